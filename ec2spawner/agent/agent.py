@@ -21,7 +21,7 @@ from .agent_lock import AgentLock
 from .claim import ANSWERED, UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
 from .gpu_check import broken_gpu
 from .gpu_driver import gpu_without_driver
-from .hub.client import HubClient, PowerOffError
+from .hub.client import GoneError, HubClient, PowerOffError
 from .lease_run import LeaseRun
 from .metadata.identity import Identity, read_identity
 from .metadata.imds import Metadata
@@ -61,7 +61,9 @@ class Agent:
         try:
             await self._run_leases(lock)
         except PowerOffError as error:
-            log.info("powering off: %s", error)
+            # The end of the boot log, where the hub finds a failure by its level.
+            level = logging.INFO if isinstance(error, GoneError) else logging.ERROR
+            log.log(level, "powering off: %s", error)
             await power_off(self._settings.poweroff)
         except Exception as error:
             # Without its agent nothing would ever terminate an instance that no hub manages.

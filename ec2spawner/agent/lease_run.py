@@ -86,7 +86,7 @@ class LeaseRun:
         self._reports = StepReports(hub)
         loop = asyncio.get_running_loop()
         self._end: asyncio.Future[End] = loop.create_future()
-        self._off: asyncio.Future[str] = loop.create_future()
+        self._off: asyncio.Future[PowerOffError] = loop.create_future()
         """Why the instance powers itself off: the hub said 410, or is lost."""
         self._tasks: list[asyncio.Task[None]] = []
         self._is_retained = False
@@ -271,7 +271,7 @@ class LeaseRun:
         )
         if self._is_retained and self._is_released:
             return
-        raise PowerOffError(await self._off)
+        raise await self._off
 
     async def _end_at_once(self, end: End) -> None:
         """Release everything quickly: the instance shuts down, or the agent failed."""
@@ -312,7 +312,8 @@ class LeaseRun:
         try:
             await self._heartbeat.run()
         except PowerOffError as error:
-            self._finish_for_good(f"The hub has ended this lease: {error}")
+            why = f"The hub has ended this lease: {error}"
+            self._finish_for_good(type(error)(why))
 
     async def _tick(self) -> None:
         """Assess idleness, push states, detect a lost hub, reap orphans."""
@@ -352,9 +353,8 @@ class LeaseRun:
         if self._status.assess():
             self._heartbeat.news()
         if self._is_abandoned():
-            self._finish_for_good(
-                "The hub was unreachable for too long while this server was idle."
-            )
+            why = "The hub was unreachable for too long while this server was idle."
+            self._finish_for_good(PowerOffError(why))
         return self._status.idleness != shown
 
     def _paced(self, seconds: float) -> float:
@@ -380,10 +380,10 @@ class LeaseRun:
         if not self._end.done():
             self._end.set_result(end)
 
-    def _finish_for_good(self, why: str) -> None:
+    def _finish_for_good(self, why: PowerOffError) -> None:
         if not self._off.done():
             self._off.set_result(why)
-        self._finish(End("stopped", why))
+        self._finish(End("stopped", str(why)))
 
     def _on_response(self, answer: HeartbeatResponse) -> None:
         self._status.learn(answer)

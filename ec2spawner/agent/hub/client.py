@@ -61,7 +61,11 @@ class HubRefusedError(HubError):
 
 
 class PowerOffError(HubError):
-    """410, or no answer for too long: this instance has no lease any more and powers off."""
+    """This instance powers off: for too long it has had no answer, or no identity."""
+
+
+class GoneError(PowerOffError):
+    """410: the hub does not want this instance any more."""
 
 
 class HubClient:
@@ -126,7 +130,7 @@ class HubClient:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise HubUnreachableError(f"no answer to {path}: {error!r}") from error
         if response.status == 410:
-            raise PowerOffError(_message(body))
+            raise GoneError(_message(body))
         if response.status == 429:
             wait = _retry_after(response.headers.get("Retry-After", ""))
             raise HubUnreachableError(f"{path} answered 429", wait)

@@ -29,7 +29,7 @@ READ_LINE: Final = 300
 """Characters of a line that are read: `MAX_LINE`, and what precedes them."""
 
 MARK: Final = "ec2spawner: "
-"""Begins what user-data prints."""
+"""Begins what user-data and the failed units print before they power off."""
 
 _PREFIX: Final = re.compile(
     r"(?:[\w.-]{1,64} login: )?(?P<stamp>\[ *\d+\.\d+\] )?(?:(?P<writer>[\w@:.-]{1,60})\[\d+\]: )?"
@@ -89,7 +89,7 @@ class _Rank(IntEnum):
     """What is shown first."""
 
     FAILURE = 0
-    """Ours: what user-data says, and errors of the agent."""
+    """Ours: why user-data or a unit powers off, and errors of the agent."""
     GRAVE = 1
     """The kernel's."""
     WARNING = 2

@@ -1,14 +1,11 @@
 # shellcheck shell=bash disable=SC2154 # hub_argument and package: user_data.py
 # Starts the agent of ec2spawner. An image that lacks it gets it first.
 #
-# Each line about a failure begins with "ec2spawner: ", by which the hub finds it on the console.
+# Each line that says why the instance powers off, and no other, begins with "ec2spawner: ", by which
+# the hub finds it on the console.
 
 folder=/opt/ec2spawner
 units=${EC2SPAWNER_UNITS:-/etc/systemd/system}
-
-say() {
-    echo "ec2spawner: $*"
-}
 
 # A timer of each boot, not only of this first one: a hub that starts a stopped instance may be gone
 # before its agent calls. The agent makes the file when the hub has answered it.
@@ -40,7 +37,7 @@ UNIT
 }
 
 power_off() {
-    say "$*; this instance powers off. Use an image that has ec2spawner in it"
+    echo "ec2spawner: $*; this instance powers off. Use an image that has ec2spawner in it"
     systemctl poweroff
     exit 1
 }
@@ -165,7 +162,7 @@ if [[ ! -x $agent && -z $package ]]; then
     power_off "this image has no ec2spawner-agent, and nothing says what to install"
 fi
 if [[ ! -x $agent ]]; then
-    say "this image has no ec2spawner-agent, installing $package into $folder"
+    echo "this image has no ec2spawner-agent, installing $package into $folder"
     mkdir -p "$folder"
     install_agent >"$folder/install.log" 2>&1
     if [[ ! -x $agent ]]; then

@@ -13,6 +13,7 @@ import pytest
 
 from ec2spawner.agent.claim import claim_lease, new_key
 from ec2spawner.agent.hub.client import HubClient, PowerOffError
+from ec2spawner.core.text.boot_log import quoted
 from ec2spawner.wire import BucketMount, Certificates, Claim, HomeMount, IdlePolicy, Stop
 from tests.integration.agent.lease_on_instance import (
     LEASE_TOKEN,
@@ -55,6 +56,7 @@ async def test_a_surplus_instance_powers_off_when_the_hub_says_so(
     await machine.boot()
     await until(lambda: machine.powered_off, what="power-off")
     await until(lambda: machine.processes() == [], what="nothing runs")
+    assert " ERROR " not in machine.log(), "nothing has failed"
 
 
 async def test_a_claim_is_abandoned_when_no_hub_responds(hub: StubHub) -> None:
@@ -184,6 +186,7 @@ async def test_without_a_hub_only_idle_instances_power_off(machine: Machine, hub
     assert not machine.powered_off
     works.unlink()
     await until(lambda: machine.powered_off, what="power-off")
+    assert "unreachable for too long" in quoted(machine.log()), "its admin sees why"
 
 
 async def test_a_hub_that_returns_finds_the_server_unchanged(

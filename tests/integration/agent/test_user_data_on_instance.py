@@ -10,6 +10,7 @@ import pytest
 
 from ec2spawner.agent.__main__ import MISTAKE
 from ec2spawner.agent.claim import ANSWERED
+from ec2spawner.core.text.boot_log import MARK
 from ec2spawner.embedded.runtime import shims
 from ec2spawner.hub.spawn import user_data as user_data_module
 from ec2spawner.hub.spawn.user_data import published_package, user_data
@@ -241,8 +242,9 @@ def test_a_failed_installation_is_reported_in_one_line_and_powers_off(machine: M
     pip = "echo downloading; echo 'ERROR: No matching distribution found' >&2; exit 1"
     instance, said = machine.boot(user_data(HUB, "any"), pip)
     assert instance.returncode == 1
-    [_, line] = said
-    assert line.startswith("ec2spawner: installing ")
+    [progress, line] = said
+    assert not progress.startswith(MARK), "it would be shown in place of a later error"
+    assert line.startswith(f"{MARK}installing ")
     assert "ERROR: No matching distribution found; this instance powers off" in line
     assert machine.called[-1] == "systemctl poweroff"
 
