@@ -48,6 +48,13 @@ class Mark:
     """UTC. A refusal while the mark holds extends it: this is the first one's."""
     until: datetime
     """UTC."""
+    why: str = ""
+    """For people: why the image's driver cannot use the GPU. Empty if it is not known."""
+
+    @property
+    def again_at(self) -> datetime | None:
+        """When asking again may help, UTC; None where only another image does."""
+        return None if self.error_class is ErrorClass.UNUSABLE else self.until
 
     def holds(self, now: datetime) -> bool:
         """Whether the mark applies at `now` (UTC): from `since` on, no longer at `until`."""
@@ -113,13 +120,13 @@ class SoldOut:
                 self._mark(_scope(found, market, each), found, error.code, now)
 
     def learn_unusable(
-        self, instance_type: str, image_id: str, zones: Iterable[str], now: datetime
+        self, instance_type: str, image_id: str, zones: Iterable[str], why: str, now: datetime
     ) -> None:
         """Remember that instances of this type cannot work with this image, in any market of
         these zones."""
         for zone in zones:
             scope = Scope(None, instance_type, zone, image_id=image_id)
-            self._mark(scope, ErrorClass.UNUSABLE, UNUSABLE, now)
+            self._mark(scope, ErrorClass.UNUSABLE, UNUSABLE, now, why)
 
     def mark_of(self, key: OfferKey, now: datetime, image_id: str = "") -> Mark | None:
         """Why an offer is not worth asking for, with an image if one is given, by the mark that
@@ -161,10 +168,12 @@ class SoldOut:
                 self._marks.pop(Scope(None, instance_type, zone), None)
                 self._hinted[OfferKey(market, instance_type, zone)] = now + HINTED_FOR
 
-    def _mark(self, scope: Scope, found: ErrorClass, code: str, now: datetime) -> None:
+    def _mark(
+        self, scope: Scope, found: ErrorClass, code: str, now: datetime, why: str = ""
+    ) -> None:
         before = self._marks.get(scope)
         since = before.since if before is not None and before.holds(now) else now
-        self._marks[scope] = Mark(found, code, since, now + MARKED_FOR[found])
+        self._marks[scope] = Mark(found, code, since, now + MARKED_FOR[found], why)
 
 
 def _meant(call: Sequence[_Asked], error: LaunchError, zones: Mapping[str, str]) -> list[_Asked]:

@@ -45,8 +45,8 @@ class SoldOut(Model):
     code: str
     """EC2's."""
     since: AwareDatetime
-    until: AwareDatetime
-    """It is requested again from then on."""
+    until: AwareDatetime | None
+    """It is requested again from then on. None where only another image helps."""
 
 
 class OfferModel(Model):
@@ -260,7 +260,7 @@ def _offer(seen: OfferSeen) -> OfferModel:
         interruption_band=offer.interruption_band,
         paid=offer.paid,
         sold_out=mark
-        and SoldOut(reason=mark.error_class, code=mark.code, since=mark.since, until=mark.until),
+        and SoldOut(reason=mark.error_class, code=mark.code, since=mark.since, until=mark.again_at),
     )
 
 

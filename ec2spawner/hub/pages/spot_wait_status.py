@@ -26,11 +26,12 @@ def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] |
         return None
     within = provisioner.market.offers.all_for(lease.spec)
     marks = [mark for offer in within if (mark := provisioner.market.offers.mark_of(offer))]
+    again_at = [at for mark in marks if (at := mark.again_at) is not None]
     instead = _on_demand(provisioner, lease)
     return {
         "message": f"{_why(provisioner, lease, within, marks)}{_other_price(instead)}",
         "until": lease.wait.until.isoformat(),
-        "again_at": min(mark.until for mark in marks).isoformat() if marks else None,
+        "again_at": min(again_at).isoformat() if again_at else None,
         "instead": instead
         and {
             "market": instead.market,

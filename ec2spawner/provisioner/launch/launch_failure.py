@@ -21,7 +21,6 @@ MAX_CHARACTERS = 500
 
 _REPORT_ORDER = (
     ErrorClass.MARKET,
-    ErrorClass.UNUSABLE,
     ErrorClass.OFFER,
     ErrorClass.SUBNET,
     ErrorClass.TYPE_IN_ZONE,
@@ -31,6 +30,9 @@ _REPORT_ORDER = (
 LARGER_QUOTA = "An admin can ask AWS for a larger quota, in Service Quotas."
 
 _SOON = timedelta(hours=12)
+
+_MAX_DRIVER_REASONS = 2
+"""Of several GPUs that the image's driver does not support: each reason takes a third of a stop."""
 
 
 def launch_failure(
@@ -45,6 +47,10 @@ def launch_failure(
         return _stop("failed", _refused(outcome.errors))
     if outcome.ended_by is ErrorClass.BUSY:
         return _stop("failed", _busy(outcome.errors))
+    unusable = [mark for _, mark in offers if mark and mark.error_class is ErrorClass.UNUSABLE]
+    if unusable and len(unusable) == len(offers):
+        return _stop("capacity", f"No machine of this kind can be used: {_no_driver(unusable)}")
+    offers = [each for each in offers if each[1] not in unusable]
     marked = [(offer, mark) for offer, mark in offers if mark is not None]
     quotas = _quotas(offer for offer, mark in marked if mark.error_class is ErrorClass.QUOTA)
     refused = _of_class(ErrorClass.REFUSED, outcome.errors)
@@ -63,6 +69,8 @@ def launch_failure(
     if marked:
         again = min(mark.until for _, mark in marked)
         sentences.append(f"Try again after {_at(again, now)}.")
+    if unusable:
+        sentences.append(f"Some types cannot be used: {_no_driver(unusable)}")
     return _stop("quota" if quotas else "capacity", " ".join(sentences))
 
 
@@ -97,6 +105,15 @@ def _cheapest(offers: Iterable[Offer]) -> str:
         return "the prices of these machines are not known yet"
     usd_per_hour, market = min(priced)
     return f"the cheapest machine of this kind is {market} at {price_words(usd_per_hour)}"
+
+
+def _no_driver(marks: Iterable[Mark]) -> str:
+    """Without a time to try again: it is the image that has to change."""
+    ask = "Choose another profile, or ask an admin for another image (c.EC2Spawner.image)."
+    known = [f"{why}." for why in dict.fromkeys(mark.why for mark in marks) if why]
+    return " ".join(
+        ["the image has no driver for the GPU.", ask, *known[:_MAX_DRIVER_REASONS]],
+    )
 
 
 def _nowhere(home_zone: str) -> str:

@@ -14,9 +14,9 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from ...core.instances.gpu_drivers import Driver, KernelModules, unsupported
+from ...core.instances.gpu_drivers import Driver, KernelModules
 from ...core.tags import LEASE
-from ...wire import Fault, Stop
+from ...wire import Fault, ImageDriver, Stop
 from ..instances.claims import Claimant, Claims, InstanceUnwanted
 from ..instances.demand import would_serve
 from ..model.cloud import Instance
@@ -59,9 +59,9 @@ class UnhealthyInstances:
         # On an instance that has had a user, they may be root: what it reports of its type must
         # not keep others from that type.
         is_new = kept is None and LEASE not in instance.tags
-        of_type = is_new and self._is_of_type(instance, fault)
+        of_type = is_new and self._is_of_type(instance, fault.driver)
         if of_type:
-            self.offers.learn_unusable(instance)
+            self.offers.learn_unusable(instance, self._why_unsupported(instance, fault.driver))
         if kept is not None and kept.then == "stop":
             await self._stop_once_more(instance, claimant, why)
             # An answer of 410 would make it power itself off, which deletes an unprotected disk.
@@ -77,20 +77,22 @@ class UnhealthyInstances:
         self.state.wake()
         raise InstanceUnwanted("this machine is broken")
 
-    def _is_of_type(self, instance: Instance, fault: Fault) -> bool:
+    def _is_of_type(self, instance: Instance, driver: ImageDriver | None) -> bool:
         """Whether each instance of its type with its image has this fault.
 
         Not because its driver did not load in time, or a GPU is dead: another one may work.
         """
-        found = fault.driver
-        if found is None:
-            return False
-        if found.branch is None:
+        if driver is not None and driver.branch is None:
             return True
-        modules = KernelModules(found.modules) if found.modules else None
-        driver = Driver(found.branch, modules, found.grid)
-        kind = self.offers.type_of(instance.instance_type)
-        return kind is not None and bool(unsupported(kind.gpu, driver, kind.gpu_partition))
+        return bool(self._why_unsupported(instance, driver))
+
+    def _why_unsupported(self, instance: Instance, driver: ImageDriver | None) -> str:
+        """Empty where the driver supports the type's GPU, or is not known."""
+        if driver is None or driver.branch is None:
+            return ""
+        modules = KernelModules(driver.modules) if driver.modules else None
+        known = Driver(driver.branch, modules, driver.grid)
+        return self.offers.why_unsupported(instance.instance_type, known)
 
     async def _stop_once_more(self, instance: Instance, claimant: Claimant, why: str) -> None:
         """The start that it was for waits for another boot of it, or ends."""

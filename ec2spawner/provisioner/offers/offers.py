@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from ...core.instances.gpu_drivers import driver_of_image, unsupported
+from ...core.instances.gpu_drivers import Driver, driver_of_image, unsupported
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer, OfferKey, affordable, next_purchase, ranked
 from ...core.offers.sold_out import MARKED_FOR, UNUSABLE, Mark, SoldOut
-from ...core.profiles.profiles import InstanceType
 from ...wire import Market
 from ..model.cloud import MAX_OFFERS, CloudError, FleetResponse, Instance, LaunchRequest, LaunchSpec
 from ..state.state import State
@@ -141,14 +140,15 @@ class Offers:
     def _mark_of_driver(self, instance_type: str, image_id: str) -> Mark | None:
         """The mark of a GPU that the image's driver certainly does not support: no launch has to
         show it."""
-        image, kind = self._images.known, self._catalogue.types.get(instance_type)
-        if image is None or image.image_id != image_id or kind is None or not kind.gpu:
+        image = self._images.known
+        if image is None or image.image_id != image_id:
             return None
         driver = driver_of_image(image.driver, image.name)
-        if not driver.is_known or not unsupported(kind.gpu, driver, kind.gpu_partition):
+        if not driver.is_known or not (why := self.why_unsupported(instance_type, driver)):
             return None
         now = self._state.clock.now()
-        return Mark(ErrorClass.UNUSABLE, UNUSABLE, now, now + MARKED_FOR[ErrorClass.UNUSABLE])
+        until = now + MARKED_FOR[ErrorClass.UNUSABLE]
+        return Mark(ErrorClass.UNUSABLE, UNUSABLE, now, until, why)
 
     def _full_zones(self) -> Mapping[str, Mark]:
         """Zones whose subnets are all full, each with the mark that ends first."""
@@ -239,14 +239,18 @@ class Offers:
         asked, zones = ((kind, ""),), {"": zone}
         self.sold_out.learn(instance.market, asked, (refusal,), (), zones, self._state.clock.now())
 
-    def learn_unusable(self, instance: Instance) -> None:
-        """Remember that no instance of this type can work with its image."""
+    def learn_unusable(self, instance: Instance, why: str) -> None:
+        """Remember that no instance of this type can work with its image, and why, if known."""
         zones, now = {*self.zones().values(), instance.zone}, self._state.clock.now()
-        self.sold_out.learn_unusable(instance.instance_type, instance.image_id, zones, now)
+        self.sold_out.learn_unusable(instance.instance_type, instance.image_id, zones, why, now)
 
-    def type_of(self, instance_type: str) -> InstanceType | None:
-        """What EC2 says of the type; None if it is unknown."""
-        return self._catalogue.types.get(instance_type)
+    def why_unsupported(self, instance_type: str, driver: Driver) -> str:
+        """Why this driver does not support the type's GPU or share of one, as a sentence.
+
+        Empty if it does, and if the type is unknown or has no GPU.
+        """
+        kind = self._catalogue.types.get(instance_type)
+        return unsupported(kind.gpu, driver, kind.gpu_partition) if kind is not None else ""
 
     def _subnet_of(self, subnets: Sequence[str]) -> dict[str, str]:
         """Zone -> the first of its subnets that is not known to be full.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -178,6 +179,27 @@ def test_a_long_wait_is_reported_with_its_day() -> None:
         "EC2 has no machine of this kind available right now: spot is not offered in us-east-1a. "
         "Try again after 21 November, 12:00 UTC."
     )
+
+
+NO_VOLTA = replace(mark(ErrorClass.UNUSABLE), why="The driver does not support the V100")
+
+
+def test_a_gpu_that_the_image_does_not_support_is_not_available_later() -> None:
+    """EC2 was not asked, and no time passes that would change it."""
+    offers = [(offer("a", "p3.2xlarge"), NO_VOLTA), (offer("b", "p3.2xlarge"), NO_VOLTA)]
+    message = launch_failure(Outcome((), 1), offers, "us-east-1a", NOON).message
+    assert message.count("The driver does not support the V100.") == 1
+    assert "c.EC2Spawner.image" in message
+    assert "EC2 has no machine" not in message
+    assert "Try again" not in message
+
+
+def test_beside_an_unsupported_gpu_the_others_have_their_own_reason_and_time() -> None:
+    offers = [(offer("a", "p3.2xlarge"), NO_VOLTA), (offer("a"), mark()), (offer("b"), None)]
+    message = launch_failure(Outcome((), 1), offers, "", NOON).message
+    assert "right now: spot is sold out in us-east-1a and b. Try again after 12:03" in message
+    assert "c.EC2Spawner.image" in message
+    assert message.endswith("The driver does not support the V100.")
 
 
 def test_no_message_exceeds_its_maximum_length() -> None:

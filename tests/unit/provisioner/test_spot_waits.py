@@ -107,7 +107,7 @@ async def test_a_wait_for_a_type_that_does_not_work_ends_at_once(world: World) -
     lease = await waiting(world)
     await waits(world, lease)
     zones, image_id = world.cloud.subnets.values(), lease.spec.image_id
-    world.provisioner.market.offers.sold_out.learn_unusable(T4, image_id, zones, world.clock())
+    world.provisioner.market.offers.sold_out.learn_unusable(T4, image_id, zones, "", world.clock())
     world.provisioner._state.wake()
     stop = await world.stop_of(lease)
     assert "the image has no driver for the GPU" in stop.message

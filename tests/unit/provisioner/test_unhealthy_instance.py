@@ -119,7 +119,8 @@ async def test_a_driver_that_does_not_support_the_gpu_is_a_fault_of_the_type_wit
         await turn_away(Agent(world, first), driver=ImageDriver(branch=595, modules="open"))
     assert (await world.stop_of(lease)).message.startswith("The machine for your server is broken.")
     offers = world.provisioner.market.offers
-    assert all(mark for _, mark in offers.marked(spec))
+    marks = [mark for _, mark in offers.marked(spec)]
+    assert all(mark is not None and "the V100" in mark.why for mark in marks)
     other_image = replace(spec, image_id="ami-2")  # which may have another driver
     assert [mark for _, mark in offers.marked(other_image)] == [None] * 4
 
@@ -160,7 +161,10 @@ async def test_a_gpu_that_the_images_driver_does_not_support_is_not_bought(
     if "g6f.large" not in usable:
         spec = replace(SPEC, instance_types=("g6f.large",))
         stop = await world.stop_of(await world.request(spec=spec))
-        assert "the image has no driver for the GPU" in stop.message
+        assert "does not support a share of an L4" in stop.message
+        assert "c.EC2Spawner.image" in stop.message
+        assert "EC2 has no machine" not in stop.message
+        assert "Try again" not in stop.message
         assert world.cloud.requests() == []
 
 
