@@ -66,7 +66,7 @@ async def prepare(request: Request, cloud: EC2Cloud, steps: Steps) -> Prepared:
     with steps.step("Check the configuration") as step:
         _find_proxy_and_port(request)
         step.said = await _check(request, steps)
-        await _check_that_no_server_runs(request, cloud)
+        await check_that_no_server_runs(request, cloud)
     with steps.step("Choose instances") as step:
         prepared = await _choose(request, cloud)
         for leg in prepared.legs[1:]:
@@ -97,7 +97,7 @@ def _find_proxy_and_port(request: Request) -> None:
             ) from error
 
 
-async def _check_that_no_server_runs(request: Request, cloud: EC2Cloud) -> None:
+async def check_that_no_server_runs(request: Request, cloud: EC2Cloud) -> None:
     """Servers that outlive their hub report to its address: this hub would answer that it knows
     none of them, and refuse their users' logins. Raises `NotStarted`, and `CloudError`."""
     if request.has_own_address:

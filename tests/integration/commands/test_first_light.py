@@ -7,7 +7,7 @@ import json
 import signal
 import socket
 import zipfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,12 @@ from rich.console import Console
 
 from ec2spawner.aws.ec2 import EC2Cloud
 from ec2spawner.check.hub_config import load
-from ec2spawner.first_light.preparation import NotStarted, Prepared, Request, prepare
+from ec2spawner.first_light.preparation import (
+    NotStarted,
+    Request,
+    check_that_no_server_runs,
+    prepare,
+)
 from ec2spawner.first_light.steps import Steps
 from tests.harness import CONFIG, Embedded, until
 from tests.integration.commands.admin import Admin, Ended
@@ -224,7 +229,8 @@ async def no_quota_for_gpus(embedded: Embedded) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def running_server(embedded: Embedded) -> AsyncIterator[str]:
-    """An instance that outlived its hub; its id."""
+    """An instance that outlived its hub, in every listing; its id."""
+    await embedded.control("lag", {"seconds": 0})
     ec2 = embedded.client()
     tags = [{"Key": "ec2spawner:hub", "Value": "demo"}, {"Key": "ec2spawner:store", "Value": "x"}]
     launched = await asyncio.to_thread(
@@ -241,41 +247,45 @@ async def running_server(embedded: Embedded) -> AsyncIterator[str]:
         yield instance_id
     finally:
         await asyncio.to_thread(ec2.terminate_instances, InstanceIds=[instance_id])
+        await embedded.control("lag", {"seconds": None})
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def prepares(
+@pytest.fixture
+def usual(
     embedded: Embedded, admin: Admin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Callable[..., Awaitable[Prepared]]]:
-    """What the command does before it starts anything."""
+) -> Request:
+    """What the command asks for, without an option."""
     for name, value in embedded.credentials.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("EC2SPAWNER_DEMO", json.dumps(admin.demo))
-    config = load(CONFIG)
-    cloud = EC2Cloud(config.options.region, config.options.endpoint_url)
-    usual = Request(config, CONFIG, (), False, 1.0, 10.0, tmp_path, True, False)
-    steps = Steps(Console(), lambda: 0.0, quiet=True)
-    yield lambda **changes: prepare(replace(usual, **changes), cloud, steps)
-    await cloud.close()
+    return Request(load(CONFIG), CONFIG, (), False, 1.0, 10.0, tmp_path, True, False)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def cloud(usual: Request) -> AsyncIterator[EC2Cloud]:
+    made = EC2Cloud(usual.config.options.region, usual.config.options.endpoint_url)
+    yield made
+    await made.close()
 
 
 async def test_only_the_journeys_own_instances_need_a_quota(
-    embedded: Embedded, prepares: Callable[..., Awaitable[Prepared]]
+    embedded: Embedded, usual: Request, cloud: EC2Cloud
 ) -> None:
+    steps = Steps(Console(), lambda: 0.0, quiet=True)
     async with no_quota_for_gpus(embedded):
-        prepared = await prepares()
         with pytest.raises(NotStarted, match="L-DB2E81BA"):
-            await prepares(gpu=True)
-    assert len(prepared.legs) == 1
+            await prepare(replace(usual, gpu=True), cloud, steps)
+    states = [(step.name, step.state) for step in steps.done]
+    assert states == [("Check the configuration", "ok"), ("Choose instances", "failed")]
 
 
 async def test_servers_that_run_are_a_reason_not_to_start_at_the_hubs_address(
-    embedded: Embedded, prepares: Callable[..., Awaitable[Prepared]]
+    embedded: Embedded, usual: Request, cloud: EC2Cloud
 ) -> None:
     async with running_server(embedded) as instance_id:
         with pytest.raises(NotStarted, match=rf"{instance_id}.*--JupyterHub\.hub_bind_url"):
-            await prepares()
-        assert await prepares(has_own_address=True)
+            await check_that_no_server_runs(usual, cloud)
+        await check_that_no_server_runs(replace(usual, has_own_address=True), cloud)
 
 
 async def test_a_hub_that_runs_at_the_same_address_is_a_reason_not_to_start(admin: Admin) -> None:

@@ -18,42 +18,48 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from ec2spawner.free_ports import free_ports
 from tests.aws_contract import Step, steps
 
-from .conftest import Laboratory, until
+from .conftest import Laboratory
 
 ID = re.compile(r"\b(?:[a-z]+-)+[0-9a-f]{8,}\b")
 ACCOUNT = re.compile(r"\b\d{12}\b")
 
 
+SERVER = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+"""On a port of the kernel's choice, until its standard input is closed."""
+
+
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Any]:
     """Makes clients of plain moto, in a process of its own."""
-    [port] = free_ports(1)
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    environment = os.environ | {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"}
-
-    def client(service: str) -> Any:
-        return boto3.client(
-            service,
-            endpoint_url=f"http://127.0.0.1:{port}",
-            region_name="us-east-1",
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-        )
-
-    def answers() -> bool:
-        try:
-            return bool(client("sts").get_caller_identity())
-        except Exception:
-            return False
-
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", SERVER],
+        env=os.environ | {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+
+        def client(service: str) -> Any:
+            return boto3.client(
+                service,
+                endpoint_url=f"http://127.0.0.1:{port}",
+                region_name="us-east-1",
+                aws_access_key_id="testing",
+                aws_secret_access_key="testing",
+            )
+
         try:
-            until(answers)
             yield client
         finally:
             process.terminate()
