@@ -22,16 +22,18 @@ apt() {
         apt-get -qq -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 "$@"
 }
 
-# An image may be updating its lists: for their lock, unlike dpkg's, apt does not wait. In vain the
-# lists that it has are used.
+# An image may be updating its lists: for their lock, unlike dpkg's, apt does not wait. After a failure,
+# the lists that the image has serve.
 apt_update() {
-    local deadline=$((SECONDS + 300))
-    until apt update; do
-        if ((SECONDS > deadline)); then
-            say "apt-get update failed for 5 minutes: installing from the lists that are there" >&2
+    local said deadline=$((SECONDS + 300))
+    until said=$(apt update 2>&1); do
+        echo "$said" >&2
+        if [[ $said != *lists/lock* ]] || ((SECONDS > deadline)); then
+            say "apt-get update failed: installing from the lists that are there" >&2
             return
         fi
-        sleep 5
+        say "waiting for the lock of apt's lists"
+        sleep 2
     done
 }
 
@@ -110,6 +112,11 @@ SYSCTL
 [Journal]
 SystemMaxUse=200M
 JOURNAL
+    # It would restart the agent, which ends its server, because a kernel uses a library of a package
+    # that its user upgrades.
+    write /etc/needrestart/conf.d/ec2spawner.conf <<'NEEDRESTART'
+$nrconf{override_rc}->{qr(^ec2spawner-agent)} = 0;
+NEEDRESTART
     write /etc/logrotate.d/ec2spawner <<'ROTATE'
 /opt/ec2spawner/*.log {
     size 10M
@@ -224,7 +231,8 @@ OWN = [
     *pathlib.Path("/etc/systemd/system").glob("ec2spawner-*.service"),
     *(pathlib.Path("/etc") / name for name in (
         "ec2spawner/hot-files", "security/limits.d/90-ec2spawner.conf", "sysctl.d/90-ec2spawner.conf",
-        "systemd/journald.conf.d/90-ec2spawner.conf", "logrotate.d/ec2spawner",
+        "systemd/journald.conf.d/90-ec2spawner.conf", "needrestart/conf.d/ec2spawner.conf",
+        "logrotate.d/ec2spawner",
     )),
 ]
 release = dict(

@@ -68,15 +68,27 @@ find_python() {
     return 1
 }
 
+# An image may be updating its lists: for their lock, unlike dpkg's, apt does not wait.
+apt_update() { # $@: apt-get
+    local said status
+    while true; do
+        said=$("$@" update 2>&1)
+        status=$?
+        echo "$said"
+        ((status)) && [[ $said == *lists/lock* ]] || return "$status"
+        sleep 2
+    done
+}
+
 # Ubuntu 24.04 has 3.12, Ubuntu 22.04 has 3.11 beside its 3.10, Amazon Linux 2023 has both.
 install_python() {
     local version
     local versions=(3.12 3.11 3.13 3.14)
     if command -v apt-get >/dev/null; then
         local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120)
-        # An image may be updating its lists: for their lock, unlike dpkg's, apt does not wait. In
-        # vain it goes on with the lists that the image has.
-        within 5 "apt-get update" bash -c 'until "$@"; do sleep 5; done' update "${apt[@]}" update
+        export -f apt_update
+        # After a failure, the lists that the image has serve.
+        within 5 "apt-get update" bash -c 'apt_update "$@"' update "${apt[@]}"
         for version in "${versions[@]}"; do
             within 5 "apt-get install" \
                 "${apt[@]}" install --yes "python$version" "python$version-venv" && return
@@ -109,6 +121,15 @@ install_agent() {
     local tested=("$folder"/lib/python3*/site-packages/ec2spawner/data/constraints.txt)
     pip_install 7 --constraint "${tested[0]}" || return
     [[ -x $folder/bin/ec2spawner-agent ]] || echo "$package has no ec2spawner-agent in it"
+}
+
+# needrestart restarts what uses a library that apt replaced, which a user's kernels do, too: they are
+# processes of the agent's unit, and its restart would end the server and power off the instance.
+never_restart_agent() {
+    local folder=${EC2SPAWNER_ROOT:-}/etc/needrestart/conf.d
+    mkdir -p "$folder"
+    # shellcheck disable=SC2016 # Perl
+    echo '$nrconf{override_rc}->{qr(^ec2spawner-agent)} = 0;' >"$folder/ec2spawner.conf"
 }
 
 start_agent() {
@@ -157,6 +178,7 @@ UNIT
 }
 
 end_if_unclaimed
+never_restart_agent
 agent=$(command -v ec2spawner-agent || echo "$folder/bin/ec2spawner-agent")
 if [[ ! -x $agent && -z $package ]]; then
     power_off "this image has no ec2spawner-agent, and nothing says what to install"

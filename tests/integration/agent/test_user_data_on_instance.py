@@ -34,6 +34,7 @@ LOCKED = """#!/bin/bash
 if [[ $* == *update* ]]; then
     [[ -e $HERE/locked ]] && >"$HERE/updated" && exit
     >"$HERE/locked"
+    echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt-get)" >&2
     exit 100
 fi
 [[ -e $HERE/updated ]] && exec "$HERE/apt-get.of-the-archive" "$@"
@@ -73,6 +74,7 @@ class Machine:
     """An image with just these programs, and user-data that keeps within one folder."""
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.programs = root / "programs"
         self.opt = root / "opt"
         self.folder = self.opt / "ec2spawner"
@@ -108,6 +110,7 @@ class Machine:
                 "PATH": str(self.programs),
                 "HERE": str(self.programs),
                 "ARCHIVE_HAS": archive_has,
+                "EC2SPAWNER_ROOT": str(self.root),
                 "EC2SPAWNER_UNITS": str(self.units),
                 "CALLS": str(self.calls),
                 "PIP": pip,
@@ -193,6 +196,14 @@ def test_the_unit_of_the_agent(machine: Machine) -> None:
         "TimeoutStopSec=60",
         "WantedBy=multi-user.target",
     } <= {*unit}
+
+
+def test_an_upgrade_of_a_library_does_not_restart_the_agent(machine: Machine) -> None:
+    """On Ubuntu 24.04, needrestart asks nobody, and a user's kernels are in the agent's unit."""
+    machine.program("ec2spawner-agent", AGENT)
+    machine.boot(user_data(HUB))
+    written = machine.root / "etc/needrestart/conf.d/ec2spawner.conf"
+    assert written.read_text() == "$nrconf{override_rc}->{qr(^ec2spawner-agent)} = 0;\n"
 
 
 def test_a_stock_image_gets_the_agent_and_starts_it(machine: Machine) -> None:
@@ -306,6 +317,16 @@ def test_an_update_waits_for_the_lock_of_the_lists(machine: Machine) -> None:
     machine.program("sleep", SLEEP.replace('"$1"', "0"))
     _, said = machine.boot(user_data(HUB, "any"), machine.pip_that_works(), "3.12")
     assert said[-1] == HUB
+
+
+def test_an_archive_that_is_gone_is_asked_once(machine: Machine) -> None:
+    """Half of the time of a boot would be lost: no repetition brings it back."""
+    machine.program("python3", OLD_PYTHON)
+    machine.program("python-of-the-archive", PYTHON)
+    machine.program("apt-get", INSTALLER.replace("exit 0", "exit 100"))
+    _, said = machine.boot(user_data(HUB, "any"), machine.pip_that_works(), "3.12")
+    assert said[-1] == HUB
+    assert sum("update" in call for call in machine.called) == 1
 
 
 def test_without_new_lists_those_of_the_image_serve(machine: Machine) -> None:
