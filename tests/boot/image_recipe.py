@@ -23,15 +23,40 @@ TRACES = {
 """What is on an instance on which somebody has worked."""
 
 
-def run(builder: RealInstance, *arguments: str, **variables: str) -> None:
-    """By the user of the image, who becomes root.
+LOCK = """
+import fcntl, os, pathlib, socket, time
+
+def updates():
+    programs = pathlib.Path("/proc").glob("[0-9]*/cmdline")
+    found = False
+    for program in programs:
+        try:
+            words = program.read_bytes().split(bytes(1))
+        except OSError:
+            continue
+        found |= words[0].endswith(b"apt-get") and b"update" in words
+    return found
+
+lock = open("/var/lib/apt/lists/lock", "w")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"READY=1", os.environ["NOTIFY_SOCKET"])
+while not updates():
+    time.sleep(0.02)
+while updates():
+    time.sleep(0.02)
+"""
+"""Locks apt's lists until an update of them was there and is gone."""
+
+
+def run(builder: RealInstance, *arguments: str, **variables: str) -> str:
+    """By the user of the image, who becomes root; what it prints.
 
     Without pip's compilation of all modules, which is a third of its time.
     """
     shutil.copy(SCRIPT, builder.disk / "srv")
     given = ["PIP_NO_COMPILE=1", *(f"{name}={value}" for name, value in variables.items())]
     command = ["sudo", "env", *given, "bash", f"/srv/{SCRIPT.name}", *arguments]
-    builder.run(shlex.join(command), user="ubuntu")
+    return builder.run(shlex.join(command), user="ubuntu")
 
 
 def digests(disk: Path) -> dict[str, str]:
@@ -47,10 +72,10 @@ def digests(disk: Path) -> dict[str, str]:
 
 
 def lock_lists(builder: RealInstance) -> None:
-    """For a few seconds, as an image that updates itself after its boot."""
-    lock = "import fcntl, time; file = open('/var/lib/apt/lists/lock', 'w'); fcntl.lockf(file, 2)"
-    service = ("--service-type=exec", "/usr/bin/python3", "-c", f"{lock}; time.sleep(4)")
-    builder.run(shlex.join(["systemd-run", "--quiet", *service]))
+    """As an image that updates itself after its boot, until the recipe has waited for it."""
+    (builder.disk / "srv/lock.py").write_text(LOCK)
+    service = ["--quiet", "--service-type=notify", "/usr/bin/python3", "/srv/lock.py"]
+    builder.run(shlex.join(["systemd-run", *service]))
 
 
 def leave_traces(disk: Path) -> None:

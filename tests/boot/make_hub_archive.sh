@@ -6,10 +6,10 @@ set -euo pipefail
 # shellcheck source=/dev/null
 source tests/boot/archive.sh
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ec2spawner
-root=$cache/boot-root-$(sha256sum tests/boot/make_root.sh | cut -c 1-12)
+root=$cache/boot-root-$(cat tests/boot/make_root.sh tests/boot/archive.sh | sha256sum | cut -c 1-12)
 packages=(ca-certificates curl nodejs npm openssl python3-venv)
-hub=$cache/boot-hub-$(cat "$0" tests/boot/make_root.sh configs/aws/proxy/package-lock.json |
-    sha256sum | cut -c 1-12)
+hub=$cache/boot-hub-$(cat "$0" tests/boot/make_root.sh tests/boot/archive.sh \
+    configs/aws/proxy/package-lock.json | sha256sum | cut -c 1-12)
 
 # With this machine's apt and keys, but what is installed in the root.
 download_packages() { # $1: the folder

@@ -3,14 +3,14 @@
 # wheels that an instance installs there, because it reaches no package index.
 #
 # usage: make_root.sh PYTHON, the one of the development environment, in the repository's folder.
-# The root is in the cache folder, under a hash of this file.
+# The root is in the cache folder, under a hash of this file and of what it sources.
 set -euo pipefail
 
 # shellcheck source=/dev/null
 source tests/boot/archive.sh
 python=$1
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ec2spawner
-root=$cache/boot-root-$(sha256sum "$0" | cut -c 1-12)
+root=$cache/boot-root-$(cat "$0" tests/boot/archive.sh | sha256sum | cut -c 1-12)
 wheels=$cache/boot-wheels
 constraints=ec2spawner/data/constraints.txt
 

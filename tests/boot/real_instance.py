@@ -39,7 +39,9 @@ from ec2spawner.embedded.runtime.instance import SimulatedInstance
 
 RECIPE = Path(__file__).with_name("make_root.sh")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ec2spawner"
-ROOT = CACHE / f"boot-root-{hashlib.sha256(RECIPE.read_bytes()).hexdigest()[:12]}"
+SOURCES = (RECIPE, RECIPE.with_name("archive.sh"))
+DIGEST = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
+ROOT = CACHE / f"boot-root-{DIGEST[:12]}"
 
 WHEELS = CACHE / "boot-wheels"
 
@@ -49,7 +51,7 @@ HUB_PORT = 8081
 ADDRESS = "172.31.0.10"
 CLONE_NEWNET = 0x40000000
 
-POWER_OFF_SECONDS = 60.0
+POWER_OFF_SECONDS = 120.0
 COMMAND_SECONDS = 300.0
 REBOOTS = 133
 """Exit status of systemd-nspawn with `--keep-unit`: whoever started it has to start it again."""
@@ -239,8 +241,12 @@ class RealInstance:
         assert container.returncode == status
 
     async def reboot(self) -> None:
-        """Reboot it from inside, and come back when it has shut down and starts again."""
-        self.run("systemctl reboot")
+        """Reboot it from inside, and come back when it has shut down and starts again.
+
+        The shutdown may end the command before it says that it was done.
+        """
+        with contextlib.suppress(AssertionError):
+            await asyncio.to_thread(self.run, "systemctl reboot")
         await self.until_off(status=REBOOTS)
         self.start()
 
