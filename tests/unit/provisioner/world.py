@@ -34,7 +34,7 @@ from ec2spawner.wire import (
 )
 from tests.simulated_cloud import ACCOUNT, Clock, SimulatedCloud
 
-TIMEOUT = 6.0
+TIMEOUT = 60.0
 """Seconds until a condition that does not come true fails its test."""
 
 SPEC = LaunchSpec(
