@@ -33,8 +33,9 @@ c.EC2Spawner.security_groups = os.environ["HUB_SECURITY_GROUPS"].split()
 c.EC2Spawner.instance_profile = os.environ["HUB_INSTANCE_PROFILE"]
 # The newest Deep Learning AMI; each instance installs ec2spawner at its boot, which takes minutes.
 # With an image of your own starts are faster: c.EC2Spawner.image = {"name": "notebooks-*", ...}
-c.EC2Spawner.agent_package = os.environ["HUB_PACKAGE"].replace(
-    "ec2spawner", "ec2spawner[notebook]", 1
+# Extras of the hub, such as ec2spawner[postgresql], are of no use there.
+c.EC2Spawner.agent_package = (
+    "ec2spawner[notebook]" + os.environ["HUB_PACKAGE"].removeprefix("ec2spawner").split("]")[-1]
 )
 
 c.EC2Spawner.profile_list = [

@@ -149,7 +149,8 @@ renew_certificate() {
 install_files() {
     [[ -e $config/jupyterhub_config.py ]] \
         || install -m 644 "$here/jupyterhub_config.py" "$config/jupyterhub_config.py"
-    install -m 755 "$here/as-hub" /usr/local/sbin/as-hub
+    # update-hub may be running: install makes new files and does not change those of before.
+    install -m 755 "$here/as-hub" "$here/update-hub" /usr/local/sbin
     install -m 644 "$here"/jupyterhub.service "$here"/jupyterhub-proxy.service /etc/systemd/system
 }
 

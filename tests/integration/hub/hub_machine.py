@@ -18,9 +18,8 @@ import shutil
 import ssl
 import subprocess
 import sys
-import sysconfig
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,12 @@ import httpx
 import yaml
 
 from tests.harness import Embedded, end, until
+from tests.integration.hub.wheels import AWS, extra_package, wheel
 from tests.stack_template import user_data as user_data_of_the_stack
 
-TREE = Path(__file__).resolve().parents[3]
-AWS = TREE / "configs/aws"
 CONFIG = Path("/etc/jupyterhub")
 SETUP = ("bash", "/opt/jupyterhub/share/ec2spawner/configs/aws/setup-hub.sh")
+UPDATE_HUB = Path("/usr/local/sbin/update-hub")
 HUB_ENV = Path("/etc/ec2spawner/hub.env")
 UNITS = Path("/etc/systemd/system")
 BY_ID = Path("/dev/disk/by-id")
@@ -117,45 +116,6 @@ def make_volume(scratch: Path) -> str:
     device = sh("losetup", "--find", "--show", str(image)).strip()
     (BY_ID / f"nvme-Amazon_Elastic_Block_Store_{VOLUME.replace('-', '')}").symlink_to(device)
     return device
-
-
-def wheel(folder: Path, *also: str) -> str:
-    """This package as a wheel, with these modules besides; what pip is given for it."""
-    [info] = Path(sysconfig.get_path("purelib")).glob("ec2spawner-*.dist-info")
-    name = info.name.removesuffix(".dist-info")
-    data = f"{name}.data/data/share/ec2spawner/configs/aws"
-    files = {f"ec2spawner/{each}.py": b"" for each in also}
-    for root, prefix in ((TREE / "ec2spawner", "ec2spawner"), (AWS, data)):
-        for file in root.rglob("*"):
-            inside = file.relative_to(root)
-            if file.is_file() and not {"__pycache__", "labextension"} & set(inside.parts):
-                files[f"{prefix}/{inside}"] = file.read_bytes()
-    for part in ("METADATA", "WHEEL", "entry_points.txt"):
-        files[f"{info.name}/{part}"] = (info / part).read_bytes()
-    return f"ec2spawner @ {write_wheel(folder / f'{name}-py3-none-any.whl', files)}"
-
-
-def write_wheel(path: Path, files: Mapping[str, bytes]) -> str:
-    [info] = {name.partition("/")[0] for name in files if ".dist-info/" in name}
-    record = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
-    path.parent.mkdir(exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in {**files, f"{info}/RECORD": record.encode()}.items():
-            archive.writestr(name, content)
-    return path.as_uri()
-
-
-def extra_package(folder: Path) -> str:
-    """A package that an admin installs beside the hub."""
-    about = b"Metadata-Version: 2.1\nName: campus-login\nVersion: 1\n"
-    files = {
-        "campus_login.py": b"",
-        "campus_login-1.dist-info/METADATA": about,
-        "campus_login-1.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
-        b"Tag: py3-none-any\n",
-    }
-    address = write_wheel(folder / "campus_login-1-py3-none-any.whl", files)
-    return f"campus-login @ {address}"
 
 
 def configure(embedded: Embedded, package: str) -> None:
@@ -312,12 +272,31 @@ def imports(module: str) -> bool:
     return can("/opt/jupyterhub/bin/python", "-c", f"import {module}")
 
 
+def failed_update(temporary: Path) -> list[str]:
+    """What it leaves behind when there is no such package."""
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    done = subprocess.run(["update-hub"], capture_output=True, env=environment, check=False)
+    assert done.returncode, done.stdout
+    return [file.name for file in temporary.iterdir()]
+
+
 async def first_machine(scratch: Path, embedded: Embedded) -> dict[str, Any]:
     new_machine(scratch / "first")
     preinstall(wheel(scratch / "wheels"))
-    configure(embedded, wheel(scratch / "wheels", "rebuilt"))
-    found: dict[str, Any] = {"asked_first": set_up(scratch, "update-hub")}
+    configure(embedded, f"ec2spawner @ {(scratch / 'ec2spawner-0-py3-none-any.whl').as_uri()}")
+    found: dict[str, Any] = {"left_by_a_failed_update": failed_update(scratch / "temporary")}
+    campus = extra_package(scratch / "wheels", "campus_roles")
+    rebuilt = wheel(scratch / "wheels", "rebuilt", extra=campus)
+    configure(embedded, rebuilt.replace("ec2spawner", "ec2spawner[campus]", 1))
+    with UPDATE_HUB.open("a") as file:
+        file.write("# As another version had it.\n")
+    found["asked_first"] = set_up(scratch, "update-hub")
     found["reinstalled"] = imports("ec2spawner.rebuilt")
+    found["has_the_extra"] = imports("campus_roles")
+    found["update_hub_is_the_packages"] = (
+        UPDATE_HUB.read_bytes() == (AWS / "update-hub").read_bytes()
+    )
     prepare(PROXY)
     before = fingerprints()
     found["asked_again"] = set_up(scratch, *SETUP)
@@ -341,7 +320,7 @@ async def first_machine(scratch: Path, embedded: Embedded) -> dict[str, Any]:
 def with_an_admins_changes(scratch: Path) -> dict[str, Any]:
     """A package of their own, and no certificate."""
     with (CONFIG / "requirements.txt").open("a") as file:
-        file.write(f"{extra_package(scratch / 'wheels')}\n")
+        file.write(f"{extra_package(scratch / 'wheels', 'campus_login')}\n")
     (CONFIG / "tls/cert.pem").unlink()
     asked = set_up(scratch, *SETUP)
     return {"asked_for_a_certificate": asked, "has_the_package": imports("campus_login")}

@@ -62,6 +62,20 @@ def test_another_wheel_of_the_same_version_is_installed(machine: dict[str, Any])
     assert machine["reinstalled"]
 
 
+def test_update_hub_installs_extras_too(machine: dict[str, Any]) -> None:
+    assert machine["has_the_extra"]
+
+
+def test_update_hub_is_replaced_by_that_of_the_package(machine: dict[str, Any]) -> None:
+    """cloud-init writes it at the first boot only."""
+    assert machine["update_hub_is_the_packages"]
+
+
+def test_a_failed_update_leaves_nothing_behind(machine: dict[str, Any]) -> None:
+    """The first boot tries again for an hour."""
+    assert machine["left_by_a_failed_update"] == []
+
+
 def test_the_set_up_may_be_repeated(machine: dict[str, Any]) -> None:
     assert machine["unchanged"]
 

@@ -26,7 +26,7 @@ HUB_SETUP = {
     for name in (
         *("as-hub", "cloud-init.yaml", "jupyterhub-proxy.service", "jupyterhub.service"),
         *("jupyterhub_config.py", "proxy/package-lock.json", "proxy/package.json"),
-        *("setup-hub.sh", "stack.yaml"),
+        *("install-hub.sh", "setup-hub.sh", "stack.yaml", "update-hub"),
     )
 }
 SAMPLES = {

@@ -23,7 +23,8 @@ from moto.server import ThreadedMotoServer
 
 from ec2spawner.provisioner.store.store import Store
 from tests.harness import Embedded, end
-from tests.integration.hub.hub_machine import AWS, CONFIG, HUB_ENV, isolate, new_machine, sh
+from tests.integration.hub.hub_machine import CONFIG, HUB_ENV, isolate, new_machine, sh
+from tests.integration.hub.wheels import AWS
 from tests.integration.pages.page_commands import TREE, Command, commands
 
 HUB_NAME = "my-hub"

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.unit.project.test_docs import load_config
+
 ROOT = Path(__file__).resolve().parents[3]
 AWS = ROOT / "configs/aws"
 CLOUD_INIT = AWS / "cloud-init.yaml"
@@ -99,18 +101,34 @@ def test_shellcheck_finds_nothing_in_scripts(script: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_shellcheck_finds_nothing_in_the_script_of_cloud_init(tmp_path: Path) -> None:
-    script = tmp_path / "update-hub"
-    script.write_text(written_files()["/usr/local/sbin/update-hub"])
-    done = run("shellcheck", "--exclude=SC1090,SC1091", str(script))
-    assert done.returncode == 0, done.stdout
+def test_cloud_init_writes_the_update_hub_that_the_package_installs() -> None:
+    assert written_files()["/usr/local/sbin/update-hub"] == (AWS / "update-hub").read_text()
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        "ec2spawner==2",
+        "ec2spawner[postgresql]==2",
+        "ec2spawner[a,b] @ https://e.org/e.whl#sha256=0",
+    ],
+)
+def test_instances_install_the_hubs_package_with_the_extra_of_theirs(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = re.findall(r'environ\["(\w+)"\]', (AWS / "jupyterhub_config.py").read_text())
+    for name in given:
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("HUB_PACKAGE", package)
+    config = load_config(AWS / "jupyterhub_config.py")
+    rest = package.removeprefix("ec2spawner").removeprefix("[postgresql]").removeprefix("[a,b]")
+    assert config["EC2Spawner"]["agent_package"] == f"ec2spawner[notebook]{rest}"
 
 
 def test_the_hubs_configuration_reads_what_cloud_init_writes() -> None:
     written = written_files()["/etc/ec2spawner/hub.env"]
     given = set(re.findall(r"^(\w+)=", written, flags=re.M))
     used = "".join(file.read_text() for file in [AWS / "jupyterhub_config.py", *scripts()])
-    used += written_files()["/usr/local/sbin/update-hub"]
     assert {name for name in given if name not in used} == set()
     secrets = {"HUB_USER_PASSWORD", "HUB_ADMIN_PASSWORD"}
     read = set(re.findall(r'environ\["(\w+)"\]', (AWS / "jupyterhub_config.py").read_text()))
