@@ -213,14 +213,14 @@ SPIN = "while True: pass"
 
 JOB = """
 import signal
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 signal.sigwait({signal.SIGUSR1})
 while True: pass
 """
-"""Works when its event is set."""
+"""Works after the signal, which its parent has blocked."""
 
 KERNEL = f"""
-import subprocess, sys, time
+import signal, subprocess, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGUSR1}})
 job = [sys.executable, "-c", {JOB!r}]
 shell = ["sh", "-c", '"$@" & echo $$ $!; wait', "sh", *job]
 subprocess.Popen(shell, start_new_session=True).wait()

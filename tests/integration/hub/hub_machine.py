@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pwd
+import re
 import shlex
 import shutil
 import ssl
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -238,14 +240,26 @@ async def log_in(log: Path) -> dict[str, Any]:
         form = {"username": "ann", "password": secrets["HUB_USER_PASSWORD"]}
         form["_xsrf"] = browser.cookies["_xsrf"]
         spawn = await browser.post("/hub/login?next=%2Fhub%2Fspawn", data=form)
+        for _ in range(60):  # 503 until the hub has read what the account has
+            if spawn.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+                break
+            await asyncio.sleep(1)
+            spawn = await browser.get("/hub/spawn")
         wrong = await browser.post(
             "/hub/login", data={**form, "username": "admin", "_xsrf": browser.cookies["_xsrf"]}
         )
     return {
         "url": str(spawn.url),
-        "page": spawn.text,
+        "status": spawn.status_code,
+        "page": words(spawn.text),
         "admin_with_users_password": wrong.status_code,
     }
+
+
+def words(page: str) -> str:
+    """The text of a page, without scripts."""
+    text = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    return " ".join(text.split())
 
 
 def prepare(name: str) -> None:

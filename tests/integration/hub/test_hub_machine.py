@@ -54,6 +54,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_a_user_logs_in_over_tls_and_may_choose(machine: dict[str, Any]) -> None:
     assert machine["url"] == "https://localhost/hub/spawn"
+    assert machine["status"] == 200, machine["page"]
     assert "T4, 16 GB" in machine["page"]
     assert machine["admin_with_users_password"] == 403
 
