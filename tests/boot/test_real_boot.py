@@ -18,7 +18,7 @@ from tests.integration.agent.lease_on_instance import API_TOKEN, LEASE_TOKEN, St
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 from tests.own_wheels import make_wheel
 
-pytestmark = pytest.mark.slow(seconds=150)
+pytestmark = pytest.mark.slow(seconds=100)
 
 HUB = "http://172.31.0.1:8081/hub/api"
 FIRST_BOOT_SECONDS = 400.0
@@ -122,6 +122,7 @@ async def test_an_instance_from_its_launch_to_its_end(
     assert not hub.event("ready")
 
 
+@pytest.mark.long
 async def test_the_image_of_the_recipe_serves_notebooks(
     launch: Launch, hub: StubHub, vpc: Vpc, wheel: Path, torch: Path
 ) -> None:

@@ -625,6 +625,7 @@ async def test_a_start_that_fails_after_its_claim_takes_no_disk(world: World, ho
     elif how == "fails":
         await agent.event("failed", "no home")
     elif how == "late":
+        await world.complete_passes(1)  # one sees that it has its instance
         world.clock.advance(world.settings.ready_timeout)
     else:
         await world.stop(lease)
