@@ -100,7 +100,12 @@ class Retention:
                 await self._stop_again(kept, instance)
 
     def _serves_unknown(self, kept: Kept, instance: Instance) -> bool:
-        """True for an instance that was given to a lease of which this store knows nothing."""
+        """True for an instance that was given to a lease of which this store knows nothing.
+
+        Tags lag: those of a stopped one that nobody else has started are of an earlier lease.
+        """
+        if kept.then == "stop" and (kept.started_for or not _has_run_since(kept, instance)):
+            return False
         lease_id = instance.tags.get(LEASE, kept.lease_id)
         return lease_id != kept.lease_id and not self.state.leases.knows(lease_id)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.core.instances.retention_rules import AfterStop
+from ec2spawner.core.tags import LEASE
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
@@ -265,6 +266,26 @@ async def test_the_next_start_starts_the_stopped_instance(world: World) -> None:
     await rebooted.heartbeat()
     await end_in_order(world, served, rebooted, "idle")
     await until(world.cloud.stopped, "stopped again")
+
+
+async def test_tags_of_an_earlier_server_take_no_disk(world: World) -> None:
+    """EC2 has not tagged the instance for the lease that has just ended."""
+    first, agent = await ready(world, STOP)
+    await until(
+        lambda: LEASE in world.cloud.machines[agent.instance_id].instance.tags, "it is tagged"
+    )
+    await end_in_order(world, first, agent)
+    await until(world.cloud.stopped, "it is stopped")
+    world.clock.advance(86400)
+    world.cloud.fail("tag", BUSY, times=100)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    agent = Agent(world, agent.instance_id)
+    lease = await agent.serve()
+    await agent.heartbeat()
+    await end_in_order(world, lease, agent, "idle")
+    await is_retained(world, lease, agent)
+    assert world.cloud.machines[agent.instance_id].instance.tags[LEASE] == first.lease_id
 
 
 async def test_a_claim_pending_since_before_the_stop_gets_no_lease(world: World) -> None:
