@@ -182,6 +182,7 @@ class LeaseRegistry:
             state=LeaseState.WAITING,
             instance_id=None,
             token_sha256="",
+            on_retained=False,
             assigned_at=None,
             segments=close(self._leases[lease_id].segments, self._clock.now()),
             **changes,

@@ -654,6 +654,26 @@ async def test_a_start_that_fails_after_its_claim_takes_no_disk(world: World, ho
     await is_retained(world, lease, agent)
 
 
+async def test_what_replaces_a_terminated_retained_instance_is_an_ordinary_one(
+    world: World,
+) -> None:
+    """Its failures are neither reported as the kept machine's nor a reason to keep it."""
+    _, agent = await kept(world, STOP)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    await Agent(world, agent.instance_id).claim()
+    for _ in range(2):
+        [lost] = world.cloud.running()
+        await world.cloud.terminate([lost])
+        await until(world.cloud.running, "another one is launched")
+        await world.complete_passes(1)  # one sees that it will serve this start
+    [last] = world.cloud.running()
+    served = await Agent(world, last).serve()
+    assert served.lease_id == lease.lease_id
+    assert not served.on_retained
+    assert launches(world) == 3
+
+
 async def test_a_failure_ends_an_instance_that_was_never_retained(world: World) -> None:
     lease, agent = await ready(world, STOP)
     await agent.event("stopped")
