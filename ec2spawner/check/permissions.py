@@ -129,6 +129,7 @@ def _spec(
 
 def _data_volumes(options: Options) -> tuple[DataVolume, ...]:
     """All snapshots of the configuration, as a launch template has them."""
-    volumes = [*options.data_volumes, *(v for p in options.profiles for v in p.data_volumes)]
-    by_snapshot = {each.snapshot: DataVolume(each.snapshot, each.path) for each in volumes}
+    by_snapshot = {
+        each.snapshot: DataVolume(each.snapshot, each.path) for each in options.every_data_volume
+    }
     return tuple(by_snapshot.values())[: len(DATA_DEVICES)]

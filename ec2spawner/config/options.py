@@ -340,6 +340,16 @@ class Options(Words):
         """The hub's and the profile's own."""
         return (*self.buckets, *profile.buckets)
 
+    @property
+    def every_data_volume(self) -> tuple[DataVolumeConfig, ...]:
+        """The hub's, and those of all profiles."""
+        return (*self.data_volumes, *(v for each in self.profiles for v in each.data_volumes))
+
+    @property
+    def every_bucket(self) -> tuple[BucketConfig, ...]:
+        """The hub's, and those of all profiles."""
+        return (*self.buckets, *(b for each in self.profiles for b in each.buckets))
+
     def after_stop_of(self, profile: Profile) -> AfterStop:
         """The profile's own, or the hub's."""
         return (profile.after_stop or self.after_stop).rule()

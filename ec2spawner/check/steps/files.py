@@ -35,20 +35,15 @@ async def _file_system(
 
 
 async def _data_volumes(context: Context, findings: list[Finding]) -> None:
-    options = context.options
-    used = [
-        *options.data_volumes,
-        *(v for profile in options.profiles for v in profile.data_volumes),
-    ]
-    for snapshot in sorted({each.snapshot for each in used}):
-        state, error = await answer(context.account.snapshot_state(snapshot))
+    snapshots = sorted({each.snapshot for each in context.options.every_data_volume})
+    asked = [answer(context.account.snapshot_state(each)) for each in snapshots]
+    for snapshot, (state, error) in zip(snapshots, await asyncio.gather(*asked), strict=True):
         findings.append(judge_snapshot(snapshot, state, error))
 
 
 async def _buckets(context: Context, findings: list[Finding]) -> None:
     options = context.options
-    mounted = [*options.buckets, *(b for profile in options.profiles for b in profile.buckets)]
-    names = sorted({each.bucket for each in mounted})
+    names = sorted({each.bucket for each in options.every_bucket})
     if not names:
         return
     endpoint = await context.client.endpoint("s3")
