@@ -162,6 +162,7 @@ def driver_of_image(version: str, image_name: str) -> Driver:
     return Driver(branch(version), modules, "grid" in version.lower())
 
 
+@lru_cache(maxsize=1024)  # each pass asks for each offer
 def unsupported(ec2_gpu: str, driver: Driver, partition: float = 1.0) -> str:
     """Why this driver does not support this GPU, and which one does, as a sentence.
 
