@@ -7,9 +7,9 @@ own, so nothing of another hub, or of this hub's own servers, is ever deleted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from ..aws.ec2 import EC2Cloud
 from ..core.instances.leaks import Kind
@@ -74,6 +74,13 @@ class Remains:
         return "; ".join([", ".join(parts), *unknown] if parts else unknown)
 
 
+class _Tagged(Protocol):
+    @property
+    def tags(self) -> Mapping[str, str]: ...
+
+
+_R = TypeVar("_R", bound=_Tagged)
+
 Delete = Callable[[str], Awaitable[object]]
 
 
@@ -86,44 +93,31 @@ class _Account:
 
     async def instances(self) -> dict[str, Delete | None]:
         """Without a deletion where it shuts down by now."""
-        listed = await self.cloud.list_instances(self.owner.hub)
         return {
             each.instance_id: None if each.state is InstanceState.SHUTTING_DOWN else self._terminate
-            for each in listed
-            if self.owner.owns(each.tags) and each.state is not InstanceState.TERMINATED
+            for each in self._own(await self.cloud.list_instances(self.owner.hub))
+            if each.state is not InstanceState.TERMINATED
         }
 
     async def volumes(self) -> dict[str, Delete | None]:
-        listed = await self.cloud.list_volumes(self.owner.hub)
-        return {
-            each.volume_id: self.cloud.delete_volume
-            for each in listed
-            if self.owner.owns(each.tags) and each.state not in _DELETED
-        }
+        listed = self._own(await self.cloud.list_volumes(self.owner.hub))
+        existing = [each for each in listed if each.state not in _DELETED]
+        return {each.volume_id: self.cloud.delete_volume for each in existing}
 
     async def interfaces(self) -> dict[str, Delete | None]:
-        listed = await self.cloud.free_interfaces(self.owner.hub)
-        return {
-            each.interface_id: self.cloud.delete_interface
-            for each in listed
-            if self.owner.owns(each.tags)
-        }
+        listed = self._own(await self.cloud.free_interfaces(self.owner.hub))
+        return {each.interface_id: self.cloud.delete_interface for each in listed}
 
     async def templates(self) -> dict[str, Delete | None]:
-        listed = await self.cloud.list_templates(self.owner.hub)
-        return {
-            each.template_id: self.cloud.delete_template
-            for each in listed
-            if self.owner.owns(each.tags)
-        }
+        listed = self._own(await self.cloud.list_templates(self.owner.hub))
+        return {each.template_id: self.cloud.delete_template for each in listed}
 
     async def snapshots(self) -> dict[str, Delete | None]:
-        listed = await self.cloud.list_snapshots(self.owner.hub)
-        return {
-            each.snapshot_id: self.cloud.delete_snapshot
-            for each in listed
-            if self.owner.owns(each.tags)
-        }
+        listed = self._own(await self.cloud.list_snapshots(self.owner.hub))
+        return {each.snapshot_id: self.cloud.delete_snapshot for each in listed}
+
+    def _own(self, listed: Iterable[_R]) -> list[_R]:
+        return [each for each in listed if self.owner.owns(each.tags)]
 
     async def _terminate(self, instance_id: str) -> None:
         await self.cloud.terminate([instance_id])
