@@ -103,7 +103,7 @@ def last_lines(text: str, lines: int = MAX_LINES, width: int = MAX_LINE) -> tupl
 
     The newest failure that is ours and the newest grave line of the kernel are among them; then
     other such lines, what else the agent says, and any other line. Empty if nothing but known noise
-    is there. Takes tens of milliseconds for `READ_CHARACTERS`.
+    is there. Takes some milliseconds for `READ_CHARACTERS`, and tens for hostile ones.
     """
     found: dict[_Rank, list[tuple[int, str]]] = {rank: [] for rank in _Rank}
     end = re.split(r"[\r\n]+", text[-READ_CHARACTERS:])[-READ_LINES:]

@@ -31,7 +31,7 @@ class BootLogs:
         try:
             async with asyncio.timeout(BOOT_LOG_SECONDS), self._slots:
                 text = await self.cloud.console_output(instance_id)
-                # 64 KiB take tens of milliseconds on a busy machine.
+                # A hostile log takes tens of milliseconds.
                 return await asyncio.to_thread(quoted, text)
         except (CloudError, TimeoutError) as error:
             log.info("The boot log of %s cannot be read: %s", instance_id, error)
