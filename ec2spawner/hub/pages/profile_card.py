@@ -64,8 +64,9 @@ class SoldOutIn:
     """Number of zones that offer it at all."""
     seen: datetime
     """When EC2 last reported it, UTC."""
-    by_quota: bool
-    """The account's quota is used up; EC2 may have capacity."""
+    cause: ErrorClass | None = None
+    """The one of all refusals, such as the account's quota: EC2 may have capacity then. None if
+    there are several."""
 
     @property
     def everywhere(self) -> bool:
@@ -164,6 +165,12 @@ class Card:
         first = self.first(way)
         return first is not None and first.mark is not None
 
+    @property
+    def no_driver(self) -> bool:
+        """True if the image has no driver for the GPU of any type: every start would fail."""
+        marks = [seen.mark for seen in self.offers]
+        return bool(marks) and all(m and m.error_class is ErrorClass.UNUSABLE for m in marks)
+
     def moved(self) -> Card | None:
         """The card as it would be after the move to `elsewhere`."""
         if self.elsewhere is None:
@@ -184,11 +191,12 @@ def _sold_out(offers: Sequence[OfferSeen]) -> SoldOutIn | None:
     found = [mark for marks in out.values() for mark in marks]
     if not found:
         return None
+    causes = {mark.error_class for mark in found}
     return SoldOutIn(
         zones=tuple(sorted(out)),
         of=len(by_zone),
         seen=max(mark.since for mark in found),
-        by_quota=all(mark.error_class is ErrorClass.QUOTA for mark in found),
+        cause=causes.pop() if len(causes) == 1 else None,
     )
 
 

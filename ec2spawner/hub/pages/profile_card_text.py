@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from ...core.offers.interruption_rate import risk_words
+from ...core.offers.launch_errors import ErrorClass
 from ...core.pricing.money import digits
 from ...core.profiles.choices import MARKETS_OF, WAITS
 from ...core.text.durations import approximate
@@ -24,6 +26,8 @@ WAYS: Mapping[str, tuple[str, str]] = {
     "on-demand": ("Safe: on-demand", "Not interrupted."),
 }
 """Label and hint for each value of `market`."""
+
+NO_DRIVER: Final = "the image has no driver for this GPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,8 @@ def _on_demand(card: Card, first: OfferSeen, now: datetime) -> PriceText:
 
 def _shortages(card: Card, now: datetime) -> list[Phrase]:
     """The shortages in the profile's own markets."""
+    if card.no_driver:
+        return [Phrase(NO_DRIVER)]
     found = {market: out for market in MARKETS_OF[card.market] if (out := card.sold_out(market))}
     said = {market: _shortage(out) for market, out in found.items()}
     if len(said) > 1 and len({*said.values()}) == 1:
@@ -127,7 +133,7 @@ def _shortages(card: Card, now: datetime) -> list[Phrase]:
 
 
 def _shortage(out: SoldOutIn) -> str:
-    if out.by_quota and out.everywhere:
+    if out.cause is ErrorClass.QUOTA and out.everywhere:
         return "quota of this account used up"
     if out.of == 1:
         return f"sold out in {out.zones[0]}"
@@ -139,13 +145,16 @@ def _age(out: SoldOutIn, now: datetime) -> float:
 
 
 def badge(card: Card) -> str:
-    """`sold out`, `spot sold out`, `quota reached` or empty."""
+    """`sold out`, `spot sold out`, `quota reached`, `not usable` or empty."""
+    if card.no_driver:
+        return "not usable"
     own = MARKETS_OF[card.market]
     found = {market: card.sold_out(market) for market in own}
     out = {market: each for market, each in found.items() if each and each.everywhere}
     if not out:
         return ""
-    what = "quota reached" if all(each.by_quota for each in out.values()) else "sold out"
+    by_quota = all(each.cause is ErrorClass.QUOTA for each in out.values())
+    what = "quota reached" if by_quota else "sold out"
     return what if len(out) == 2 else f"{next(iter(out))} {what}"
 
 
@@ -279,6 +288,8 @@ def _start(card: Card, word: str, first: OfferSeen | None) -> str:
     """What a start buys first, at which price, and what it buys if that is sold out."""
     if first is None:
         return "not offered here"
+    if card.no_driver:
+        return NO_DRIVER
     if first.mark is not None:
         return f"sold out when last checked{'; waits' if word == WAITS else ''}"
     known = first.offer.usd_per_hour
@@ -302,6 +313,8 @@ def _up_to(card: Card, market: Market) -> str:
 
 
 def _warning(card: Card, word: str, first: OfferSeen | None) -> str:
+    if card.no_driver:
+        return "A start would fail. Choose another profile, or ask an admin for another image."
     if card.nothing_left(word):
         if word == WAITS:
             return "Sold out when last checked: your start will wait."

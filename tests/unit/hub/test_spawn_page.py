@@ -337,6 +337,19 @@ def test_a_quota_is_not_shown_as_a_shortage() -> None:
     )
 
 
+def test_a_gpu_that_the_image_cannot_use_is_not_shown_as_sold_out() -> None:
+    why = ErrorClass.UNUSABLE
+    card = card_of(spot(0.19, out=ZONES, why=why), on_demand(0.526, out=ZONES, why=why))
+    assert said_by(card) == (
+        "X not usable $0.19/h spot −64 % on-demand $0.53 the image has no driver for this GPU"
+    )
+    shown = page(card)
+    assert "ask an admin for another image" in shown.text
+    assert "sold out when last checked" not in shown.text.lower()
+    sold_out = card_of(spot(0.19, out=ZONES), on_demand(0.526, out=ZONES, why=why))
+    assert badge(sold_out) == "sold out"
+
+
 def test_a_type_without_any_zone_says_so() -> None:
     shown = page(card_of())
     assert "not offered this hub's zones do not offer it" in shown.text
