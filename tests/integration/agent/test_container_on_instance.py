@@ -87,17 +87,23 @@ def podman(*arguments: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-async def test_a_server_runs_in_a_new_container_with_the_users_home(
-    machine: Machine, hub: StubHub, containers: Path
-) -> None:
+@pytest.fixture
+def with_podman(machine: Machine, containers: Path) -> Machine:
+    """An instance, not booted yet, whose agent finds podman and the image."""
     machine.environment |= {
         "CONTAINERS_CONF": str(containers),
         "EC2SPAWNER_CONTAINER_ENGINE": "podman",
     }
-    machine.home.mkdir()
-    (machine.home / "notes.txt").write_text("kept")
-    await machine.boot()
-    lease = machine.lease(
+    return machine
+
+
+async def test_a_server_runs_in_a_new_container_with_the_users_home(
+    with_podman: Machine, hub: StubHub
+) -> None:
+    with_podman.home.mkdir()
+    (with_podman.home / "notes.txt").write_text("kept")
+    await with_podman.boot()
+    lease = with_podman.lease(
         container=IMAGE, command=[str(PYTHON.parent / "jupyterhub-singleuser"), "--allow-root"]
     )
     of_the_image = {
@@ -110,7 +116,7 @@ async def test_a_server_runs_in_a_new_container_with_the_users_home(
     assert hub.event("failed") is None, hub.event("failed")
     assert IMAGE in hub.event("notebook").message
     assert hub.event("ready").message == ""
-    async with Jupyter(machine.base_url, API_TOKEN) as ada:
+    async with Jupyter(with_podman.base_url, API_TOKEN) as ada:
         assert (await ada.call("GET", "api/contents/notes.txt"))[0] == 200
         await until(lambda: hub.heartbeats, what="a heartbeat")
         # The extension in the container speaks with the agent outside.
@@ -124,34 +130,28 @@ async def test_a_server_runs_in_a_new_container_with_the_users_home(
     hub.notify_changed()
     await until(lambda: hub.event("stopped"), what="stopped")
     assert await asyncio.to_thread(podman, "ps", "--all", *NAMES) == []
-    assert (machine.home / "new.txt").read_text() == "from inside"
+    assert (with_podman.home / "new.txt").read_text() == "from inside"
 
 
 async def test_an_image_without_the_extension_is_noted_with_the_start(
-    machine: Machine, hub: StubHub, containers: Path
+    with_podman: Machine, hub: StubHub
 ) -> None:
-    machine.environment |= {
-        "CONTAINERS_CONF": str(containers),
-        "EC2SPAWNER_CONTAINER_ENGINE": "podman",
-    }
-    machine.home.mkdir()
-    await machine.boot()
-    (machine.home / "server.py").write_text(SMALL_SERVER)
-    hub.give(machine.lease(container=IMAGE, command=["python3", str(machine.home / "server.py")]))
+    with_podman.home.mkdir()
+    await with_podman.boot()
+    (with_podman.home / "server.py").write_text(SMALL_SERVER)
+    hub.give(
+        with_podman.lease(container=IMAGE, command=["python3", str(with_podman.home / "server.py")])
+    )
     await until(lambda: hub.event("ready") or hub.event("failed"), what="ready")
     assert hub.event("failed") is None, hub.event("failed")
     assert "ec2spawner[notebook]" in hub.event("ready").message
 
 
 async def test_an_image_that_cannot_be_pulled_is_the_reason_of_the_failure(
-    machine: Machine, hub: StubHub, containers: Path
+    with_podman: Machine, hub: StubHub
 ) -> None:
-    machine.environment |= {
-        "CONTAINERS_CONF": str(containers),
-        "EC2SPAWNER_CONTAINER_ENGINE": "podman",
-    }
-    await machine.boot()
-    hub.give(machine.lease(container="127.0.0.1:9/nothing/here:latest"))
+    await with_podman.boot()
+    hub.give(with_podman.lease(container="127.0.0.1:9/nothing/here:latest"))
     await until(lambda: hub.event("failed"), what="failed")
     assert "127.0.0.1:9/nothing/here:latest" in hub.event("failed").message
     assert "could not be pulled" in hub.event("failed").message
