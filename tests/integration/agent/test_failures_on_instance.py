@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import aiohttp
 import pytest
 
+from ec2spawner.agent.agent_lock import FILE
 from ec2spawner.agent.claim import claim_lease, new_key
 from ec2spawner.agent.hub.client import HubClient, PowerOffError
 from ec2spawner.core.text.boot_log import quoted
@@ -145,10 +146,13 @@ async def test_an_agent_that_has_crashed_after_its_claim_never_claims_again(
 async def test_an_agent_that_has_crashed_before_its_claim_is_restarted(
     machine: Machine, hub: StubHub
 ) -> None:
+    where = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+    machine.environment[where] = "http://127.0.0.1:9"  # without an answer it cannot claim
     await machine.boot()
-    await until((machine.root / "run" / "agent.lock").exists, what="it runs")
+    await until((machine.root / "run" / FILE).exists, what="it runs")
     await machine.crash_agent()
     assert not hub.claims
+    del machine.environment[where]
     await machine.start_agent()
     hub.give(machine.lease(command=machine.small_server()))
     await until(lambda: hub.event("ready"), what="ready")
@@ -235,7 +239,7 @@ MOUNT_WITH_A_DAEMON = """#!/bin/bash
 setsid bash -c '
     say() { if kill -0 $(<{home}/user); then echo too early; else echo in time; fi >{said}; }
     trap "say; exit" TERM
-    while sleep 0.1; do :; done
+    while :; do sleep 0.1; done  # which is ended too, maybe first
 ' &
 """
 
