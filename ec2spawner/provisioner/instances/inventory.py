@@ -60,7 +60,10 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
             supplies.append(supply_of(instance))
     # First, so that an instance whose agent waits is not surplus beside one that still boots.
     supplies.sort(key=lambda supply: supply.supply_id not in state.claims.waiting)
-    seen = {*listed, *leased, *served, *state.claims.unwanted, *state.retained.instance_ids}
+    seen = {*leased, *served, *state.claims.unwanted, *state.retained.instance_ids}
+    # One that ended before a pass saw it counts until a start has been judged by it: else another
+    # would be bought at once, and the next one after it.
+    seen |= {each for each, instance in listed.items() if instance.state not in GONE}
     supplies += [
         supply_of_expected(expected, state.zones)
         for instance_id, expected in state.launches.expected.items()
@@ -75,7 +78,11 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
         unknown=tuple(unknown),
         silent=tuple(silent),
         missing=frozenset(result.missing),
-        surplus=tuple(listed[each] for each in result.surplus if each in listed),
+        surplus=tuple(
+            listed[each]
+            for each in result.surplus
+            if each in listed and listed[each].state not in GONE
+        ),
     )
 
 

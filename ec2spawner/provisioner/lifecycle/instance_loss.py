@@ -61,10 +61,11 @@ class InstanceLoss:
         does not launch without end.
         """
         state, listed = self.state, self.state.instances.listed
+        ended = {each for each in state.offered & listed.keys() if listed[each].state in GONE}
+        # One that EC2 ended at once was never offered: no listing has shown it alive.
+        ended |= state.launches.take_ended()
         leased = {lease.instance_id for lease in state.leases.open()}
-        for instance_id in state.offered & listed.keys() - state.claims.unwanted.keys() - leased:
-            if listed[instance_id].state not in GONE:
-                continue
+        for instance_id in ended - state.claims.unwanted.keys() - leased - state.leases.served():
             need = lease_for(supply_of(listed[instance_id]), needs(state))
             if need is not None and (lease := state.leases.get(need.lease_id)):
                 state.lose(lease, listed[instance_id])

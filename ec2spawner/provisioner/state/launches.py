@@ -158,8 +158,8 @@ class Launches:
 
     def forget_old(self, now: datetime) -> None:
         """Drop calls that ended `INTENTS_KEPT` ago and that no instance carries in its tags, and
-        expected instances once they have ended, or after `RESPONSE_GRACE`: a listing may lack one
-        that an earlier listing has shown."""
+        expected instances after `RESPONSE_GRACE`: a listing may lack one that an earlier listing
+        has shown."""
         listed, before = self._instances.listed, now - INTENTS_KEPT
         tagged = {instance.tags.get(INTENT, "") for instance in listed.values()}
         for token, intent in list(self.intents.items()):
@@ -168,9 +168,18 @@ class Launches:
                 del self.intents[token]
         self._read_tokens &= tagged
         for instance_id, expected in list(self.expected.items()):
-            has_ended = instance_id in listed and listed[instance_id].state in GONE
-            if has_ended or now - expected.responded_at > RESPONSE_GRACE:
+            if now - expected.responded_at > RESPONSE_GRACE:
                 del self.expected[instance_id]
+
+    def take_ended(self) -> Set[str]:
+        """Ids of the expected instances that a listing shows as ended, each of them once."""
+        listed = self._instances.listed
+        ended = {
+            each for each in self.expected.keys() & listed.keys() if listed[each].state in GONE
+        }
+        for instance_id in ended:
+            del self.expected[instance_id]
+        return ended
 
     # --- what the rounds may still bring ---
 
@@ -178,10 +187,15 @@ class Launches:
         """The instances that rounds may still bring, but those in `without`.
 
         Instances that are known already do not count: a listing can be faster than the response.
+        One that has ended before counts until that, which lets a pass judge the start by it.
         """
         tokens = {each: known.intent.client_token for each, known in self.expected.items()}
         listed = self._instances.listed
-        tokens |= {each: instance.tags.get(INTENT, "") for each, instance in listed.items()}
+        tokens |= {
+            each: instance.tags.get(INTENT, "")
+            for each, instance in listed.items()
+            if instance.state not in GONE
+        }
         known = Counter(tokens.values())
         for number, round_ in enumerate(self.in_progress):
             if round_ in without:

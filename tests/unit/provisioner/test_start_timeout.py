@@ -10,7 +10,7 @@ from ec2spawner.core.text import boot_log
 from ec2spawner.core.text.boot_log import MAX_LINE
 from ec2spawner.provisioner.instances import boot_logs
 from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
-from ec2spawner.provisioner.model.cloud import POWERED_OFF, CloudError, InstanceState
+from ec2spawner.provisioner.model.cloud import GONE, POWERED_OFF, CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.state.launches import RESPONSE_GRACE
 from tests.unit.provisioner.world import Agent, World, until
@@ -84,6 +84,24 @@ async def test_an_instance_that_ec2_ended_for_the_configuration_ends_the_start(
     for words in (said, "tell an admin", "KMS key", "AWSServiceRoleForEC2Spot"):
         assert words in stop.message
     await world.complete_passes(3)
+    assert len(world.cloud.requests()) == 1
+
+
+async def test_an_instance_that_ended_before_its_launch_call_was_answered_counts(
+    world: World,
+) -> None:
+    """No pass has seen it alive."""
+    answer = world.cloud.hold("launch", after=True)
+    lease = await world.request()
+    await until(world.cloud.running, "it is launched")
+    [instance_id] = world.cloud.running()
+    world.cloud.end(instance_id, "Client.InvalidKMSKey.InvalidState", "The KMS key is disabled")
+    listed = world.provisioner.instance
+    await until(lambda: (x := listed(instance_id)) and x.state in GONE, "a listing shows that")
+    await world.watch_passes(1)
+    answer.set()
+    assert "The KMS key is disabled" in (await world.stop_of(lease)).message
+    await world.complete_passes(2)
     assert len(world.cloud.requests()) == 1
 
 
