@@ -64,9 +64,8 @@ class SoldOutIn:
     """Number of zones that offer it at all."""
     seen: datetime
     """When EC2 last reported it, UTC."""
-    cause: ErrorClass | None = None
-    """The one of all refusals, such as the account's quota: EC2 may have capacity then. None if
-    there are several."""
+    by_quota: bool
+    """The account's quota is used up; EC2 may have capacity."""
 
     @property
     def everywhere(self) -> bool:
@@ -191,12 +190,11 @@ def _sold_out(offers: Sequence[OfferSeen]) -> SoldOutIn | None:
     found = [mark for marks in out.values() for mark in marks]
     if not found:
         return None
-    causes = {mark.error_class for mark in found}
     return SoldOutIn(
         zones=tuple(sorted(out)),
         of=len(by_zone),
         seen=max(mark.since for mark in found),
-        cause=causes.pop() if len(causes) == 1 else None,
+        by_quota=all(mark.error_class is ErrorClass.QUOTA for mark in found),
     )
 
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Final
 
 from ...core.offers.interruption_rate import risk_words
-from ...core.offers.launch_errors import ErrorClass
 from ...core.pricing.money import digits
 from ...core.profiles.choices import MARKETS_OF, WAITS
 from ...core.text.durations import approximate
@@ -133,7 +132,7 @@ def _shortages(card: Card, now: datetime) -> list[Phrase]:
 
 
 def _shortage(out: SoldOutIn) -> str:
-    if out.cause is ErrorClass.QUOTA and out.everywhere:
+    if out.by_quota and out.everywhere:
         return "quota of this account used up"
     if out.of == 1:
         return f"sold out in {out.zones[0]}"
@@ -153,8 +152,7 @@ def badge(card: Card) -> str:
     out = {market: each for market, each in found.items() if each and each.everywhere}
     if not out:
         return ""
-    by_quota = all(each.cause is ErrorClass.QUOTA for each in out.values())
-    what = "quota reached" if by_quota else "sold out"
+    what = "quota reached" if all(each.by_quota for each in out.values()) else "sold out"
     return what if len(out) == 2 else f"{next(iter(out))} {what}"
 
 
