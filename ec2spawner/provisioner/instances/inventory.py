@@ -44,10 +44,15 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
     dead: list[Instance] = []
     unknown: list[Instance] = []
     silent: list[Instance] = []
-    listed, served = state.instances.listed, state.leases.served()
+    served = state.leases.served()
+    alive = {
+        each: instance
+        for each, instance in state.instances.listed.items()
+        if instance.state not in GONE
+    }
     leased = {lease.instance_id for lease in state.leases.open()}
-    leased |= {each for each in listed if state.retained.holds(each)}
-    for instance in listed.values():
+    leased |= {each for each in alive if state.retained.holds(each)}
+    for instance in alive.values():
         if not _is_ours(state, instance) or instance.instance_id in leased:
             continue
         if _is_of_unknown_lease(state, instance):
@@ -60,10 +65,9 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
             supplies.append(supply_of(instance))
     # First, so that an instance whose agent waits is not surplus beside one that still boots.
     supplies.sort(key=lambda supply: supply.supply_id not in state.claims.waiting)
-    seen = {*leased, *served, *state.claims.unwanted, *state.retained.instance_ids}
-    # One that ended before a pass saw it counts until a start has been judged by it: else another
-    # would be bought at once, and the next one after it.
-    seen |= {each for each, instance in listed.items() if instance.state not in GONE}
+    # One that ended before a pass saw it is not seen: it counts until a start has been judged by
+    # it. Else another would be bought at once, and the next one after it.
+    seen = {*alive, *leased, *served, *state.claims.unwanted, *state.retained.instance_ids}
     supplies += [
         supply_of_expected(expected, state.zones)
         for instance_id, expected in state.launches.expected.items()
@@ -78,20 +82,14 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
         unknown=tuple(unknown),
         silent=tuple(silent),
         missing=frozenset(result.missing),
-        surplus=tuple(
-            listed[each]
-            for each in result.surplus
-            if each in listed and listed[each].state not in GONE
-        ),
+        surplus=tuple(alive[each] for each in result.surplus if each in alive),
     )
 
 
 def _is_ours(state: State, instance: Instance) -> bool:
     """Carries our store's id, and its tags are not copied from another instance."""
-    return (
-        instance.tags.get(STORE) == state.store_id
-        and instance.state not in GONE
-        and not state.launches.is_copy(instance.tags.get(INTENT, ""), instance.instance_id)
+    return instance.tags.get(STORE) == state.store_id and not state.launches.is_copy(
+        instance.tags.get(INTENT, ""), instance.instance_id
     )
 
 

@@ -9,7 +9,7 @@ from ...core.instances.matching import lease_for
 from ...wire import Stop
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud import GONE, POWERED_OFF, SPOT_TERMINATION, Instance, InstanceState
+from ..model.cloud import POWERED_OFF, SPOT_TERMINATION, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..state.state import RECLAIMED, State
 from .start_timeout import STOPPED_GRACE
@@ -61,11 +61,11 @@ class InstanceLoss:
         does not launch without end.
         """
         state, listed = self.state, self.state.instances.listed
-        ended = {each for each in state.offered & listed.keys() if listed[each].state in GONE}
         # One that EC2 ended at once was never offered: no listing has shown it alive.
-        ended |= state.launches.take_ended()
-        leased = {lease.instance_id for lease in state.leases.open()}
-        for instance_id in ended - state.claims.unwanted.keys() - leased - state.leases.served():
+        ended = state.instances.ended(state.offered) | state.launches.take_ended()
+        if ended:
+            ended -= state.claims.unwanted.keys() | state.leases.served()
+        for instance_id in ended:
             need = lease_for(supply_of(listed[instance_id]), needs(state))
             if need is not None and (lease := state.leases.get(need.lease_id)):
                 state.lose(lease, listed[instance_id])

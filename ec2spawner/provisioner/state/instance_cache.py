@@ -71,6 +71,11 @@ class InstanceCache:
             return instance.state in GONE
         return self._missing.get(instance_id, 0) >= self._settings.missing_listings
 
+    def ended(self, instance_ids: Set[str]) -> set[str]:
+        """Those that the last listing shows as ended."""
+        listed = self.listed
+        return {each for each in instance_ids & listed.keys() if listed[each].state in GONE}
+
     def is_missing(self, instance_id: str) -> bool:
         """Missing from the last listing, and from too few in a row to be gone."""
         return instance_id not in self.listed and not self.is_gone(instance_id)

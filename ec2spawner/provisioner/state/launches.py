@@ -173,10 +173,7 @@ class Launches:
 
     def take_ended(self) -> Set[str]:
         """Ids of the expected instances that a listing shows as ended, each of them once."""
-        listed = self._instances.listed
-        ended = {
-            each for each in self.expected.keys() & listed.keys() if listed[each].state in GONE
-        }
+        ended = self._instances.ended(self.expected.keys())
         for instance_id in ended:
             del self.expected[instance_id]
         return ended
