@@ -146,6 +146,7 @@ class Provisioner:
     async def close(self) -> None:
         """Stop watching. Instances and leases remain; the next process takes them up."""
         await self._tasks.end()
+        await self.market.images.close()
         await self._store.write_behind.drain()
         await self._store.close()
 

@@ -56,6 +56,12 @@ class ImageCache:
         if self._image is not None and self._image.image_id == image_id:
             self._image = None
 
+    async def close(self) -> None:
+        """End the current look-up."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
     def _lookup(self) -> asyncio.Task[Image]:
         """The current look-up. It continues if a start that waits for it is cancelled."""
         if self._task is None:

@@ -112,6 +112,16 @@ async def test_a_cancelled_start_does_not_cancel_the_lookup(
     assert asked(cloud) == 1
 
 
+async def test_closing_ends_a_lookup_in_progress(cloud: SimulatedCloud, images: ImageCache) -> None:
+    cloud.hold("find_image")
+    start = asyncio.create_task(images.current())
+    await asyncio.sleep(0)
+    await images.close()
+    [outcome] = await asyncio.gather(start, return_exceptions=True)
+    assert isinstance(outcome, asyncio.CancelledError)
+    assert images.known is None
+
+
 async def test_a_missing_image_is_read_again(cloud: SimulatedCloud, images: ImageCache) -> None:
     await images.current()
     cloud.images[NEW.image_id] = NEW

@@ -117,6 +117,7 @@ class World:
     async def kill(self) -> None:
         """The process ends here: nothing is finished, nothing is said to anybody."""
         await self.provisioner._tasks.end()
+        await self.provisioner.market.images.close()
         await self.store.close()
 
     async def restart(self, **settings: Any) -> None:
