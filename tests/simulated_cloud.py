@@ -599,11 +599,14 @@ class SimulatedCloud:
         self.volumes[volume_id] = replace(self.volumes[volume_id], **changes)
 
     async def _receive(self, name: str, *arguments: Any) -> Fault | None:
-        """Record the call; meet what was ordered for it before its effect."""
+        """Record the call; meet what was ordered for it before its effect.
+
+        Without a fault the effect follows at once: who sees the call sees the effect.
+        """
+        await asyncio.sleep(0)
         self.calls.append(Call(name, arguments, self.clock()))
         fault = next((each for each in self._faults[name] if each.times > 0), None)
         if fault is None:
-            await asyncio.sleep(0)
             return None
         fault.times -= 1
         if fault.after_effect:

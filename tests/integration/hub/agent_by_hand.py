@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 from aiohttp import web
 
+from ec2spawner.core.tags import HOME
 from ec2spawner.wire import PROTOCOL
 from tests.harness import PASSWORD, Hub, until
 
@@ -99,6 +100,19 @@ class AgentByHand:
         await self._server.setup()
         await web.TCPSite(self._server, self.address, self.grant["port"]).start()
 
+    async def wait_home(self) -> None:
+        """As every agent does before it is ready: the hub gives up the attaching with the start."""
+        home = [
+            {"Name": "attachment.instance-id", "Values": [self.instance_id]},
+            {"Name": "tag-key", "Values": [HOME]},
+        ]
+        ec2 = self.hub.embedded.client()
+
+        async def attached() -> bool:
+            return bool((await asyncio.to_thread(ec2.describe_volumes, Filters=home))["Volumes"])
+
+        await until(attached, 30, "the home to be attached")
+
     async def close(self) -> None:
         if self._server is not None:
             await self._server.cleanup()
@@ -143,6 +157,8 @@ async def server_by_hand(hub: Hub, user: str, server: str = "") -> AsyncIterator
     try:
         await agent.obtain_lease()
         await agent.serve()
+        if agent.grant["home"]["kind"] == "ebs":
+            await agent.wait_home()
         assert (await agent.event("ready", port=agent.grant["port"])).status_code == 204
         reply = await starting
         assert reply.is_success, reply.text

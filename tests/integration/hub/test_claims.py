@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.wire import MAX_BODY_BYTES
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import Embedded, Hub, demo_config
 from tests.integration.hub.agent_by_hand import (
     SILENT_AGENTS,
     AgentByHand,
@@ -59,26 +59,13 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
 async def ann(hub: Hub) -> AsyncIterator[AgentByHand]:
     """A server that is ready, and that no refused claim may disturb."""
     async with server_by_hand(hub, "ann") as agent:
-        await has_its_home(hub, agent)
         yield agent
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bob(hub: Hub) -> AsyncIterator[AgentByHand]:
     async with server_by_hand(hub, "bob") as agent:
-        await has_its_home(hub, agent)
         yield agent
-
-
-async def has_its_home(hub: Hub, agent: AgentByHand) -> None:
-    """The hub attaches it in the background, and repeats the call while EC2 does not know it."""
-    held = [{"Name": "attachment.instance-id", "Values": [agent.instance_id]}]
-    ec2 = hub.embedded.client()
-
-    async def attached() -> bool:
-        return bool((await asyncio.to_thread(ec2.describe_volumes, Filters=held))["Volumes"])
-
-    await until(attached, 30, "the home to be attached")
 
 
 async def all_that_counts(hub: Hub, agent: AgentByHand) -> dict[str, Any]:

@@ -21,7 +21,7 @@ CAPABILITY_VERSION_3 = 0x20080522
 def begin(run):
     reader, writer = os.pipe()
     if (pid := os.fork()) == 0:
-        libc = ctypes.CDLL(None, use_errno=True)
+        libc = ctypes.CDLL(None)
         # Root may read everything: of the two neither has any privilege. Their user stays, who can
         # read the modules that the agent still imports.
         if libc.capset(struct.pack("Ii", CAPABILITY_VERSION_3, 0), bytes(24)):

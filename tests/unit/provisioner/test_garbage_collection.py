@@ -90,6 +90,7 @@ async def test_a_bug_ends_one_scan_and_is_logged_once_with_its_traceback(
     await scans(world)
     caplog.clear()
     world.cloud.fail("free_volumes", ZeroDivisionError("a bug"), times=3)
+    await scans(world, 3)
     world.clock.advance(GRACE)
     await until(lambda: not world.cloud.volumes, "deleted")
     records = [r for r in caplog.records if "left over failed" in r.message]

@@ -909,6 +909,7 @@ async def test_only_the_last_attempts_are_kept(world: World) -> None:
         await world.provisioner._state.leases.change(lease.lease_id, replaced=0)
         world.cloud.end(instance_id)
     await world.boot()
+    await world.complete_passes(1)
     attempts = world.now(lease).attempts
     assert len(attempts) == 12
     assert attempts[-1].outcome is AttemptOutcome.FOUND

@@ -233,6 +233,7 @@ async def test_a_database_outage_ends_no_server_and_requests_are_carried_out(
     )
     postgresql.stop()
     try:
+        await world.watch_passes(1)  # one under way has read the store, and would see the jump
         world.clock.advance(timedelta(days=1).total_seconds())
         await world.watch_passes(3)
         assert world.now(silent).state is LeaseState.READY

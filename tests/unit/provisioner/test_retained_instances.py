@@ -438,6 +438,7 @@ async def test_a_throttled_start_is_retried(world: World) -> None:
     world.cloud.fail("start", BUSY, times=2)
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
+    await world.complete_passes(1)
     assert any("keeps trying" in event.message for event in world.now(lease).events)
     assert not world.provisioner._retention.why_not_started(lease.lease_id)
 

@@ -291,6 +291,7 @@ async def test_an_instance_that_is_never_listed_is_replaced(world: World) -> Non
     world.cloud.listing_lag = 10**6
     lease = await world.request()
     await world.boot(1)
+    await world.settle()  # the launch's response has arrived
     world.clock.advance(119)
     await world.watch_passes(2)
     assert len(world.cloud.requests()) == 1
