@@ -747,9 +747,11 @@ async def test_an_unlisted_instance_without_capacity_is_left_to_the_next_pass(
     await until(
         lambda: provisioner._retention.restarts._no_room.get(lease.lease_id) == START_TRIES - 1
     )
+    listed = world.cloud.hold("list_instances")
     del provisioner._state.instances.listed[agent.instance_id]  # type: ignore[attr-defined]
     await provisioner._retention.restarts.start(agent.instance_id, lease)
     assert world.now(lease).state is LeaseState.WAITING
+    listed.set()
     assert "capacity" in (await world.stop_of(lease)).reason
 
 
