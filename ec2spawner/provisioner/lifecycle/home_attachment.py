@@ -10,6 +10,7 @@ from datetime import datetime
 
 from ...wire import Step, Stop
 from ..homes import volumes
+from ..homes.placement import placed
 from ..homes.volumes import HomeElsewhere, HomeGone, HomeVolumes
 from ..model.cloud import CloudError, Instance
 from ..model.error_hints import AGAIN, describe_error
@@ -99,7 +100,8 @@ class HomeAttachment:
         if wanted():
             log.warning("%s needs another machine: %s", lease.lease_id, error)
             message = f"Your files are in {error.home.zone}; looking for a machine there"
-            await self.state.leases.send_back(lease.lease_id, message)
+            now = self.state.leases.get(lease.lease_id) or lease
+            await self.state.leases.send_back(lease.lease_id, message, **placed(self.state, now))
             self.state.wake()
 
 

@@ -10,6 +10,7 @@ import pytest
 from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.provisioner.homes import volumes as homes
+from ec2spawner.provisioner.homes.placement import Placement
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
 from ec2spawner.provisioner.model.cloud import CloudError, VolumeSpec
 from ec2spawner.provisioner.model.lease import LeaseState
@@ -180,8 +181,11 @@ async def test_a_zone_that_refused_a_volume_binds_no_home(world: World) -> None:
 async def test_an_instance_in_the_wrong_zone_is_replaced_by_one_in_the_homes(
     world: World,
 ) -> None:
-    """An admin has put another volume in the place of the home's."""
+    """An admin has put another volume in the place of the home's. A pass that is under way buys
+    before the next one places the lease."""
     volume_id = await stopped(world)
+    reconciler = world.provisioner._reconciler
+    reconciler.controllers = [x for x in reconciler.controllers if not isinstance(x, Placement)]
     moved = replace(world.cloud.volumes[volume_id], zone="us-east-1b")
     world.cloud.volumes[volume_id] = moved
     lease = await world.request(home_kind="ebs")

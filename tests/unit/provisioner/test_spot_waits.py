@@ -64,6 +64,7 @@ async def test_a_wait_makes_no_calls_and_starts_when_spot_is_back(world: World) 
     later(world, MARKS_LAST)
     await until(lambda: world.cloud.running(), "a spot instance")
     assert markets_asked(world) == [SPOT, SPOT, SPOT]
+    await world.settle()
     assert world.now(lease).attempts[-1].outcome is AttemptOutcome.FOUND
 
 
