@@ -10,6 +10,8 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -19,7 +21,7 @@ from ec2spawner.provisioner.store.database_thread import DatabaseThread
 from tests.simulated_cloud import Fault, SimulatedCloud
 
 LONGEST: Final = 0.012
-"""Seconds: a few times as long as a pass of the tests."""
+"""Seconds: longer than the pause between two listings of the tests (`world.SETTINGS`)."""
 
 SHARE: Final = 0.7
 """Of the steps that are delayed."""
@@ -34,16 +36,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _random_delays(request: pytest.FixtureRequest) -> Iterator[None]:
     drawn = random.Random(request.config.getoption("--delays"))
+    reconcile = Reconciler.reconcile
     run_in_thread, receive = DatabaseThread._in_thread, SimulatedCloud._receive
 
     def delay() -> float:
         return drawn.random() * LONGEST if drawn.random() < SHARE else 0.0
 
-    async def reconcile(reconciler: Reconciler) -> None:
-        now = reconciler.state.clock.now()
-        for controller in reconciler.controllers:
+    class Delay:
+        async def reconcile(self, _now: datetime) -> None:
             await asyncio.sleep(delay())
-            await controller.reconcile(now)
+
+    async def late_reconcile(reconciler: Reconciler) -> None:
+        steps = [step for each in reconciler.controllers for step in (Delay(), each)]
+        await reconcile(replace(reconciler, controllers=steps))
 
     async def late_in_thread(thread: DatabaseThread, work: Callable[[], T]) -> T:
         def late() -> T:
@@ -57,7 +62,7 @@ def _random_delays(request: pytest.FixtureRequest) -> Iterator[None]:
         return await receive(cloud, name, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Reconciler, "reconcile", reconcile)
+        patch.setattr(Reconciler, "reconcile", late_reconcile)
         patch.setattr(DatabaseThread, "_in_thread", late_in_thread)
         patch.setattr(SimulatedCloud, "_receive", late_receive)
         yield

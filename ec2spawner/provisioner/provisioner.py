@@ -81,7 +81,7 @@ class Provisioner:
         self._retention = Retention(state, cloud, overhead, market.offers, boot_logs, tasks)
         self._launch = LaunchController(state, market.offers, fleet, tasks)
         self._home_attachment = HomeAttachment(state, volumes, tasks)
-        placement, migrations = Placement(state), ZoneMigrations(state, cloud, volumes, tasks)
+        migrations = ZoneMigrations(state, cloud, volumes, tasks)
         controllers: tuple[Controller, ...] = (  # in this order in each pass
             # Times first: whatever follows measures with them.
             ClockUpkeep(state, tasks),
@@ -94,7 +94,7 @@ class Provisioner:
             self._lost_starts,
             # Before anything of a single user that the store may refuse.
             StartTimeouts(state, failures),
-            placement,
+            Placement(state),
             heartbeats,
             self._recovery,
             # What is retained serves its user before anything is bought, or becomes surplus.
@@ -115,7 +115,7 @@ class Provisioner:
         self._starts = starts = Start(state, claims, prices, overhead, tasks)
         unhealthy = UnhealthyInstances(state, claims, market.offers)
         self.agents = AgentCalls(state, starts, heartbeats, unhealthy)
-        self.homes = ServerHomes(state, volumes, migrations, placement)
+        self.homes = ServerHomes(state, volumes, migrations)
         self.spot_waits, self.start_durations = SpotWaits(state), StartDurations(store, tasks)
 
     # --- life ---

@@ -24,32 +24,30 @@ class Placement:
             if changes := placed(self.state, lease):
                 await leases.change(lease.lease_id, **changes)
 
-    def subnets_for(self, user: str, server: str, *, home_kind: str = "ebs") -> tuple[str, ...]:
-        """The subnets that the server's home allows: all, or those of the home's zone."""
-        return _subnets_for(self.state, user, server, home_kind)
-
-    def zones_for(self, user: str, server: str, *, home_kind: str = "ebs") -> frozenset[str]:
-        """The zones that the server's home allows, of those that have a configured subnet."""
-        by_subnet = self.state.zones.by_subnet
-        subnets = self.subnets_for(user, server, home_kind=home_kind)
-        return frozenset(by_subnet[subnet] for subnet in subnets if subnet in by_subnet)
-
 
 def placed(state: State, lease: Lease) -> dict[str, Any]:
     """Changes of the lease so that it buys in the zone of its home; empty where it does.
 
     Part of what sends it back to the waiting list: a pass may buy before the next one places it.
     """
-    subnets = _subnets_for(state, lease.user, lease.server, lease.home_kind)
+    subnets = subnets_for(state, lease.user, lease.server)
     if lease.home_kind != "ebs" or not subnets or subnets == lease.spec.subnets:
         return {}
     spec = replace(lease.spec, subnets=subnets)
     return {"spec": spec, "launch_key": launch_key_of(spec)}
 
 
-def _subnets_for(state: State, user: str, server: str, home_kind: str) -> tuple[str, ...]:
+def subnets_for(state: State, user: str, server: str, *, home_kind: str = "ebs") -> tuple[str, ...]:
+    """The subnets that the server's home allows: all, or those of the home's zone."""
     subnets, by_subnet = state.settings.subnets, state.zones.by_subnet
     zone = state.homes.zone_of(user, server) if home_kind == "ebs" else None
     if zone is None:
         return subnets
     return tuple(subnet for subnet in subnets if by_subnet.get(subnet) == zone)
+
+
+def zones_for(state: State, user: str, server: str, *, home_kind: str = "ebs") -> frozenset[str]:
+    """The zones that the server's home allows, of those that have a configured subnet."""
+    by_subnet = state.zones.by_subnet
+    subnets = subnets_for(state, user, server, home_kind=home_kind)
+    return frozenset(by_subnet[subnet] for subnet in subnets if subnet in by_subnet)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..model.cloud import VolumeSnapshot
 from ..model.lease import Home, Lease
 from ..state.state import State
-from .placement import Placement
+from . import placement
 from .volumes import HomeVolumes
 from .zone_migration import ZoneMigrations
 
@@ -19,7 +19,6 @@ class ServerHomes:
     state: State
     volumes: HomeVolumes
     migrations: ZoneMigrations
-    placement: Placement
 
     # --- reading ---
 
@@ -49,11 +48,11 @@ class ServerHomes:
 
     def subnets_for(self, user: str, server: str, *, home_kind: str = "ebs") -> tuple[str, ...]:
         """The subnets that the server's home allows: all, or those of the home's zone."""
-        return self.placement.subnets_for(user, server, home_kind=home_kind)
+        return placement.subnets_for(self.state, user, server, home_kind=home_kind)
 
     def zones_for(self, user: str, server: str, *, home_kind: str = "ebs") -> frozenset[str]:
         """The zones that the server's home allows, of those that have a configured subnet."""
-        return self.placement.zones_for(user, server, home_kind=home_kind)
+        return placement.zones_for(self.state, user, server, home_kind=home_kind)
 
     # --- changing ---
 

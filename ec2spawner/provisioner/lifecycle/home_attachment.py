@@ -100,8 +100,7 @@ class HomeAttachment:
         if wanted():
             log.warning("%s needs another machine: %s", lease.lease_id, error)
             message = f"Your files are in {error.home.zone}; looking for a machine there"
-            now = self.state.leases.get(lease.lease_id) or lease
-            await self.state.leases.send_back(lease.lease_id, message, **placed(self.state, now))
+            await self.state.leases.send_back(lease.lease_id, message, **placed(self.state, lease))
             self.state.wake()
 
 
