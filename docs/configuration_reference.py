@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 
 from ec2spawner.config import (
     AfterStopConfig,
+    BoundsConfig,
     BucketConfig,
     DataVolumeConfig,
     DiscountConfig,
@@ -31,9 +32,12 @@ from ec2spawner.config import (
     IdleConfig,
     IdleHook,
     ImageConfig,
+    LimitsConfig,
     Options,
+    PayersConfig,
     Profile,
     ProfileOptions,
+    ProjectConfig,
     SnapshotSchedule,
     UserMaySet,
     WorkingHoursConfig,
@@ -63,6 +67,10 @@ NESTED: Mapping[type[BaseModel], str] = {
     DataVolumeConfig: "An entry of `data_volumes`",
     BucketConfig: "An entry of `buckets`",
     DiscountConfig: "An entry of `discounts`",
+    PayersConfig: "The keys of `payers`",
+    ProjectConfig: "The keys of a project in `payers`",
+    LimitsConfig: "The keys of `limits`",
+    BoundsConfig: "The limits of a user, group, project or the hub",
 }
 
 _OF_PROFILE = {
@@ -204,6 +212,10 @@ def _assigned(model: type[BaseModel], name: str, value: object) -> str:
     if model in _WITHIN:
         within, key = _WITHIN[model]
         return f"c.EC2Spawner.{within} = {{{written(key)}: {inner}}}"
+    if model is BoundsConfig:
+        return f'c.EC2Spawner.limits = {{"hub": {inner}}}'
+    if model is ProjectConfig:
+        return f'c.EC2Spawner.payers = {{"project": {{"nlp": {inner}}}}}'
     option = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", model.__name__.removesuffix("Config")).lower()
     return f"c.EC2Spawner.{option} = {inner}"
 

@@ -10,6 +10,7 @@ from .discounts import DiscountConfig
 from .home import HomeBounds, HomeConfig, SnapshotSchedule
 from .idle import IdleConfig, IdleHook, UserMaySet
 from .image import ImageConfig
+from .limits import BoundsConfig, LimitsConfig, PayersConfig, ProjectConfig
 from .mounts import BucketConfig, DataVolumeConfig
 from .options import Options, idle_policy
 from .profile import DiskBounds, Profile, ProfileOptions
@@ -27,6 +28,7 @@ from .working_hours import WorkingHoursConfig
 
 __all__ = [
     "AfterStopConfig",
+    "BoundsConfig",
     "BucketConfig",
     "ConfigError",
     "DataVolumeConfig",
@@ -38,10 +40,13 @@ __all__ = [
     "IdleHook",
     "ImageConfig",
     "Judged",
+    "LimitsConfig",
     "Options",
+    "PayersConfig",
     "Problem",
     "Profile",
     "ProfileOptions",
+    "ProjectConfig",
     "SnapshotSchedule",
     "UserMaySet",
     "WorkingHoursConfig",

@@ -18,6 +18,7 @@ from .discounts import DiscountConfig
 from .home import HomeConfig
 from .idle import IdleConfig, IdleHook
 from .image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
+from .limits import LimitsConfig, PayersConfig, TimeZone
 from .mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
 from .profile import DEFAULT_PROFILES, Profile
 from .store import POSTGRESQL_EXAMPLE, SQLITE_EXAMPLE, StoreURL
@@ -237,6 +238,23 @@ class Options(Words):
                 }
             ]
         ],
+    )
+    time_zone: TimeZone = Field(
+        default="UTC",
+        description="Where days and months of costs and limits begin.",
+        examples=["Europe/Berlin"],
+    )
+    payers: PayersConfig = Field(
+        default=as_written({}),
+        description="Groups and projects to which users may charge their servers. Each server has "
+        "exactly one payer, chosen on the spawn page where its user has several.",
+        examples=[{"group": ["research"], "project": {"nlp": {"users": ["ann"]}}}],
+    )
+    limits: LimitsConfig = Field(
+        default=as_written({}),
+        description="How much users, groups, projects and the hub may spend and use. A server that "
+        "cannot afford its first hour does not start.",
+        examples=[{"user": {"usd_per_month": 200, "servers": 2}, "hub": {"usd_per_month": 10000}}],
     )
     identity_certificates: Texts = Field(
         default=(),

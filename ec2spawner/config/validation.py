@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from .. import data
+from .limits import limit_problems
 from .mounts import mount_problems
 from .options import Options
 from .profile import Profile
@@ -223,6 +224,10 @@ def _own_out_of_bounds(where: str, profile: Profile, options: Options) -> list[P
 def _across(options: Options) -> list[Problem]:
     """Other problems that no option has alone."""
     problems = _mounts("c.EC2Spawner", options)
+    problems += [
+        Problem(f"c.EC2Spawner.limits.{where}", wrong, fix)
+        for where, wrong, fix in limit_problems(options.limits, options.payers)
+    ]
     certificate = f"{options.region}.pem"
     bundled = Path(data.__file__).parent / "identity-certificates"
     if options.identity_certificates or (bundled / certificate).exists():
@@ -269,6 +274,22 @@ def _model_of(words: Sequence[str]) -> type[BaseModel]:
     return model or Options
 
 
+def _without_keys(words: Sequence[str]) -> tuple[str, ...]:
+    """A location without the keys that an admin made up, such as the names of groups."""
+    model: type[BaseModel] | None = Options
+    found: list[str] = []
+    is_key = False
+    for word in words:
+        if is_key:
+            is_key = False
+            continue
+        found.append(word)
+        field = model.model_fields.get(word) if model else None
+        is_key = field is not None and get_origin(field.annotation) is dict
+        model = _model_in(field.annotation) if field else None
+    return tuple(found)
+
+
 def _model_in(annotation: object) -> type[BaseModel] | None:
     """The model in a type such as `tuple[Profile, ...] | SpawnerFunction`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -305,8 +326,7 @@ def _problem(detail: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     if detail["type"] == "ec2spawner":
         return Problem(option, detail["ctx"]["what"], detail["ctx"]["fix"])
     words = tuple(part for part in location if isinstance(part, str))
-    if words[:1] == ("idle_by_group",) and len(words) > 1:
-        words = ("idle", *words[2:])
+    words = _without_keys(words)
     model = _model_of(words)
     if detail["type"] == "extra_forbidden":
         return Problem(option, "there is no such option", suggest(words[-1], model.model_fields))

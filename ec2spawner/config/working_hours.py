@@ -38,7 +38,7 @@ def hours(text: str) -> Hours:
     begin, end = _minute(parts["begin"]), _minute(parts["end"])
     if begin == end or begin == 1440:
         wrong(f"{shown(text)} begins where it ends", 'a whole day is "00:00-24:00"')
-    return Hours(_days(parts["days"]), begin, end, _zone(parts["zone"]))
+    return Hours(_days(parts["days"]), begin, end, time_zone(parts["zone"]))
 
 
 def _days(text: str) -> tuple[int, ...]:
@@ -66,7 +66,8 @@ def _minute(text: str) -> int:
     return minute
 
 
-def _zone(name: str) -> str:
+def time_zone(name: str) -> str:
+    """The name of a time zone, if it is one. Refuses by `wrong`."""
     if zone(name) is None:
         wrong(f"{shown(name)} is no time zone", suggest(name, _zones(), all_known=False))
     return name

@@ -1,0 +1,66 @@
+"""Whom a limit binds, and who pays for a lease. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+HUB: Final = "hub"
+"""The scope of everything, and the payer of what belongs to no lease."""
+
+
+def user_scope(user: str) -> str:
+    """`user:ann`: a payer, and the scope of her own limits."""
+    return f"user:{user}"
+
+
+def group_scope(group: str) -> str:
+    """`group:research`."""
+    return f"group:{group}"
+
+
+def project_scope(project: str) -> str:
+    """`project:nlp`."""
+    return f"project:{project}"
+
+
+def scopes_of(user: str, payer: str = "") -> tuple[str, ...]:
+    """The scopes that a lease counts against: its user, a payer that is not the user, the hub.
+
+    `payer` empty is the user.
+    """
+    own = user_scope(user)
+    return (own, HUB) if payer in {"", own} else (own, payer, HUB)
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Who may charge leases to a project."""
+
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Payers:
+    """Who may pay for leases, as the admin configured it."""
+
+    user: bool = True
+    """Whether users may pay for themselves when a group or a project could."""
+    groups: tuple[str, ...] = ()
+    """JupyterHub groups that pay for their members."""
+    projects: Mapping[str, Members] = field(default_factory=dict)
+
+    def of(self, user: str, groups: Collection[str]) -> tuple[str, ...]:
+        """The payers that a user of these groups may choose; the first one is the default.
+
+        Groups first, then projects, the user last. Empty if none may pay for this user.
+        """
+        found = [group_scope(name) for name in self.groups if name in groups]
+        found += [
+            project_scope(name)
+            for name, members in self.projects.items()
+            if user in members.users or not members.groups.isdisjoint(groups)
+        ]
+        return (*found, user_scope(user)) if self.user else tuple(found)

@@ -1,0 +1,128 @@
+"""Limits in words, for pages, REST and the reason of a stop. Pure."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Final
+
+from ..text.durations import in_words
+from .admission import Obstacle, Refusal, gpu_hours
+from .bounds import NANO, Bounds, Kind
+from .scopes import HUB
+from .standing import Standing
+
+MONTHS: Final = (
+    "January February March April May June July August September October November December"
+).split()
+
+
+def scope_words(scope: str) -> str:
+    """`ann`, `group research`, `project nlp`, `this hub`."""
+    if scope == HUB:
+        return "this hub"
+    kind, _, name = scope.partition(":")
+    return name if kind == "user" else f"{kind} {name}"
+
+
+def limit_words(scope: str, kind: Kind, limit: int, bounds: Bounds | None = None) -> str:
+    """`$200 per month of ann`."""
+    return f"{_amount(kind, limit)}{_period(kind, bounds)} of {scope_words(scope)}"
+
+
+def amount_words(kind: Kind, amount: int) -> str:
+    """`$3.12`, `4 GPU-hours`, `2 servers`: an amount in the unit of a limit."""
+    return _amount(kind, amount)
+
+
+def _amount(kind: Kind, amount: int) -> str:
+    if kind is Kind.SERVERS:
+        return f"{amount} {'server' if amount == 1 else 'servers'}"
+    if kind is Kind.GPU_HOURS:
+        hours = f"{gpu_hours(amount):.1f}".removesuffix(".0")
+        return f"{hours} {'GPU-hour' if hours == '1' else 'GPU-hours'}"
+    return dollars(amount)
+
+
+def dollars(nano_usd: int) -> str:
+    """`$200`, `$3.12`, `$0.004`: cents, and more digits only below one cent."""
+    usd = nano_usd / NANO
+    if usd and usd < 0.01:
+        return f"${usd:.4f}".rstrip("0").rstrip(".")
+    return f"${usd:,.2f}".removesuffix(".00")
+
+
+def _period(kind: Kind, bounds: Bounds | None) -> str:
+    match kind:
+        case Kind.MONTH | Kind.GPU_HOURS:
+            return " per month"
+        case Kind.WINDOW:
+            days = bounds.window_days if bounds and bounds.window_days else 0
+            return f" in {days} {'day' if days == 1 else 'days'}" if days else " in its window"
+        case Kind.CREDIT:
+            return " of credit"
+        case Kind.RATE:
+            return " per hour"
+        case Kind.SERVERS:
+            return " at once"
+
+
+def refusal_words(refusal: Refusal, contact: str, bounds: Bounds | None = None) -> str:
+    """Why a start is refused: what is left, until when, and who can raise the limit."""
+    whose = scope_words(refusal.scope)
+    if refusal.obstacle is Obstacle.UNKNOWN_SPENDING:
+        return (
+            f"The hub has just started and does not know yet what {whose} has spent, so no server "
+            "can start. Try again in a minute"
+        )
+    if refusal.obstacle is Obstacle.UNKNOWN_PRICE or refusal.kind is None:
+        return (
+            "The price of this server is not known, and spending is limited for "
+            f"{whose}. Try again in some minutes, choose another profile, or ask {contact}"
+        )
+    limit = limit_words(refusal.scope, refusal.kind, refusal.limit, bounds)
+    if refusal.kind is Kind.SERVERS:
+        return f"The limit is {limit}. Stop another server first, or ask {contact} to raise it"
+    left, needed = _amount(refusal.kind, refusal.left), _amount(refusal.kind, refusal.needed)
+    if refusal.kind is Kind.RATE:
+        return (
+            f"The limit is {limit}: {left} per hour is left besides what runs now, and this server "
+            f"costs {needed} per hour. Stop another server first, choose a cheaper profile, or ask "
+            f"{contact} to raise the limit"
+        )
+    until = f" More is available on {day_words(refusal.renews)}." if refusal.renews else ""
+    return (
+        f"The limit is {limit}: {left} is left, and the first hour of this server takes "
+        f"{needed}.{until} Choose a cheaper profile, or ask {contact} to raise the limit"
+    )
+
+
+def short_refusal(refusal: Refusal) -> str:
+    """The same in a few words, for a card of the spawn page."""
+    if refusal.obstacle is not Obstacle.LIMIT or refusal.kind is None:
+        return "Its price is not known yet"
+    whose = scope_words(refusal.scope)
+    left = _amount(refusal.kind, refusal.left)
+    match refusal.kind:
+        case Kind.SERVERS:
+            return f"The limit of {_amount(refusal.kind, refusal.limit)} of {whose} is reached"
+        case Kind.RATE:
+            return f"{left} per hour is left of the limit of {whose}"
+    until = f" until {day_words(refusal.renews)}" if refusal.renews else ""
+    return f"{left} is left of the limit of {whose}{until}"
+
+
+def stop_words(standing: Standing, bounds: Bounds) -> str:
+    """Why a server was stopped, for the next login."""
+    limit = limit_words(standing.scope, standing.kind, standing.limit, bounds)
+    until = f". More is available on {day_words(standing.renews)}" if standing.renews else ""
+    return f"The limit of {limit} is used up{until}"
+
+
+def run_words(seconds: float) -> str:
+    """`12 hours`."""
+    return in_words(seconds)
+
+
+def day_words(day: date) -> str:
+    """`1 December 2026`."""
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"

@@ -1,0 +1,178 @@
+"""Which starts can afford their first hour: no order of starts exceeds a limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ec2spawner.core.limits.admission import (
+    Account,
+    Grant,
+    Obstacle,
+    OfferPrice,
+    Refusal,
+    decide,
+    nano,
+    reservation,
+)
+from ec2spawner.core.limits.bounds import GPU_HOUR, NANO, Bounds, Kind
+from ec2spawner.core.limits.scopes import HUB, scopes_of
+from ec2spawner.core.limits.standing import Standing
+from ec2spawner.core.limits.words import limit_words, refusal_words, short_refusal
+
+
+@dataclass
+class Ledger:
+    """Scopes that admitted starts count against: nothing is spent yet, all is reserved."""
+
+    bounds: dict[str, Bounds]
+    granted: list[tuple[tuple[str, ...], float, float]] = field(default_factory=list)
+
+    def account(self, scope: str) -> Account:
+        mine = [(usd, gpus) for scopes, usd, gpus in self.granted if scope in scopes]
+        held = [reservation(usd, gpus, 3600) for usd, gpus in mine]
+        bounds = self.bounds.get(scope, Bounds())
+        kinds = (Kind.MONTH, Kind.WINDOW, Kind.CREDIT, Kind.GPU_HOURS)
+        limits = [(kind, bounds.limit(kind)) for kind in kinds]
+        return Account(
+            scope,
+            bounds,
+            tuple(Standing(scope, kind, limit, 0) for kind, limit in limits if limit is not None),
+            servers=len(mine),
+            rate=sum(nano(usd) for usd, _ in mine),
+            reserved=sum(usd for usd, _ in held),
+            reserved_gpu=sum(gpu for _, gpu in held),
+        )
+
+    def start(self, user: str, payer: str, *offers: OfferPrice) -> Grant | Refusal:
+        scopes = scopes_of(user, payer)
+        found = decide([self.account(scope) for scope in scopes], offers)
+        if isinstance(found, Grant):
+            most = [o.usd_per_hour or 0.0 for o in offers]
+            paid = max(most, default=0.0)
+            if found.max_usd_per_hour is not None:
+                paid = found.max_usd_per_hour
+            self.granted.append((scopes, paid, found.gpus))
+        return found
+
+
+prices = st.one_of(st.none(), st.integers(1, 500).map(lambda cents: cents / 100))
+offers = st.lists(st.builds(OfferPrice, prices, st.sampled_from([0.0, 0.5, 1.0, 4.0])), max_size=4)
+bounds = st.builds(
+    Bounds,
+    usd_per_month=st.one_of(st.none(), st.integers(0, 2000).map(lambda cents: cents / 100)),
+    usd_per_hour=st.one_of(st.none(), st.integers(0, 2000).map(lambda cents: cents / 100)),
+    gpu_hours_per_month=st.one_of(st.none(), st.integers(0, 12)),
+    servers=st.one_of(st.none(), st.integers(0, 5)),
+)
+starts = st.lists(
+    st.tuples(st.sampled_from(["ann", "ben"]), st.sampled_from(["", "group:lab"]), offers),
+    max_size=30,
+)
+
+
+@given(starts, bounds, bounds, bounds, bounds)
+def test_no_sequence_of_starts_exceeds_any_limit(
+    asked: list[tuple[str, str, list[OfferPrice]]],
+    ann: Bounds,
+    ben: Bounds,
+    lab: Bounds,
+    hub: Bounds,
+) -> None:
+    ledger = Ledger({"user:ann": ann, "user:ben": ben, "group:lab": lab, HUB: hub})
+    for user, payer, of_start in asked:
+        ledger.start(user, payer, *of_start)
+    for scope, of_scope in ledger.bounds.items():
+        account = ledger.account(scope)
+        assert account.servers <= (of_scope.servers if of_scope.servers is not None else 99)
+        for limit, held in (
+            (of_scope.limit(Kind.MONTH), account.reserved),
+            (of_scope.limit(Kind.RATE), account.rate),
+            (of_scope.limit(Kind.GPU_HOURS), account.reserved_gpu),
+        ):
+            assert limit is None or held <= limit
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        Bounds(usd_per_month=1.6),
+        Bounds(usd_per_hour=1.6),
+        Bounds(usd_per_window=1.6, window_days=7),
+        Bounds(credit_usd=1.6),
+        Bounds(gpu_hours_per_month=3),
+        Bounds(servers=3),
+    ],
+)
+def test_of_fifty_starts_a_limit_for_three_admits_three(bound: Bounds) -> None:
+    ledger = Ledger({"user:ann": bound})
+    found = [ledger.start("ann", "", OfferPrice(0.526, 1)) for _ in range(50)]
+    assert sum(isinstance(each, Grant) for each in found) == 3
+
+
+def test_two_limits_that_bind_different_people_each_admit_their_own() -> None:
+    ledger = Ledger({"user:ann": Bounds(usd_per_month=1.1), "group:lab": Bounds(servers=3)})
+    found = {
+        (number, user): ledger.start(user, payer, OfferPrice(0.5, 1))
+        for number in range(25)
+        for user, payer in (("ann", ""), ("ben", "group:lab"))
+    }
+    admitted = [user for (_, user), each in found.items() if isinstance(each, Grant)]
+    assert sorted(admitted) == ["ann"] * 2 + ["ben"] * 3
+
+
+def test_offers_that_are_too_expensive_are_excluded_from_what_a_start_may_buy() -> None:
+    ledger = Ledger({HUB: Bounds(usd_per_month=0.6)})
+    spot, on_demand, unknown = OfferPrice(0.2), OfferPrice(0.5), OfferPrice(None)
+    first = ledger.start("ann", "", spot, on_demand, unknown)
+    assert first == Grant(max_usd_per_hour=0.5, gpus=0.0)
+    refused = ledger.start("ann", "", spot, on_demand)
+    assert isinstance(refused, Refusal)
+    assert (refused.scope, refused.left, refused.needed) == (HUB, NANO // 10, NANO // 5)
+
+
+def test_a_shorter_run_needs_less() -> None:
+    account = Account(HUB, Bounds(credit_usd=1), (Standing(HUB, Kind.CREDIT, NANO, 0),))
+    assert isinstance(decide([account], [OfferPrice(2.0)]), Refusal)
+    assert isinstance(decide([account], [OfferPrice(2.0)], seconds=1800), Grant)
+
+
+def test_an_unknown_price_is_no_way_around_a_limit_of_money() -> None:
+    limited = Account(HUB, Bounds(usd_per_hour=1))
+    for of_start in ([], [OfferPrice(None)]):
+        refused = decide([limited], of_start)
+        assert isinstance(refused, Refusal)
+        assert refused.obstacle is Obstacle.UNKNOWN_PRICE
+    assert decide([Account(HUB, Bounds(servers=1))], []) == Grant(None, 0.0)
+
+
+def test_nothing_starts_before_earlier_spending_is_read() -> None:
+    standing = Standing(HUB, Kind.MONTH, NANO, 0)
+    account = Account(HUB, Bounds(usd_per_month=1), (standing,), is_known=False)
+    refused = decide([account], [OfferPrice(0.1)])
+    assert isinstance(refused, Refusal)
+    assert refused.obstacle is Obstacle.UNKNOWN_SPENDING
+
+
+def test_gpu_hours_that_are_used_up_still_allow_a_server_without_gpus() -> None:
+    standing = Standing(HUB, Kind.GPU_HOURS, GPU_HOUR, GPU_HOUR)
+    account = Account(HUB, Bounds(gpu_hours_per_month=1), (standing,))
+    assert isinstance(decide([account], [OfferPrice(0.5, 0)]), Grant)
+    assert isinstance(decide([account], [OfferPrice(0.5, 1)]), Refusal)
+
+
+def test_a_refusal_says_what_is_left_until_when_and_who_can_raise_it() -> None:
+    bounds = Bounds(usd_per_month=200)
+    ledger = Ledger({"user:ann": bounds})
+    for _ in range(2):
+        refused = ledger.start("ann", "", OfferPrice(150.0))
+    assert isinstance(refused, Refusal)
+    words = refusal_words(refused, "gpu-help@example.org", bounds)
+    for part in ("$200 per month", "ann", "$50", "$150", "gpu-help@example.org"):
+        assert part in words
+    assert "$50" in short_refusal(refused)
+    hub = Bounds(usd_per_window=5, window_days=7)
+    assert limit_words(HUB, Kind.WINDOW, 5 * NANO, hub) == "$5 in 7 days of this hub"
