@@ -79,6 +79,9 @@ def data_files() -> list[tuple[str, list[str]]]:
             str(INSTALLED_CONFIGS / sample): [f"configs/{sample}/jupyterhub_config.py"]
             for sample in SAMPLES
         },
+        str(INSTALLED_CONFIGS / "monitoring"): [
+            str(file) for file in files_in("configs/monitoring")
+        ],
         str(INSTALLED_CONFIGS / "aws"): [str(file) for file in files_in("configs/aws")],
         str(INSTALLED_CONFIGS / "aws/proxy"): [str(file) for file in files_in("configs/aws/proxy")],
     }

@@ -12,6 +12,7 @@ from ..wire import Market
 from .model.lease import OPEN, LeaseState
 from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
+from .reports.gpu_time import gpus_by_purpose
 from .state.state import State
 
 
@@ -25,6 +26,8 @@ class Figures:
     """Open ones, by state."""
     longest_wait: float
     """Of the starts that are not ready; 0 if there are none."""
+    gpus: Mapping[str, float]
+    """Of running instances: used, idle, overhead."""
     leases_usd_per_hour: float
     overhead_usd_per_hour: float
     """Of running instances without a lease."""
@@ -63,6 +66,7 @@ def figures(state: State, market: MarketData, passed_at: float | None) -> Figure
         ),
         leases=dict.fromkeys(OPEN, 0) | Counter(lease.state for lease in leases),
         longest_wait=max([0.0, *waits]),
+        gpus=gpus_by_purpose(state, market.catalogue.types),
         leases_usd_per_hour=sum(usd for usd in paid if usd is not None),
         overhead_usd_per_hour=sum(usd for usd in unleased if usd is not None),
         unknown_prices=sum(usd is None for usd in [*paid, *unleased]),

@@ -44,9 +44,12 @@ from .model.settings import Settings
 from .offers.market import MarketData
 from .pass_preparation import ClockUpkeep, StoreUpkeep
 from .reconciler import Controller, Reconciler
+from .reports.gpu_time import GpuTime
+from .reports.lease_reports import LeaseReports
 from .retention.controller import Retention
 from .runtime.clock import Clock
 from .runtime.task_group import TaskGroup
+from .state.lease_events import LeaseEvents
 from .state.start_durations import StartDurations
 from .state.state import State
 from .store.store import Store, StoreError
@@ -81,10 +84,14 @@ class Provisioner:
         self._retention = Retention(state, cloud, overhead, market.offers, boot_logs, tasks)
         self._launch = LaunchController(state, market.offers, fleet, tasks)
         self._home_attachment = HomeAttachment(state, volumes, tasks)
+        self._reports = LeaseReports(state)
         migrations = ZoneMigrations(state, cloud, volumes, tasks)
         controllers: tuple[Controller, ...] = (  # in this order in each pass
             # Times first: whatever follows measures with them.
             ClockUpkeep(state, tasks),
+            # What has happened until now is reported, also if the pass ends early.
+            self._reports,
+            GpuTime(state, market.catalogue),
             # What was decided continues, also if the store fails and the pass ends at the next one.
             self._termination,
             # Without a store that is held, another hub may be at work: nothing is concluded.
@@ -128,6 +135,7 @@ class Provisioner:
         state.zones.by_subnet = dict(await self._cloud.zones_of(self.settings.subnets))
         state.load(snapshot)
         self._recovery.load(snapshot.leases)
+        self._reports.load()
         await self._termination.reconcile(self.now())
         spawn(Listing(state, self._cloud).run(), "watch")
         spawn(self.market.prices.run(), "prices")
@@ -161,6 +169,11 @@ class Provisioner:
     def figures(self) -> Figures:
         """How things stand now, in numbers."""
         return figures(self._state, self.market, self._reconciler.passed_at)
+
+    @property
+    def lease_events(self) -> LeaseEvents:
+        """What happens to leases from now on, for one reader."""
+        return self._state.lease_events
 
     async def _load_image(self) -> None:
         """Before the first start waits for it."""

@@ -87,6 +87,15 @@ def families(now: Figures) -> Iterator[Metric]:
         "Age of the oldest start that is not ready yet; 0 without any",
         now.longest_wait,
     )
+    gpus = GaugeMetricFamily(
+        "ec2spawner_gpus",
+        "GPUs of running instances: used, idle (of servers without work), or overhead (of no "
+        "server that is ready)",
+        labels=["purpose"],
+    )
+    for purpose, value in now.gpus.items():
+        gpus.add_metric([purpose], value)
+    yield gpus
     rate = GaugeMetricFamily(
         "ec2spawner_usd_per_hour",
         "Current cost of running instances, USD/hour, without disks: of leases, and of none",

@@ -14,7 +14,6 @@ from ..instances import claims
 from ..instances.claims import Claimant, Claims, Granted, InstanceUnwanted, SecondKey
 from ..instances.demand import has_served, would_serve
 from ..instances.overhead import Overhead
-from ..model import metrics
 from ..model.agent_protocol import too_old_for, what_it_lacks
 from ..model.cloud import Instance
 from ..model.lease import Lease, LeaseState
@@ -269,9 +268,6 @@ class Start:
                     url=url,
                     ready_at=self.state.clock.now(),
                 )
-                took = (self.state.clock.now() - lease.requested_at).total_seconds()
-                for segment in current.segments[-1:]:
-                    metrics.START_SECONDS.labels(segment.market.value).observe(took)
             case "failed":
                 message = event.message or "The notebook server did not start"
                 await self.state.end(lease.lease_id, Stop(reason="failed", message=message))

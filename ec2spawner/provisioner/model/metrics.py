@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Final
 
 from prometheus_client import Counter, Histogram
 
+from ...core.starts.outcome import Outcome
+from ...wire import Market
+
+NO_MARKET: Final = "none"
+"""Label of a start for which nothing was bought."""
+
+PURPOSES: Final = ("used", "idle", "overhead")
+"""Of a GPU: work, a server without work, or no server that is ready."""
+
 START_SECONDS: Final = Histogram(
     "ec2spawner_start_seconds",
-    "From the request for a server to a notebook that listens, of starts that got there",
-    ["market"],
-    buckets=(1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200),
+    "From the request for a server to a notebook that listens, or to the end of a failed start",
+    ["outcome", "market"],
+    buckets=(2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200),
+)
+"""A retained instance serves within seconds, EC2 boots one in half a minute to minutes, and spot
+that is sold out may be awaited for longer."""
+
+PHASE_SECONDS: Final = Histogram(
+    "ec2spawner_start_phase_seconds",
+    "How long the phases of starts took, without those in which a start ended",
+    ["phase", "market"],
+    buckets=(0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200),
+)
+
+GPU_SECONDS: Final = Counter(
+    "ec2spawner_gpu_seconds_total",
+    "GPU-seconds of running instances: used, idle (of servers without work), or overhead (of no "
+    "server that is ready)",
+    ["purpose"],
 )
 
 ENDED: Final = Counter(
@@ -44,3 +70,9 @@ REAPED: Final = Counter(
     "Things left over in the cloud that were deleted, by their kind",
     ["kind"],
 )
+
+# Alerts count by `increase()`, which misses the first event of a series that it makes appear.
+for _outcome, _market in product(Outcome, [*Market, NO_MARKET]):
+    START_SECONDS.labels(_outcome, _market)
+for _purpose in PURPOSES:
+    GPU_SECONDS.labels(_purpose)

@@ -22,6 +22,7 @@ from .claim_registry import ClaimRegistry
 from .home_records import HomeRecords
 from .instance_cache import InstanceCache
 from .launches import Launches, as_instance
+from .lease_events import LeaseEvents
 from .lease_registry import LeaseRegistry
 from .retained_instances import RetainedInstances
 from .spending import Spending
@@ -46,6 +47,7 @@ class State:
         self.clock = clock
         self.zones = Zones()
         self.leases = LeaseRegistry(store, clock)
+        self.lease_events = LeaseEvents()
         self.instances = InstanceCache(settings, clock)
         self.homes = HomeRecords(store, settings, clock)
         self.retained = RetainedInstances(store, clock)

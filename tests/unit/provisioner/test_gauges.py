@@ -101,13 +101,14 @@ async def test_cost_of_an_unassigned_instance_is_overhead(priced: World) -> None
 
 async def test_starts_ends_interruptions_and_passes_are_counted(priced: World) -> None:
     world = priced
-    starts = counted("ec2spawner_start_seconds_count", market="spot")
+    start = {"market": "spot", "outcome": "ready"}
+    starts = counted("ec2spawner_start_seconds_count", **start)
     taken = counted("ec2spawner_interruptions_total", instance_type="g4dn.xlarge")
     ended = counted("ec2spawner_leases_ended_total", reason="interruption")
     passes = counted("ec2spawner_pass_seconds_count")
     lease, agent = await world.ready("ada")
-    assert counted("ec2spawner_start_seconds_count", market="spot") == starts + 1
     await world.complete_passes(1)
+    assert counted("ec2spawner_start_seconds_count", **start) == starts + 1
     world.cloud.end(agent.instance_id, TAKEN)
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(1)

@@ -1,0 +1,58 @@
+"""How long GPUs are paid for, and whether anybody uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from ...core.profiles.profiles import InstanceType
+from ..model import metrics
+from ..model.lease import Lease
+from ..offers.discount_coverage import BILLED
+from ..offers.instance_types import Catalogue
+from ..state.state import State
+
+
+@dataclass(slots=True)
+class GpuTime:
+    """Counts GPU-seconds from pass to pass, by uptime: what the hub did not see is not counted."""
+
+    state: State
+    catalogue: Catalogue
+    _counted_at: float | None = None
+    """Uptime in seconds."""
+
+    async def reconcile(self, now: datetime) -> None:
+        """Never raises and never waits."""
+        uptime = self.state.clock.uptime()
+        if self._counted_at is not None:
+            seconds = max(uptime - self._counted_at, 0.0)
+            for purpose, gpus in gpus_by_purpose(self.state, self.catalogue.types).items():
+                metrics.GPU_SECONDS.labels(purpose).inc(gpus * seconds)
+        self._counted_at = uptime
+
+
+def gpus_by_purpose(state: State, types: Mapping[str, InstanceType]) -> Mapping[str, float]:
+    """GPUs of the running instances of the last listing, by one of `metrics.PURPOSES`.
+
+    A server that is not ready yet uses none. Without those of instance types that are not known.
+    """
+    leases = {lease.instance_id: lease for lease in state.leases.open() if lease.instance_id}
+    found: dict[str, float] = dict.fromkeys(metrics.PURPOSES, 0.0)
+    for instance in state.instances.listed.values():
+        if instance.state in BILLED and instance.instance_type in types:
+            purpose = _purpose(state, leases.get(instance.instance_id))
+            found[purpose] += _gpus(types[instance.instance_type])
+    return found
+
+
+def _purpose(state: State, lease: Lease | None) -> str:
+    if lease is None or lease.ready_at is None:
+        return "overhead"
+    return "used" if state.leases.contact(lease.lease_id).idle_since is None else "idle"
+
+
+def _gpus(kind: InstanceType) -> float:
+    """A share of one counts as that share."""
+    return kind.gpu_count or kind.gpu_partition

@@ -1,0 +1,159 @@
+"""Phases, starts and ends of leases: each is reported once, also over a restart of the hub."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.lease_events import LeaseEnded, LeaseEvent, PhaseEnded
+from ec2spawner.provisioner.state import lease_events
+from ec2spawner.wire import Market
+from tests.unit.provisioner.test_gauges import counted
+from tests.unit.provisioner.test_spending import SPOT
+from tests.unit.provisioner.world import SPEC, Agent, World, until
+
+
+async def events(world: World) -> list[LeaseEvent]:
+    """What has been reported since the last call."""
+    await world.complete_passes(1)
+    queue = world.provisioner.lease_events
+    if not queue._waiting:
+        return []
+    batch, dropped = await queue.next_batch()
+    assert not dropped
+    return batch
+
+
+def phases(found: list[LeaseEvent]) -> list[str]:
+    return [event.phase.step for event in found if isinstance(event, PhaseEnded)]
+
+
+def ends(found: list[LeaseEvent]) -> list[LeaseEnded]:
+    return [event for event in found if isinstance(event, LeaseEnded)]
+
+
+async def test_phases_and_the_end_of_a_server_are_reported_once(world: World) -> None:
+    world.cloud.prices = dict(SPOT)
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    counts = {
+        phase: counted("ec2spawner_start_phase_seconds_count", phase=phase, market="spot")
+        for phase in ("request", "boot", "home", "notebook")
+    }
+    lease, agent = await world.ready("ada", server="gpu")
+    found = await events(world)
+    assert phases(found) == ["request", "boot", "home", "notebook"]
+    for phase, before in counts.items():
+        name = "ec2spawner_start_phase_seconds_count"
+        assert counted(name, phase=phase, market="spot") == before + 1
+    last = found[-1]
+    subject = last.subject
+    assert (subject.lease_id, subject.user, subject.server) == (lease.lease_id, "ada", "gpu")
+    assert (subject.profile, subject.instance_type) == ("t4", "g4dn.xlarge")
+    assert (subject.market, subject.zone) == (Market.SPOT, "us-east-1a")
+    assert await events(world) == []
+    world.clock.advance(3600)
+    await agent.heartbeat()
+    await world.stop(lease, "idle")
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    [end] = ends(await events(world))
+    assert (end.reason, end.start) == ("idle", "ready")
+    assert end.ready_seconds == pytest.approx(3600, abs=1)
+    assert end.usd == pytest.approx(0.2, abs=1e-3)
+    assert await events(world) == []
+
+
+async def test_a_restart_of_the_hub_reports_nothing_twice(world: World) -> None:
+    lease, _ = await world.ready("ada")
+    ready = {"outcome": "ready", "market": "spot"}
+    await events(world)
+    starts = counted("ec2spawner_start_seconds_count", **ready)
+    await world.restart()
+    assert await events(world) == []
+    assert counted("ec2spawner_start_seconds_count", **ready) == starts
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    assert [end.reason for end in ends(await events(world))] == ["user"]
+
+
+async def test_a_start_that_continues_after_a_restart_is_reported_from_there(world: World) -> None:
+    await world.request("ada")
+    [instance_id] = await world.boot()
+    assert phases(await events(world)) == ["request"]
+    await world.restart()
+    await Agent(world, instance_id).serve()
+    assert phases(await events(world)) == ["boot", "home", "notebook"]
+
+
+async def test_a_lost_instance_is_another_request_and_another_boot(world: World) -> None:
+    await world.request("ada")
+    [first] = await world.boot()
+    await world.complete_passes(1)
+    world.cloud.end(first, "Server.InternalError")
+    await until(lambda: first not in world.cloud.running() and world.cloud.running(), "another")
+    [second] = world.cloud.running()
+    await Agent(world, second).serve()
+    found = await events(world)
+    assert phases(found) == ["request", "boot", "request", "boot", "home", "notebook"]
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [("UnauthorizedOperation", "refused"), ("InsufficientInstanceCapacity", "sold-out")],
+)
+async def test_a_start_that_got_no_instance(world: World, code: str, outcome: str) -> None:
+    labels = {"outcome": outcome, "market": "none"}
+    before = counted("ec2spawner_start_seconds_count", **labels)
+    if outcome == "refused":
+        world.cloud.fail("launch", CloudError(code, "no", retryable=False))
+    else:
+        world.cloud.sell_out(Market.SPOT)
+    lease = await world.request(spec=replace(SPEC, markets=(Market.SPOT,)))
+    await world.state(lease, LeaseState.ENDED)
+    found = await events(world)
+    [phase] = [event.phase for event in found if isinstance(event, PhaseEnded)]
+    assert (phase.step, phase.is_complete) == ("request", False)
+    [end] = ends(found)
+    assert (end.start, end.ready_seconds, end.usd) == (outcome, 0, 0)
+    assert end.subject.market is None
+    assert counted("ec2spawner_start_seconds_count", **labels) == before + 1
+
+
+async def test_the_time_of_gpus_is_counted_by_what_they_do(world: World) -> None:
+    def seconds() -> dict[str, float]:
+        name = "ec2spawner_gpu_seconds_total"
+        return {each: counted(name, purpose=each) for each in ("used", "idle", "overhead")}
+
+    _, ada = await world.ready("ada")
+    _, bob = await world.ready("bob", spec=replace(SPEC, instance_types=("g4dn.12xlarge",)))
+    await world.request("eve")
+    await world.boot(3)
+    await bob.heartbeat(idle_since=world.clock() - timedelta(minutes=1))
+    await world.complete_passes(1)
+    before = seconds()
+    world.clock.advance(100)
+    await ada.heartbeat()
+    await world.complete_passes(1)
+    grown = {each: after - before[each] for each, after in seconds().items()}
+    assert grown["used"] == pytest.approx(100, rel=0.02)
+    assert grown["idle"] == pytest.approx(400, rel=0.02), "of four GPUs"
+    assert grown["overhead"] == pytest.approx(100, rel=0.02), "it boots for eve"
+    assert world.provisioner.figures().gpus == {"used": 1, "idle": 4, "overhead": 1}
+
+
+async def test_a_reader_that_is_slow_loses_the_oldest(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.ready("ada")
+    found = await events(world)
+    monkeypatch.setattr(lease_events, "MAX_WAITING", 3)
+    queue = lease_events.LeaseEvents()
+    for event in found:
+        queue.add(event)
+    batch, dropped = await queue.next_batch()
+    assert batch == found[-3:]
+    assert dropped == len(found) - 3
