@@ -1,9 +1,11 @@
-"""A hub for an institute: hundreds of users in groups, PostgreSQL, limits and metrics.
+"""A hub for an institute: hundreds of users in groups, PostgreSQL, limits, metrics
+and events.
 
 Replace what is marked with `<-`. The hub's machine needs the package with the extra `postgresql`,
 and oauthenticator. See `docs/how-to/operate.md` and `docs/how-to/monitoring.md`.
 """
 
+import logging.handlers
 import os
 
 c = get_config()
@@ -141,3 +143,8 @@ c.JupyterHub.services = [
 c.JupyterHub.load_roles = [
     {"name": "prometheus", "scopes": ["read:metrics"], "services": ["prometheus"]},
 ]
+
+# --- each phase of a start and each stop, as a line of JSON: see docs/how-to/monitoring.md ---
+
+# The lines name users. logrotate may rename the file: the next line opens a new one.
+c.EventLogger.handlers = [logging.handlers.WatchedFileHandler("events.log", delay=True)]

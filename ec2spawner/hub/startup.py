@@ -43,6 +43,7 @@ from .api import jupyterhub_server_api, server_end
 from .api import user as user_api
 from .api.save_before_stop import saving_before_stop
 from .app import api_address, internal_ssl, log_limits, log_sanitizer, metrics
+from .app.event_log import EventLog
 from .app.service import HubService, publish, utc_now
 from .pages.jinja_environment import TEMPLATES
 from .security.notebook_certificates import AUTHORITY, NotebookAuthority
@@ -161,6 +162,7 @@ async def _begin(app: JupyterHub) -> None:
             with attempt:
                 await provisioner.start()
         await refuse_small_disks(provisioner, options)
+        provisioner.spawn(EventLog(app.eventlog, provisioner.lease_events).run(), "event log")
         service.started(provisioner)
         # Everything imported so far stays alive. Without this, each full garbage collection walks
         # it again and stalls the loop for 35 to 80 ms.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
 
+from ec2spawner.hub.app.event_log import SERVER_STOP
 from tests.harness import ADMIN_TOKEN, TREE, Embedded, Hub, until
 from tests.postgresql_server import PostgreSQL
 
@@ -59,6 +62,22 @@ FOR_EVERYONE = {
 `aws` by the test of the hub's machine."""
 
 
+async def fail_a_start(hub: Hub, user: str, token: Mapping[str, str]) -> None:
+    """The policy of the embedded EC2's key is for another `hub_name` than the sample's."""
+    reply = await hub.api.post(f"/users/{user}/server", json={"profile": "cpu"}, headers=token)
+    assert reply.status_code == 503, reply.text
+
+
+async def events_of(hub: Hub, user: str) -> Sequence[Mapping[str, Any]] | None:
+    """Ours about a user's start, once its end is written."""
+    file = hub.directory / "events.log"
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    found = [json.loads(line) for line in lines]
+    ours = [each for each in found if "ec2spawner" in each["__schema__"]]
+    ours = [each for each in ours if each["username"] == user]
+    return ours if ours and ours[-1]["__schema__"] == SERVER_STOP else None
+
+
 def test_every_sample_is_started() -> None:
     samples = {each.parent.name for each in (TREE / "configs").glob("*/jupyterhub_config.py")}
     assert samples == {*FOR_EVERYONE, "aws", "demo"}
@@ -101,6 +120,10 @@ async def test_a_sample_starts_a_hub_that_offers_its_profiles(
             prometheus = {"Authorization": f"token {PROMETHEUS_TOKEN}"}
             metrics = await hub.api.get(f"{hub.url}/hub/metrics", headers=prometheus)
             assert "ec2spawner_leases" in metrics.text
+            await fail_a_start(hub, "ann", token)
+            events = await until(lambda: events_of(hub, "ann"), 20, "events of the start")
+            assert events[-1]["start"] == "refused"
+            assert [event["phase"] for event in events[:-1]] == ["request"]
     finally:
         await hub.stop()
         print(hub.tail(60))

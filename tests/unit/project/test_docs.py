@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from jupyter_events import EventLogger
 from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator
 from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
@@ -53,6 +54,7 @@ CLASSES: Mapping[str, type[HasTraits]] = {
     "ConfigurableHTTPProxy": ConfigurableHTTPProxy,
     "DemoHub": DemoHub,
     "EC2Spawner": EC2Spawner,
+    "EventLogger": EventLogger,
     "GenericOAuthenticator": GenericOAuthenticator,
     "JupyterHub": JupyterHub,
     "OAuthenticator": OAuthenticator,

@@ -1,0 +1,102 @@
+"""Phases of starts and ends of servers, as structured events in JupyterHub's event log.
+
+`c.EventLogger.handlers` are called synchronously: one event takes 0.12 ms with a file, and as long
+as the disk or a log service takes if that hangs. So ours are written in a thread, and no start
+waits for them. An event that cannot be written is logged and lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from jupyter_events import EventLogger
+
+from ...aws.threads import DaemonThreads
+from ...provisioner.model.lease_events import LeaseEnded, LeaseEvent, PhaseEnded, Subject
+from ...provisioner.runtime.supervise import Supervised
+from ...provisioner.state.lease_events import LeaseEvents
+
+log = logging.getLogger(__name__)
+
+SCHEMAS: Final = Path(__file__).parent / "event_schemas"
+
+START_PHASE: Final = "https://events.ec2spawner.org/start-phase"
+SERVER_STOP: Final = "https://events.ec2spawner.org/server-stop"
+
+SLOW: Final = 30.0
+"""Seconds after which a handler that has not returned is logged."""
+
+
+class EventLog:
+    """Writes what is reported of leases to a hub's `EventLogger`."""
+
+    def __init__(self, logger: EventLogger, events: LeaseEvents) -> None:
+        self._logger = logger
+        self._events = events
+        self._emitting = Supervised("Writing an event")
+        for schema in sorted(SCHEMAS.glob("*.yaml")):
+            logger.register_event_schema(schema)
+
+    async def run(self) -> None:
+        """Write events in the order of their reports, until cancelled."""
+        thread = DaemonThreads(1, "ec2spawner-events")
+        try:
+            while True:
+                batch, dropped = await self._events.next_batch()
+                if dropped:
+                    log.error("%d events were dropped: c.EventLogger.handlers are slow", dropped)
+                await self._wait(
+                    asyncio.get_running_loop().run_in_executor(thread, self._emit, batch)
+                )
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _wait(self, writing: asyncio.Future[None]) -> None:
+        waited = 0.0
+        while not (await asyncio.wait([writing], timeout=SLOW))[0]:
+            waited += SLOW
+            log.error("A handler of c.EventLogger has not returned for %.0f s", waited)
+
+    def _emit(self, batch: Iterable[LeaseEvent]) -> None:
+        for event in batch:
+            with self._emitting:
+                schema_id, data, at = _content(event)
+                self._logger.emit(schema_id=schema_id, data=data, timestamp_override=at)
+
+
+def _content(event: LeaseEvent) -> tuple[str, dict[str, Any], datetime]:
+    """Id of the schema, data, and when it happened."""
+    match event:
+        case PhaseEnded(subject, phase):
+            of_phase = {
+                "phase": phase.step.value,
+                "complete": phase.is_complete,
+                "seconds": round(phase.seconds, 3),
+            }
+            return START_PHASE, {**_of(subject), **of_phase}, phase.ended_at
+        case LeaseEnded(subject):
+            of_end = {
+                "reason": event.reason,
+                "start": event.start.value,
+                "ready_seconds": round(event.ready_seconds, 3),
+                "usd": event.usd,
+            }
+            return SERVER_STOP, {**_of(subject), **of_end}, event.at
+
+
+def _of(subject: Subject) -> Mapping[str, str | None]:
+    """With JupyterHub's own names for user and server."""
+    return {
+        "lease_id": subject.lease_id,
+        "username": subject.user,
+        "servername": subject.server,
+        "profile": subject.profile,
+        "market": subject.market.value if subject.market else None,
+        "instance_type": subject.instance_type or None,
+        "zone": subject.zone or None,
+    }
