@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ..core.pricing.money import Segment, usd
+from ..core.ledger.cost import usd
+from ..core.ledger.segments import Segment
 from ..provisioner.model.cloud import GONE, Instance
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..core.ledger.segments import Segment
 from ..core.offers.launch_errors import ErrorClass
-from ..core.pricing.money import Segment
 from ..wire import Market
 from .model.lease import OPEN, LeaseState
 from .offers.discount_coverage import BILLED

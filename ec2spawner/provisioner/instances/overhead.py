@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...core.instances.retention_rules import Kept
-from ...core.pricing.money import Segment, overhead_key
+from ...core.ledger.cost_rows import Cause
+from ...core.ledger.lease_costs import overhead_costs
+from ...core.ledger.segments import Segment, overhead_key
 from ..model.cloud import Instance
 from ..offers.prices import PriceCache
 from ..state.state import State
@@ -28,13 +30,13 @@ class Overhead:
         """The time that it waited for a lease."""
         segment = self.prices.segment(instance, start, end)
         key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
-        await self.save(segment, key)
+        await self.save(segment, key, Cause.RETENTION if kept else Cause.UNASSIGNED)
 
     async def of_retained(self, kept: Kept, instance: Instance, start: datetime) -> None:
         """Of a retained instance that ran without a lease since `start`, up to now."""
         segment = self.prices.segment(instance, start, max(self.state.clock.now(), start))
         key = overhead_key(instance.launched_at, kept.lease_id)
-        await self.save(segment, key)
+        await self.save(segment, key, Cause.RETENTION)
 
     async def of_unleased(self, instances: Sequence[Instance]) -> None:
         """What they have cost since their last lease, or since their launch, up to now."""
@@ -53,16 +55,21 @@ class Overhead:
             last = remembered or await self.store.last_served(instance.instance_id)
             follows, start = last or ("", instance.launched_at)
             segment = self.prices.segment(instance, start, max(until, start))
-            await self._store_now(segment, overhead_key(instance.launched_at, follows))
+            cause = Cause.TERMINATION if follows else Cause.UNASSIGNED
+            await self._store_now(segment, overhead_key(instance.launched_at, follows), cause)
 
         about = f"overhead of {instance.instance_id}, without a lease at its end"
         await self.store.write_behind.now_or_later(about, save)
 
-    async def save(self, segment: Segment, key: str) -> None:
+    async def save(self, segment: Segment, key: str, cause: Cause) -> None:
         """Store time of no lease, with a later pass if that fails: it is paid for already."""
         about = f"overhead of {segment.instance_id} since {key}"
-        await self.store.write_behind.now_or_later(about, lambda: self._store_now(segment, key))
+        await self.store.write_behind.now_or_later(
+            about, lambda: self._store_now(segment, key, cause)
+        )
 
-    async def _store_now(self, segment: Segment, key: str) -> None:
-        self.state.spending.count_overhead(segment, key)
-        await self.store.save_overhead(segment, key)
+    async def _store_now(self, segment: Segment, key: str, cause: Cause) -> None:
+        time_zone = self.state.settings.time_zone
+        costs = overhead_costs(segment, cause, self.state.clock.now(), time_zone)
+        replaced = await self.store.save_overhead(segment, key, costs)
+        self.state.spending.count_overhead(costs, replaced)

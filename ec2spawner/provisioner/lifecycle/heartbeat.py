@@ -13,7 +13,9 @@ from datetime import datetime, timedelta
 
 from ...core.idle import stop_decision as idle
 from ...core.idle.policy import bounded, in_force
-from ...core.pricing.money import paid_until, saved_usd, usd
+from ...core.ledger.cost import saved_usd, usd
+from ...core.ledger.idle_spans import record
+from ...core.ledger.segments import paid_until
 from ...core.text.durations import in_words
 from ...wire import (
     Cost,
@@ -75,6 +77,7 @@ class Heartbeats:
         before, contact.idle_since = contact.idle_since, _by_our_clock(heartbeat, lease, now)
         if contact.idle_since is not None and (before is None or contact.idle_since < before):
             self._deadline_is_earlier(contact)
+        self._record_idle(lease, contact.idle_since, now)
         contact.busy_because = heartbeat.busy_because
         contact.interruption_at = heartbeat.interruption_at
         contact.telemetry = heartbeat.telemetry or contact.telemetry
@@ -87,6 +90,15 @@ class Heartbeats:
         ):
             await self.state.leases.wait_for_change(lease.lease_id, left)
         return self.answer(self.state.leases.get(lease.lease_id) or lease)
+
+    def _record_idle(self, lease: Lease, idle_since: datetime | None, now: datetime) -> None:
+        """For the ledger; at most one write a minute, by the next pass."""
+        current = self.state.leases.get(lease.lease_id)
+        if current is None or current.state is not LeaseState.READY:
+            return
+        spans = record(current.idle_spans, idle_since, now)
+        if spans != current.idle_spans:
+            self.state.leases.remember(lease.lease_id, idle_spans=spans)
 
     async def wait_heard(self, lease: Lease) -> Lease:
         """Wait until this process has heard of a ready lease, or it is ready no more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ...core.pricing import money
+from ...core.ledger.segments import reprice
 from ..model.lease import LeaseState
 from ..offers.prices import PriceCache
 from ..state.state import State
@@ -28,7 +28,9 @@ class Repricing:
             price = self.prices.price_of(instance)
             if price is None:
                 continue
-            segments = money.reprice(lease.segments, now, price.usd_per_hour, price.source)
+            listed = self.prices.on_demand(instance.instance_type)
+            on_demand = listed.usd_per_hour if listed else None
+            segments = reprice(lease.segments, now, price.usd_per_hour, price.source, on_demand)
             if segments != lease.segments:
                 await leases.change(lease.lease_id, segments=segments)
                 leases.notify_agent(lease.lease_id)

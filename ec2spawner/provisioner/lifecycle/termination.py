@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ...core.pricing.money import close
+from ...core.ledger.segments import close
 from ..homes.volumes import HomeVolumes
 from ..instances.surplus import terminate
 from ..model import metrics

@@ -15,9 +15,11 @@ from typing import Final
 
 from ...core.homes.zone_migration import Move
 from ...core.instances.retention_rules import AfterStop, Kept
+from ...core.ledger.cost_rows import CostSum
+from ...core.ledger.idle_spans import IdleSpan
+from ...core.ledger.segments import Segment
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
-from ...core.pricing.money import Segment
 from ...wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
 from .mounts import Mounts
@@ -138,6 +140,12 @@ class Lease:
     mounts: Mounts = field(default_factory=Mounts)
     """What its instance mounts besides a home on EBS and the data volumes of its spec."""
     segments: tuple[Segment, ...] = ()
+    payer: str = ""
+    """To whom it is charged, such as `group:research`; empty is its user."""
+    stop_requested_at: datetime | None = None
+    """When its stop began."""
+    idle_spans: tuple[IdleSpan, ...] = ()
+    """When it was idle, as far as it is known; the last may last."""
 
     @property
     def steps(self) -> Set[Step]:
@@ -226,3 +234,5 @@ class Snapshot:
     ended_lately: tuple[Lease, ...] = field(default=())
     """The newest ended lease of each (user, server) that ended within `ENDED_LATELY`: why it
     stopped is shown at the next login."""
+    costs: tuple[CostSum, ...] = ()
+    """What has ended, by day, user and payer, since the day given to `load`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 
 from ...core.homes.snapshot_schedule import Schedule
 from ...core.pricing.discounts import Discount
@@ -80,6 +81,10 @@ class Settings:
     price_interval: float = 300.0
     """Between refreshes of spot prices."""
     home: HomeRules = HomeRules()
+    time_zone: tzinfo = UTC
+    """Of calendar days and months in costs and limits."""
+    spending_days: int = 0
+    """Days before today whose spending is remembered, besides those of this month."""
     reap_interval: float = 600.0
     """Between scans for disks and network interfaces that are left over."""
     template_interval: float = 86400.0

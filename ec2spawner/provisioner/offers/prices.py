@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from ...core.ledger.segments import Segment
 from ...core.pricing.discounts import Discount
-from ...core.pricing.money import Segment
 from ...core.pricing.price_history import WEEK, PricePoint, merged, price_at
 from ...core.profiles.profiles import InstanceType
 from ...data import PRICES_REGION, PRICES_SOURCE
@@ -121,7 +121,8 @@ class PriceCache:
 
     def segment(self, instance: Instance, start: datetime, end: datetime | None = None) -> Segment:
         """Time of an instance at its current price, if that is known."""
-        price = self.price_of(instance)
+        price, listed = self.price_of(instance), self.on_demand(instance.instance_type)
+        kind = self._types.get(instance.instance_type)
         return Segment(
             instance_id=instance.instance_id,
             market=instance.market,
@@ -130,6 +131,9 @@ class PriceCache:
             end=end,
             source=price.source if price else "",
             instance_type=instance.instance_type,
+            zone=instance.zone,
+            gpus=float(kind.gpu_count or kind.gpu_partition) if kind else 0.0,
+            on_demand_usd_per_hour=listed.usd_per_hour if listed else None,
         )
 
     def _rate(self, discount: Discount) -> Price:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ...core.pricing.money import usd
+from ...core.ledger.cost import usd
 from ...core.starts.outcome import Outcome, outcome_of_failure
 from ...core.starts.phases import Phase, phases
 from ..model import metrics

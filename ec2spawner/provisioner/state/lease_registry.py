@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from typing import Any
 
-from ...core.pricing.money import close
+from ...core.ledger.cost_rows import CostRow
+from ...core.ledger.segments import close
 from ...wire import PROTOCOL, Step, Telemetry
 from ..model.lease import ENDED_LATELY, OPEN, Lease, LeaseState, Snapshot, StepEvent
+from ..model.lease_costs import costs_of
 from ..runtime.clock import Clock
 from ..store.store import Store
+from ..store.write_behind import Write
 
 
 @dataclass(slots=True)
@@ -49,9 +52,10 @@ class Contact:
 class LeaseRegistry:
     """All open leases, and those that ended lately."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, time_zone: tzinfo) -> None:
         self._store = store
         self._clock = clock
+        self._time_zone = time_zone
         # Above all states that an earlier process may have reported to an agent: ours is newer.
         self._first_state = int(clock.now().timestamp())
         self._leases: dict[str, Lease] = {}
@@ -159,7 +163,7 @@ class LeaseRegistry:
         For what a crash may lose, and what happens too often to be waited for.
         """
         self._leases[lease_id] = lease = replace(self._leases[lease_id], **changes)
-        self._store.write_behind.later(lease_id, partial(self._store.save_lease, lease))
+        self._store.write_behind.later(lease_id, self._write_of(lease))
         self.announce(lease_id)
 
     async def note(
@@ -251,5 +255,11 @@ class LeaseRegistry:
         await self._store.write_behind.flush(lease_id)
 
     async def _save(self, lease: Lease) -> None:
-        write = partial(self._store.save_lease, lease)
-        await self._store.write_behind.now(lease.lease_id, write)
+        await self._store.write_behind.now(lease.lease_id, self._write_of(lease))
+
+    def _write_of(self, lease: Lease) -> Write:
+        """Once it has ended, with what it has cost."""
+        costs: tuple[CostRow, ...] = ()
+        if lease.state is LeaseState.ENDED:
+            costs = costs_of(lease, lease.ended_at or self._clock.now(), self._time_zone)
+        return partial(self._store.save_lease, lease, costs)

@@ -1,26 +1,31 @@
-"""What each user has spent today and in this month, from memory at any moment.
+"""What users, payers and the hub have spent by day, from memory at any moment.
 
-Leases in memory are summed at each call. Those that have left it are kept as a sum for each day:
-read from the store once, in the background, and added to as leases are forgotten.
+Leases in memory are summed at each call. Those that have left it, and overhead, are kept as a sum
+for each day: the store reads them with everything else when this process begins, and they are added
+to as leases are forgotten.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
-from ...core.pricing.money import Segment, add_days, midnight, total, usd_between, usd_by_day
+from ...core.ledger import exact
+from ...core.ledger.amount import Amount, add_to_day, amount_of, between
+from ...core.ledger.cost import nano_usd
+from ...core.ledger.cost_rows import HUB, CostRow, CostSum, user_payer
+from ...core.ledger.exact import TICKS, price_units
+from ...core.ledger.local_days import local_day, midnight
+from ...core.ledger.segments import MINIMUM, until
 from ..model.lease import Lease
+from ..model.lease_costs import costs_of, payer_of
+from ..model.settings import Settings
 from ..runtime.clock import Clock
-from ..runtime.task_group import TaskGroup
-from ..store.store import Store
 from .lease_registry import LeaseRegistry
 
-OVERHEAD_REMEMBERED: Final = timedelta(hours=1)
-"""Overhead that grows is counted again within seconds: what was not for so long is final."""
-
-NEVER: Final = datetime.max.replace(tzinfo=UTC)
+DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,116 +33,171 @@ class Spent:
     """USD of one user over all servers; None is unknown."""
 
     today: float | None = None
-    """Since midnight, UTC."""
+    """Since midnight, in the hub's time zone."""
     month: float | None = None
     """Since the first of the month."""
 
 
-class Spending:
-    """What users and the hub have spent, in USD."""
+@dataclass(slots=True)
+class _Running:
+    """A lease as it was counted last: until it changes, only its price adds to it."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    lease: Lease
+    counted_at: datetime
+    expires: datetime
+    """At midnight all of it is counted anew."""
+    days: dict[date, Amount] = field(default_factory=dict)
+
+
+class Spending:
+    """What has been spent, in the three scopes of each lease: its user, its payer and the hub."""
+
+    def __init__(self, clock: Clock, settings: Settings) -> None:
         self._clock = clock
+        self._time_zone: tzinfo = settings.time_zone
+        self._remembered_days = settings.spending_days
         self._begun_at = clock.now()
-        self._is_loaded = self._is_reading = False
-        self._read_until = _month(self._begun_at)
-        self._days: dict[str, dict[date, float | None]] = {}
-        """By user: of the leases that have left memory, in this month."""
-        self._month = _month(self._begun_at)
+        self._days: dict[str, dict[date, Amount]] = {}
+        """By scope: of the leases that have left memory, and of overhead."""
+        self._oldest = self.first_day()
+        self._running: dict[str, _Running] = {}
+        """By lease id."""
         self._forgotten_usd = 0.0
         """Of the leases that have left memory, since this process began."""
         self._counted = 0.0
-        self._overhead: dict[tuple[str, str], tuple[float, datetime]] = {}
-        """By instance id and key: USD that are counted, and when they were counted last."""
+        self._overhead_nano_usd = 0
         self.overhead_usd = 0.0
-        """Of what belonged to no lease, since this process began, as far as prices are known."""
+        """Of what belonged to no lease, since this process began, as far as prices are known;
+        never less than before."""
 
-    def begin(self) -> None:
-        """Count from now on: what exists was paid before, even if it is found only later."""
+    def first_day(self) -> date:
+        """The first day that is remembered: of this month, and of the longest period of a limit."""
+        today = self.today()
+        return min(today.replace(day=1), today - DAY * self._remembered_days)
+
+    def today(self) -> date:
+        """The calendar day in the hub's time zone."""
+        return local_day(self._clock.now(), self._time_zone)
+
+    def load(self, costs: Iterable[CostSum]) -> None:
+        """Take over what had ended before, by day, user and payer, and count from now on: what
+        exists was paid before, even if it is found only later."""
         self._begun_at = self._clock.now()
-        self._read_until = _month(self._begun_at)
+        for each in costs:
+            day, user, payer = each.key
+            for scope in _scopes(user, payer):
+                self._add(scope, date.fromisoformat(day), amount_of(each))
 
-    def follow(self, tasks: TaskGroup) -> None:
-        """Continue to read what is not read yet, and forget what is final."""
-        latest = self._clock.now() - OVERHEAD_REMEMBERED
-        self._overhead = {key: each for key, each in self._overhead.items() if each[1] > latest}
-        if not self._is_loaded and not self._is_reading:
-            self._is_reading = True
-            tasks.spawn(self._read(), "spending")
+    # --- what was spent ---
 
-    async def _read(self) -> None:
-        """What was spent before this process began, once. Other reads and writes of the store come
-        between the days; where one fails, the next pass continues."""
-        try:
-            while self._read_until < self._begun_at:
-                until = min(self._read_until + timedelta(days=1), self._begun_at)
-                spent = await self._store.spent_by_day(self._read_until, until)
-                first = self._month.date()  # another one meanwhile, perhaps
-                for user, days in spent.items():
-                    of_month = {day: amount for day, amount in days.items() if day >= first}
-                    add_days(self._days.setdefault(user, {}), of_month)
-                self._read_until = until
-            self._is_loaded = True
-        finally:
-            self._is_reading = False
-
-    def forgotten(self, lease: Lease) -> None:
-        """Count an ended lease that leaves memory."""
-        now = self._clock.now()
-        self._forgotten_usd += self._known_usd(lease, now)
-        days = usd_by_day(lease.segments, now, _month(now))
-        add_days(self._days.setdefault(lease.user, {}), days)
+    def by_day(self, scope: str, registry: LeaseRegistry) -> dict[date, Amount]:
+        """Day -> what the scope has spent, such as `user:ann`, `group:research` or `hub`."""
+        now, first = self._clock.now(), self.first_day()
+        known = self._days.get(scope, {})
+        days = {day: amount for day, amount in known.items() if day >= first}
+        for lease in registry.in_memory():
+            if scope in scopes_of(lease):
+                for day, amount in self._days_of(lease, now).items():
+                    if day >= first:
+                        add_to_day(days, day, amount)
+        return days
 
     def of(self, user: str, registry: LeaseRegistry) -> Spent:
-        """What the user has spent; unknown until earlier leases are read from the store."""
-        now = self._clock.now()
-        self._turn_the_page(_month(now))
-        if not self._is_loaded:
-            return Spent()
-        today, days = midnight(now), self._days.get(user, {})
-        ends = today + timedelta(days=1)
-        of_memory = [each.segments for each in registry.in_memory() if each.user == user]
-        this_day = [usd_between(segments, now, today, ends) for segments in of_memory]
-        this_month = [usd_between(segments, now, self._month, ends) for segments in of_memory]
-        return Spent(
-            today=total([days.get(today.date(), 0.0), *this_day]),
-            month=total([*days.values(), *this_month]),
-        )
+        """What the user has spent."""
+        days, today = self.by_day(user_payer(user), registry), self.today()
+        month = between(days, today.replace(day=1), today)
+        return Spent(today=days.get(today, Amount()).usd, month=month.usd)
 
     def since_begin(self, registry: LeaseRegistry) -> float:
         """USD of all leases since this process began, as far as prices are known; never less."""
-        now = self._clock.now()
-        spent = sum(self._known_usd(each, now) for each in registry.in_memory())
+        spent = sum(self._known_usd(each) for each in registry.in_memory())
         self._counted = max(self._counted, spent + self._forgotten_usd)
         return self._counted
 
-    def _known_usd(self, lease: Lease, now: datetime) -> float:
-        known = [each for each in lease.segments if each.usd_per_hour is not None]
-        return usd_between(known, now, self._begun_at, NEVER) or 0.0
+    # --- what ends ---
 
-    def count_overhead(self, segment: Segment, since: str) -> None:
-        """Time of no lease since what `since` names; counted again, it is the same.
-
-        Without EC2's minimum of 60 seconds: mostly a lease has paid that.
-        """
-        key, now = (segment.instance_id, since), self._clock.now()
-        lasted = max((segment.end or now) - segment.start, timedelta())
-        spent = lasted / timedelta(hours=1) * (segment.usd_per_hour or 0.0)
-        before = self._overhead[key][0] if key in self._overhead else 0.0
-        self._overhead[key] = max(spent, before), now
-        self.overhead_usd += max(spent - before, 0.0)
-
-    def _turn_the_page(self, month: datetime) -> None:
-        if month == self._month:
+    def forget_old(self) -> None:
+        """Forget days that are not remembered any more, once a day."""
+        first = self.first_day()
+        if first == self._oldest:
             return
-        self._month, first = month, month.date()
+        self._oldest = first
         kept = {
-            user: {day: spent for day, spent in days.items() if day >= first}
-            for user, days in self._days.items()
+            scope: {day: amount for day, amount in days.items() if day >= first}
+            for scope, days in self._days.items()
         }
-        self._days = {user: days for user, days in kept.items() if days}
+        self._days = {scope: days for scope, days in kept.items() if days}
+
+    def forgotten(self, lease: Lease) -> None:
+        """Count an ended lease that leaves memory."""
+        self._forgotten_usd += self._known_usd(lease)
+        self._running.pop(lease.lease_id, None)
+        for row in costs_of(lease, self._clock.now(), self._time_zone):
+            for scope in scopes_of(lease):
+                self._add(scope, row.day, amount_of(row))
+
+    def count_overhead(self, costs: Sequence[CostRow], replaced: Iterable[CostSum]) -> None:
+        """Time of no lease, as it was stored, and what it replaced in the store."""
+        for row in costs:
+            self._add(HUB, row.day, amount_of(row))
+        added = sum(row.nano_usd or 0 for row in costs)
+        for each in replaced:
+            before = Amount(-each.nano_usd, -each.gpu_microseconds)
+            self._add(HUB, date.fromisoformat(each.key[0]), before)
+            added -= each.nano_usd
+        self._overhead_nano_usd += added
+        self.overhead_usd = max(self.overhead_usd, exact.usd(self._overhead_nano_usd))
+
+    def _add(self, scope: str, day: date, amount: Amount) -> None:
+        add_to_day(self._days.setdefault(scope, {}), day, amount)
+
+    def _known_usd(self, lease: Lease) -> float:
+        """What the lease has cost since this process began, of known prices."""
+        now = self._clock.now()
+        known = [each for each in lease.segments if each.usd_per_hour is not None]
+        before = until(known, self._begun_at)
+        cost = (nano_usd(known, now) or 0) - (nano_usd(before, self._begun_at) or 0)
+        return exact.usd(max(cost, 0))
+
+    def _days_of(self, lease: Lease, now: datetime) -> dict[date, Amount]:
+        counted = self._running.get(lease.lease_id)
+        if counted is None or counted.lease is not lease or not _is_linear(counted, now):
+            counted = self._count(lease, now)
+            self._running[lease.lease_id] = counted
+        current = lease.segments[-1] if lease.segments else None
+        if current is None or current.end is not None or now <= counted.counted_at:
+            return counted.days
+        lasted = (now - counted.counted_at) // timedelta.resolution
+        price = price_units(current.usd_per_hour) if current.usd_per_hour is not None else 0
+        days = dict(counted.days)
+        is_known = current.usd_per_hour is not None
+        more = Amount(price * lasted // TICKS, lasted * current.gpus, is_known)
+        add_to_day(days, local_day(counted.counted_at, self._time_zone), more)
+        return days
+
+    def _count(self, lease: Lease, now: datetime) -> _Running:
+        tomorrow = midnight(local_day(now, self._time_zone) + DAY, self._time_zone)
+        current = lease.segments[-1] if lease.segments else None
+        # Within its minimum, time adds nothing to what is paid.
+        is_young = current is not None and now - current.start < MINIMUM
+        counted = _Running(lease, now, now if is_young else tomorrow)
+        for row in costs_of(lease, now, self._time_zone):
+            add_to_day(counted.days, row.day, amount_of(row))
+        return counted
 
 
-def _month(instant: datetime) -> datetime:
-    return midnight(instant).replace(day=1)
+def scopes_of(lease: Lease) -> Sequence[str]:
+    """Whose spending the lease is: its user's, its payer's, and the hub's."""
+    return tuple(_scopes(lease.user, payer_of(lease)))
+
+
+def _scopes(user: str, payer: str) -> Iterator[str]:
+    if user:
+        yield user_payer(user)
+    if payer not in {HUB, user_payer(user)}:
+        yield payer
+    yield HUB
+
+
+def _is_linear(counted: _Running, now: datetime) -> bool:
+    return counted.counted_at <= now < counted.expires

@@ -46,14 +46,14 @@ class State:
         self.settings = settings
         self.clock = clock
         self.zones = Zones()
-        self.leases = LeaseRegistry(store, clock)
+        self.leases = LeaseRegistry(store, clock, settings.time_zone)
         self.lease_events = LeaseEvents()
         self.instances = InstanceCache(settings, clock)
         self.homes = HomeRecords(store, settings, clock)
         self.retained = RetainedInstances(store, clock)
         self.claims = ClaimRegistry(store, clock)
         self.launches = Launches(store, self.instances)
-        self.spending = Spending(store, clock)
+        self.spending = Spending(clock, settings)
         self.brake = Brake(clock)
         self.stock = Stock()
         """As the last pass found it."""
@@ -87,7 +87,7 @@ class State:
         self.leases.load(snapshot)
         for lease in snapshot.leases:
             self.leases.contact(lease.lease_id).heard_at = self.loaded_at
-        self.spending.begin()
+        self.spending.load(snapshot.costs)
         self.claims.load(snapshot.bindings)
         self.homes.load(snapshot.homes)
         self.retained.load(snapshot.kept)
@@ -133,7 +133,9 @@ class State:
         self.termination_wanted.set()
         self.leases.notify_agent(lease_id)  # its heartbeat wakes after the change, before the store
         try:
-            await self.leases.change(lease_id, state=LeaseState.ENDING, stop=stop)
+            await self.leases.change(
+                lease_id, state=LeaseState.ENDING, stop=stop, stop_requested_at=self.clock.now()
+            )
         except StoreError as error:
             log.error("That %s ends is not stored yet: %s", lease_id, error)
 

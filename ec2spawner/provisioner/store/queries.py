@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from itertools import groupby, pairwise
+from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
 from sqlalchemy import CompoundSelect, Connection, Select, func, or_, select, union
 
-from ...core.pricing.money import Segment, add_days, midnight, usd_by_day
+from ...core.ledger.cost_rows import Dimension
+from ...core.ledger.segments import Segment
 from ...wire import Step
 from ..model.lease import (
     ENDED_LATELY,
@@ -24,15 +25,16 @@ from ..model.lease import (
     Snapshot,
     StepEvent,
 )
-from . import rows, tables
+from . import cost_queries, rows, tables
 
 BINDINGS_LOADED: Final = timedelta(days=30)
 """Bindings older than this are loaded only where an open lease holds their instance. Leaving
 one out is safe: `Store.save_binding` checks the database, which keeps all of them."""
 
 
-def snapshot(connection: Connection, since: datetime) -> Snapshot:
-    """All that still matters; of the answered intents those created at `since` or later.
+def snapshot(connection: Connection, since: datetime, costs_since: date) -> Snapshot:
+    """All that still matters; of the answered intents those created at `since` or later, and of
+    what has ended its cost from the day `costs_since` on.
 
     How long that takes does not depend on how much has ended: each part is found by an index.
     """
@@ -45,6 +47,9 @@ def snapshot(connection: Connection, since: datetime) -> Snapshot:
         homes=tuple(map(rows.home_from, _mappings(connection, homes))),
         kept=tuple(map(rows.kept_from, _mappings(connection, kept))),
         ended_lately=_leases(connection, _newest_ended(since - ENDED_LATELY)),
+        costs=cost_queries.costs(
+            connection, costs_since, date.max, (Dimension.DAY, Dimension.USER, Dimension.PAYER)
+        ),
     )
 
 
@@ -114,29 +119,6 @@ def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:
         .order_by(column.started_at, column.segment_id)
     )
     return tuple(map(rows.segment_from, _mappings(connection, query)))
-
-
-def spent_by_day(
-    connection: Connection, since: datetime, before: datetime
-) -> Mapping[str, Mapping[date, float | None]]:
-    """User -> day in UTC -> USD, of the leases that ended from `since` on and before `before`.
-
-    Of the days of that month; None where a price of that day is unknown.
-    """
-    month = midnight(since).replace(day=1)
-    lease, column = tables.lease_table.c, tables.segment_table.c
-    query = (
-        select(lease.user_name, *tables.segment_table.c)
-        .join(tables.lease_table, lease.lease_id == column.lease_id)
-        .where(lease.state == LeaseState.ENDED, lease.ended_at >= since, lease.ended_at < before)
-        .order_by(column.lease_id, column.segment_id)
-    )
-    spent: dict[str, dict[date, float | None]] = {}
-    for _, of_lease in groupby(_mappings(connection, query), lambda row: row["lease_id"]):
-        found = list(of_lease)
-        days = usd_by_day(map(rows.segment_from, found), before, month)
-        add_days(spent.setdefault(found[0]["user_name"], {}), days)
-    return spent
 
 
 def last_served(connection: Connection, instance_id: str) -> tuple[str, datetime] | None:

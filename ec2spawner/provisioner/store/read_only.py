@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from sqlalchemy import Connection, select
@@ -43,7 +43,7 @@ def _peek(url: str, lease_ids: Collection[str], now: datetime) -> Peek:
         return Peek(
             store_id=connection.scalars(select(tables.store_table.c.store_id)).one(),
             hub_runs=False,
-            snapshot=queries.snapshot(connection, now - RECENT),
+            snapshot=queries.snapshot(connection, now - RECENT, date.max),
             lease_states=queries.lease_states(connection, lease_ids),
         )
 

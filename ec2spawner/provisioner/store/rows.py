@@ -13,9 +13,10 @@ from pydantic import TypeAdapter
 
 from ...core.homes.zone_migration import Move
 from ...core.instances.retention_rules import AfterStop, Kept
+from ...core.ledger.idle_spans import IdleSpan
+from ...core.ledger.segments import Segment
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
-from ...core.pricing.money import Segment
 from ...wire import IdlePolicy, Market, Step, Stop
 from ..model.cloud import Image, LaunchRequest, LaunchSpec
 from ..model.lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
@@ -33,6 +34,7 @@ _KEPT = TypeAdapter(Kept)
 _MOUNTS = TypeAdapter(Mounts)
 _MOVE = TypeAdapter(Move)
 _WAIT = TypeAdapter(Wait)
+_IDLE_SPANS = TypeAdapter(tuple[IdleSpan, ...])
 
 
 def lease_row(lease: Lease) -> Row:
@@ -66,6 +68,9 @@ def lease_row(lease: Lease) -> Row:
         "mounts": _MOUNTS.dump_python(lease.mounts, mode="json"),
         "wait": None if lease.wait is None else _WAIT.dump_python(lease.wait, mode="json"),
         "on_retained": lease.on_retained,
+        "payer": lease.payer,
+        "stop_requested_at": lease.stop_requested_at,
+        "idle_spans": _IDLE_SPANS.dump_python(lease.idle_spans, mode="json"),
     }
 
 
@@ -101,6 +106,9 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         mounts=_MOUNTS.validate_python(row["mounts"] or {}),
         wait=None if row["wait"] is None else _WAIT.validate_python(row["wait"]),
         on_retained=row["on_retained"],
+        payer=row["payer"],
+        stop_requested_at=row["stop_requested_at"],
+        idle_spans=_IDLE_SPANS.validate_python(row["idle_spans"] or ()),
         segments=tuple(map(segment_from, segments)),
     )
 
@@ -139,6 +147,9 @@ def segment_row(segment: Segment, lease_id: str | None, overhead_key: str | None
         "source": segment.source,
         "instance_type": segment.instance_type,
         "overhead_key": overhead_key,
+        "zone": segment.zone,
+        "gpus": segment.gpus,
+        "on_demand_usd_per_hour": segment.on_demand_usd_per_hour,
     }
 
 
@@ -152,6 +163,9 @@ def segment_from(row: Row) -> Segment:
         end=row["ended_at"],
         source=row["source"],
         instance_type=row["instance_type"],
+        zone=row["zone"],
+        gpus=row["gpus"],
+        on_demand_usd_per_hour=row["on_demand_usd_per_hour"],
     )
 
 

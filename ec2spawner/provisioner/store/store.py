@@ -33,10 +33,11 @@ from sqlalchemy import (
 )
 
 from ...core.instances.retention_rules import Kept
-from ...core.pricing.money import Segment
+from ...core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter
+from ...core.ledger.segments import Segment
 from ...wire import Step
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
-from . import queries, rows, tables
+from . import cost_queries, queries, rows, tables
 from .backends import DEFAULT_URL, open_database
 from .database import StoreAwayError, StoreError, StoreHeldError
 from .database_thread import DatabaseThread
@@ -109,12 +110,14 @@ class Store:
         """
         await self._thread.run(self._database.hold)
 
-    async def load(self) -> Snapshot:
-        """All that still matters, see `Snapshot`."""
-        return await self._read(lambda connection: queries.snapshot(connection, self._since))
+    async def load(self, costs_since: date = date.max) -> Snapshot:
+        """All that still matters, see `Snapshot`; with the costs from a day on."""
+        return await self._read(
+            lambda connection: queries.snapshot(connection, self._since, costs_since)
+        )
 
-    async def save_lease(self, lease: Lease) -> None:
-        """Insert or replace the lease with its events and segments."""
+    async def save_lease(self, lease: Lease, costs: Sequence[CostRow] = ()) -> None:
+        """Insert or replace the lease with its events and segments; `costs` once it has ended."""
 
         def write(connection: Connection) -> None:
             _upsert(connection, tables.lease_table, rows.lease_row(lease))
@@ -125,6 +128,8 @@ class Store:
                 lease.lease_id,
                 [rows.segment_row(segment, lease.lease_id) for segment in lease.segments],
             )
+            if costs:
+                cost_queries.replace_lease_costs(connection, lease.lease_id, costs)
 
         await self._write(write)
 
@@ -192,13 +197,16 @@ class Store:
 
         await self._write(write)
 
-    async def save_overhead(self, segment: Segment, key: str) -> None:
+    async def save_overhead(
+        self, segment: Segment, key: str, costs: Sequence[CostRow] = ()
+    ) -> Sequence[CostSum]:
         """Insert a segment that belongs to no lease, or replace the one with the same `key`.
 
-        See `core.pricing.money.overhead_key`.
+        With its lines of the ledger; returns the sums by day of the lines that they replace. See
+        `core.ledger.segments.overhead_key`.
         """
 
-        def write(connection: Connection) -> None:
+        def write(connection: Connection) -> Sequence[CostSum]:
             column = tables.segment_table.c
             connection.execute(
                 delete(tables.segment_table).where(
@@ -211,18 +219,22 @@ class Store:
                 )
             )
             connection.execute(insert(tables.segment_table), [rows.segment_row(segment, None, key)])
+            return cost_queries.replace_overhead_costs(connection, segment.instance_id, key, costs)
 
-        await self._write(write)
+        return await self._write(write)
 
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""
         return await self._read(lambda connection: queries.overhead(connection, since))
 
-    async def spent_by_day(
-        self, since: datetime, before: datetime
-    ) -> Mapping[str, Mapping[date, float | None]]:
-        """User -> day in UTC -> USD of the leases that ended from `since` on, before `before`."""
-        return await self._read(lambda connection: queries.spent_by_day(connection, since, before))
+    async def costs(
+        self, since: date, until: date, by: Sequence[Dimension], only: Filter | None = None
+    ) -> Sequence[CostSum]:
+        """What leases that have ended and overhead have cost from `since` to `until`, both days
+        included, by these dimensions."""
+        return await self._read(
+            lambda connection: cost_queries.costs(connection, since, until, by, only)
+        )
 
     async def last_served(self, instance_id: str) -> tuple[str, datetime] | None:
         """Id and end of the instance's last lease that has ended; None where it served none."""
@@ -260,8 +272,8 @@ class Store:
 
         self._database.taken_over(self._database.transaction(take_over, writes=True))
 
-    async def _write(self, work: Callable[[Connection], object]) -> None:
-        await self._thread.run(lambda: self._database.transaction(work, writes=True))
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        return await self._thread.run(lambda: self._database.transaction(work, writes=True))
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await self._thread.run(lambda: self._database.transaction(work, writes=False))

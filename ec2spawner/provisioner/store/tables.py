@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
+    Date,
     DateTime,
     Dialect,
     Float,
@@ -100,6 +102,9 @@ lease_table = Table(
     Column("mounts", JSON(none_as_null=True)),
     Column("wait", JSON(none_as_null=True)),
     Column("on_retained", Boolean, nullable=False, server_default=false()),
+    Column("payer", String, nullable=False, server_default=""),
+    Column("stop_requested_at", Instant),
+    Column("idle_spans", JSON(none_as_null=True)),
     Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),
@@ -132,9 +137,42 @@ segment_table = Table(
     Column("instance_type", String, nullable=False, server_default=""),
     # Of overhead: stored again, it is the same. None in what schema 0001 wrote.
     Column("overhead_key", String),
+    Column("zone", String, nullable=False, server_default=""),
+    Column("gpus", Float, nullable=False, server_default="0"),
+    Column("on_demand_usd_per_hour", Float),
     Index(None, "lease_id"),
     Index(None, "instance_id"),
     Index(None, "started_at"),
+)
+
+# Lines of the ledger: of leases, written when they end, and of overhead. See `CostRow`.
+cost_table = Table(
+    "cost",
+    metadata,
+    Column("cost_id", Integer, primary_key=True),
+    Column("lease_id", String, ForeignKey("lease.lease_id")),
+    # Of overhead: stored again, it is the same.
+    Column("instance_id", String),
+    Column("overhead_key", String),
+    Column("day", Date, nullable=False),
+    Column("user_name", String, nullable=False),
+    Column("server_name", String, nullable=False),
+    Column("payer", String, nullable=False),
+    Column("profile", String, nullable=False),
+    Column("instance_type", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("market", String, nullable=False),
+    Column("resource", String, nullable=False),
+    Column("purpose", String, nullable=False),
+    Column("cause", String, nullable=False),
+    Column("microseconds", BigInteger, nullable=False),
+    Column("gpus", Float, nullable=False),
+    Column("nano_usd", BigInteger),
+    Column("on_demand_nano_usd", BigInteger),
+    Index(None, "lease_id"),
+    Index(None, "instance_id", "overhead_key"),
+    Index(None, "day"),
+    Index(None, "user_name", "day"),
 )
 
 intent_table = Table(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ec2spawner.core.instances.retention_rules import AfterStop
+from ec2spawner.core.ledger.cost_rows import CostRow
 from ec2spawner.provisioner import reconciler
 from ec2spawner.provisioner.instances.inventory import take_stock
 from ec2spawner.provisioner.launch import controller
@@ -185,10 +186,10 @@ async def test_failed_starts_are_not_launched_for_again_while_their_ends_are_sto
     world.cloud.fail("launch", CloudError("InvalidParameterValue", "no", retryable=False), 50)
     save = world.store.save_lease
 
-    async def save_slowly(lease: Lease) -> None:
+    async def save_slowly(lease: Lease, costs: Sequence[CostRow] = ()) -> None:
         if lease.state is LeaseState.ENDING:
             await asyncio.sleep(0.03)
-        await save(lease)
+        await save(lease, costs)
 
     leases = await asyncio.gather(*(world.request(f"bob-{n}", spec=G4) for n in range(40)))
     monkeypatch.setattr(world.store, "save_lease", save_slowly)

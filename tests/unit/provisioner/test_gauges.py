@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
+from ec2spawner.core.ledger.cost_rows import Cause
 from ec2spawner.hub.app.metrics import ProvisionerCollector
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
@@ -82,7 +83,7 @@ async def test_overhead_is_counted_once_however_often_it_is_reported(priced: Wor
         segment = world.provisioner.market.prices.segment(
             instance, instance.launched_at, instance.launched_at + timedelta(seconds=seconds)
         )
-        await world.provisioner._retention.overhead.save(segment, "boot")
+        await world.provisioner._retention.overhead.save(segment, "boot", Cause.UNASSIGNED)
     assert scrape.value("usd_total", account="overhead") == pytest.approx(0.005)
 
 

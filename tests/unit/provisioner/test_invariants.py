@@ -36,7 +36,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from ec2spawner.core import tags
 from ec2spawner.core.instances.retention_rules import AfterStop, Kept
-from ec2spawner.core.pricing.money import Segment
+from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
 from ec2spawner.provisioner.model.cloud import CloudError, LaunchRequest
 from ec2spawner.provisioner.model.lease import LeaseState

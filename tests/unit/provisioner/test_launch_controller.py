@@ -6,13 +6,14 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from ec2spawner.core.ledger.cost_rows import CostRow
 from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.tags import HUB
@@ -881,10 +882,10 @@ async def test_attempts_recorded_during_a_write_are_stored_too(
     await world.watch_passes(1)
     save, writing, gate = world.store.save_lease, asyncio.Event(), asyncio.Event()
 
-    async def slow(written: Lease) -> None:
+    async def slow(written: Lease, costs: Sequence[CostRow] = ()) -> None:
         writing.set()
         await gate.wait()
-        await save(written)
+        await save(written, costs)
 
     monkeypatch.setattr(world.store, "save_lease", slow)
     registry = world.provisioner._state.leases

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from ec2spawner.core.pricing.money import usd
+from ec2spawner.core.ledger.cost import usd
+from ec2spawner.core.ledger.cost_rows import CostRow
 from ec2spawner.provisioner.instances.claims import ClaimRefused
 from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
 from ec2spawner.provisioner.lifecycle.start import RESTART_SILENCE
@@ -310,11 +312,11 @@ async def test_a_new_price_does_not_open_the_account_of_a_server_that_ended_mean
     gate, save = asyncio.Event(), world.store.save_lease
     saved: list[Lease] = []
 
-    async def slow_at_first(lease: Lease) -> None:
+    async def slow_at_first(lease: Lease, costs: Sequence[CostRow] = ()) -> None:
         saved.append(lease)
         if len(saved) == 1:
             await gate.wait()
-        await save(lease)
+        await save(lease, costs)
 
     monkeypatch.setattr(world.store, "save_lease", slow_at_first)
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}

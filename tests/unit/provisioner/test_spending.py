@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from unittest.mock import ANY
 
 import pytest
 
-from ec2spawner.core.pricing.money import midnight
 from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.provisioner.store.store import Store, StoreError
 from tests.unit.provisioner.world import World, until
 
 SPOT = {("g4dn.xlarge", "us-east-1a"): 0.20, ("g4dn.xlarge", "us-east-1b"): 0.20}
@@ -33,6 +30,10 @@ async def served(world: World, user: str, seconds: float, server: str = "") -> N
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(1)
+
+
+def _midnight(instant: datetime) -> datetime:
+    return instant.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 async def forget(world: World) -> None:
@@ -86,7 +87,7 @@ async def test_days_and_months_end_at_midnight_utc(priced: World) -> None:
     await served(world, "ada", 3600)  # on the 20th
     await forget(world)
     _, agent = await world.ready("ada", server="second")
-    tomorrow = midnight(world.clock()) + timedelta(days=1)
+    tomorrow = _midnight(world.clock()) + timedelta(days=1)
     await agent.heartbeat_often((tomorrow - world.clock()).total_seconds() + 3600, every=1800)
     cost = (await agent.heartbeat()).cost
     assert cost.usd == CENT(0.20 * (12 - 660 / 3600), abs=5e-3)
@@ -115,36 +116,6 @@ async def test_an_unknown_price_makes_its_day_and_month_unknown(world: World) ->
     cost = (await agent.heartbeat()).cost
     assert cost.today_usd == CENT(0.20 * 13.18, abs=0.01), "that was yesterday"
     assert cost.month_usd is None
-
-
-async def test_the_store_is_read_once_and_spending_unknown_until_then(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.cloud.prices = dict(SPOT)
-    await until(lambda: world.provisioner.market.prices._spot, "prices")
-    await served(world, "ada", 3600)
-    _, agent = await world.ready("ada", server="second")
-    reads, read, well = 0, Store.spent_by_day, asyncio.Event()
-
-    async def counted(store: Store, *period: object) -> object:
-        nonlocal reads
-        reads += 1
-        if not well.is_set():
-            raise StoreError("as the test says")
-        return await read(store, *period)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Store, "spent_by_day", counted)
-    await world.restart()
-    await until(lambda: reads > 1, "a second try")
-    cost = (await agent.heartbeat()).cost
-    assert (cost.today_usd, cost.month_usd) == (None, None)
-    assert cost.usd is not None
-    well.set()
-    await world.complete_passes(2)
-    tries = reads
-    await agent.heartbeat_often(3600)
-    assert (await agent.heartbeat()).cost.today_usd == CENT(0.40, abs=1e-3)
-    assert reads == tries
 
 
 async def test_spot_savings_are_sent_with_every_heartbeat(priced: World) -> None:

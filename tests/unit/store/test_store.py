@@ -16,7 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
-from ec2spawner.core.pricing.money import Segment
+from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.provisioner.model.lease import (
     ENDED_LATELY,
     Binding,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine, event, insert
 
-from ec2spawner.core.pricing.money import Segment
+from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.provisioner.model.lease import Binding, IntentState, LeaseState
 from ec2spawner.provisioner.store import rows, sqlite, tables
 from ec2spawner.provisioner.store.store import Store

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta, timezone
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import TypeVar
 
 import pytest
@@ -13,9 +14,18 @@ from hypothesis import strategies as st
 
 from ec2spawner.core.homes.zone_migration import Move
 from ec2spawner.core.instances.retention_rules import AfterStop, Kept
+from ec2spawner.core.ledger.cost_rows import (
+    CostRow,
+    CostSum,
+    Dimension,
+    Purpose,
+    Resource,
+    sum_rows,
+)
+from ec2spawner.core.ledger.idle_spans import IdleSpan
+from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.offers.spot_wait import Wait
-from ec2spawner.core.pricing.money import Segment
 from ec2spawner.provisioner.model.cloud import DataVolume, Image, LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import (
     Attempt,
@@ -81,6 +91,9 @@ segments = st.builds(
     start=instants,
     end=maybe_instant,
     source=text,
+    zone=text,
+    gpus=st.integers(0, 16).map(float),
+    on_demand_usd_per_hour=st.none() | price,
 )
 events = st.builds(StepEvent, step=st.sampled_from(Step), at=instants, message=text, detail=text)
 attempts = st.builds(
@@ -149,6 +162,9 @@ leases = st.builds(
     attempts=st.lists(attempts, max_size=3).map(tuple),
     image=st.none() | images,
     segments=st.lists(segments, max_size=5).map(tuple),
+    payer=text,
+    stop_requested_at=maybe_instant,
+    idle_spans=st.lists(st.builds(IdleSpan, instants, maybe_instant), max_size=3).map(tuple),
     after_stop=st.builds(AfterStop),
     mounts=mounts,
     wait=st.none()
@@ -219,6 +235,44 @@ keeps = st.builds(
     disk_gib=st.integers(1, 16384),
     started_for=text,
     asked_at=maybe_instant,
+)
+
+
+words_of_costs = st.sampled_from(["", "ada", "bob", "hub", "t4", "used", "idle", "instance"])
+SOME_DAY = date(2026, 11, 20)
+SOME_SEGMENT = Segment("i-1", Market.SPOT, 0.2, LONG_AGO, LONG_AGO)
+SOME_LEASE = Lease(
+    lease_id="lease",
+    user="ada",
+    server="",
+    profile="t4",
+    profile_name="T4",
+    spec=LaunchSpec((), (), "", (), 8),
+    launch_key="",
+    home_kind="none",
+    home_gib=0,
+    idle=IdlePolicy(),
+    state=LeaseState.ENDED,
+    requested_at=LONG_AGO,
+    ended_at=LONG_AGO,
+)
+costs = st.builds(
+    CostRow,
+    day=st.integers(0, 4).map(lambda days: SOME_DAY + timedelta(days=days)),
+    user=words_of_costs,
+    server=words_of_costs,
+    payer=words_of_costs,
+    profile=words_of_costs,
+    instance_type=words_of_costs,
+    zone=words_of_costs,
+    market=words_of_costs,
+    resource=st.sampled_from(Resource),
+    purpose=st.sampled_from(Purpose),
+    cause=words_of_costs,
+    microseconds=st.integers(0, 10**13),
+    gpus=st.integers(0, 16).map(float),
+    nano_usd=st.none() | st.integers(0, 10**15),
+    on_demand_nano_usd=st.none() | st.integers(0, 10**15),
 )
 
 
@@ -301,6 +355,38 @@ def test_overhead(empty: Empty, segment: Segment) -> None:
         return await store.overhead(LONG_AGO)
 
     assert asyncio.run(kept_in(empty(), work)) == (segment,)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(costs, st.integers(0, 2)), max_size=12),
+    st.lists(st.sampled_from(Dimension), unique=True, max_size=3),
+    st.dictionaries(st.sampled_from(Dimension), st.lists(words_of_costs, min_size=1), max_size=2),
+)
+def test_costs_are_summed_as_in_memory(
+    empty: Empty,
+    drawn: list[tuple[CostRow, int]],
+    by: list[Dimension],
+    filters: dict[Dimension, list[str]],
+) -> None:
+    """Of two leases and of one period of overhead, whose lines are written twice."""
+    only: dict[Dimension, Collection[str]] = dict(filters)
+    only.pop(Dimension.DAY, None)
+    rows = [row for row, _ in drawn]
+
+    async def work(store: Store) -> tuple[CostSum, ...]:
+        for number in range(2):
+            ended = replace(SOME_LEASE, lease_id=f"lease-{number}")
+            for _ in range(2):
+                await store.save_lease(ended, [row for row, of in drawn if of == number])
+        overhead = [row for row, of in drawn if of == 2]
+        assert await store.save_overhead(SOME_SEGMENT, "boot", overhead[1:]) == ()
+        replaced = await store.save_overhead(SOME_SEGMENT, "boot", overhead)
+        assert replaced == sum_rows(overhead[1:], (Dimension.DAY,))
+        return tuple(await store.costs(SOME_DAY, SOME_DAY + timedelta(days=2), by, only))
+
+    expected = sum_rows([row for row in rows if row.day <= SOME_DAY + timedelta(days=2)], by, only)
+    assert asyncio.run(kept_in(empty(), work)) == expected
 
 
 @settings(max_examples=15, deadline=None)

@@ -1,4 +1,4 @@
-"""Honest money: additive, with the minimum, and unknown where it is unknown."""
+"""Segments: additive, with the minimum, and unknown where a price is unknown."""
 
 from __future__ import annotations
 
@@ -10,18 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.pricing.money import (
-    Segment,
-    add_days,
-    close,
-    midnight,
-    paid_until,
-    reprice,
-    saved_usd,
-    usd,
-    usd_between,
-    usd_by_day,
-)
+from ec2spawner.core.ledger.cost import saved_usd, usd
+from ec2spawner.core.ledger.segments import Segment, close, paid_until, reprice, until
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -142,8 +132,6 @@ def test_closing_again_does_not_move_the_end() -> None:
     assert close([ended, replace(ended, end=None)], NOW) == (ended, replace(ended, end=NOW))
 
 
-# --- periods ---
-
 drawn_segments = st.lists(
     st.tuples(
         st.sampled_from(["i-1", "i-2"]), st.integers(-(10**6), 0), st.integers(0, 10**6), prices
@@ -155,54 +143,16 @@ drawn_segments = st.lists(
         for name, start, lasts, price in drawn
     ]
 )
-EVER = (NOW - timedelta(days=365), NOW + timedelta(days=365))
-
-
-@given(drawn_segments, st.lists(instants, max_size=5))
-def test_periods_that_touch_add_up_to_the_whole(known: list[Segment], cuts: list[datetime]) -> None:
-    edges = sorted([EVER[0], *cuts, EVER[1]])
-    parts = [usd_between(known, NOW, since, until) for since, until in pairwise(edges)]
-    assert sum(part or 0.0 for part in parts) == pytest.approx(usd(known, NOW), abs=1e-6)
 
 
 @given(drawn_segments, instants)
-def test_days_add_up_to_the_time_since(known: list[Segment], since: datetime) -> None:
-    first = midnight(since)
-    days = usd_by_day(known, NOW, since)
-    assert all(day >= first.date() for day in days)
-    whole = usd_between(known, NOW, first, EVER[1])
-    assert sum(spent or 0.0 for spent in days.values()) == pytest.approx(whole, abs=1e-6)
-
-
-@given(drawn_segments, drawn_segments, instants)
-def test_days_of_several_add_up(some: list[Segment], more: list[Segment], since: datetime) -> None:
-    days = usd_by_day(some, NOW, since)
-    add_days(days, usd_by_day(more, NOW, since))
-    first = midnight(since)
-    each = [usd_between(segments, NOW, first, EVER[1]) for segments in (some, more)]
-    total = sum(spent or 0.0 for spent in each)
-    assert sum(spent or 0.0 for spent in days.values()) == pytest.approx(total, abs=1e-6)
-
-
-def test_only_the_days_of_an_unknown_price_are_unknown() -> None:
-    """Noon to noon at a known price, then half a day at none."""
-    day = timedelta(days=1).total_seconds()
-    segments = [segment(-day, 0, 1.0), segment(0, day / 4, None)]
-    days = usd_by_day(segments, NOW + timedelta(days=2), NOW - timedelta(days=9))
-    assert days == {(NOW - timedelta(days=1)).date(): pytest.approx(12), NOW.date(): None}
-    add_days(days, {NOW.date(): 5.0, (NOW - timedelta(days=1)).date(): 5.0})
-    assert days == {(NOW - timedelta(days=1)).date(): pytest.approx(17), NOW.date(): None}
-
-
-def test_the_minimum_minute_counts_on_the_first_day() -> None:
-    """Ten seconds before midnight, ended five seconds after it."""
-    at_midnight = midnight(NOW) + timedelta(days=1)
-    seconds_left = (at_midnight - NOW).total_seconds()
-    short = [segment(seconds_left - 10, seconds_left + 5, 3.6)]
-    later = at_midnight + timedelta(hours=1)
-    first = usd_between(short, later, midnight(NOW), at_midnight)
-    second = usd_between(short, later, at_midnight, at_midnight + timedelta(days=1))
-    assert (first, second) == (pytest.approx(0.001 * 55), pytest.approx(0.001 * 5))
+def test_what_was_before_an_instant_ends_there(known: list[Segment], instant: datetime) -> None:
+    before = until(known, instant)
+    assert all(each.end is not None and each.start < instant for each in before)
+    assert all(each.end <= max(instant, each.start) for each in before if each.end)
+    assert usd(before, NOW + timedelta(days=365)) == usd(before, NOW)
+    everything = until(known, NOW + timedelta(days=365))
+    assert usd(everything, NOW) == usd(close(known, NOW + timedelta(days=365)), NOW)
 
 
 # --- what spot has saved ---

@@ -1,0 +1,146 @@
+"""The ledger of a hub: what leases and overhead have cost, by day, payer and purpose."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ec2spawner.core.ledger.amount import Amount, between
+from ec2spawner.core.ledger.cost import nano_usd
+from ec2spawner.core.ledger.cost_rows import CostSum, Dimension, user_payer
+from ec2spawner.provisioner.model.lease import LeaseState
+from tests.unit.provisioner.test_spending import SPOT, forget, served
+from tests.unit.provisioner.world import Agent, World, until
+
+EVER = (date(2000, 1, 1), date(2100, 1, 1))
+
+
+@pytest.fixture
+async def priced(world: World) -> World:
+    """Noon; a T4 costs 0.20 USD/hour on spot."""
+    world.cloud.prices = dict(SPOT)
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    await world.settle()
+    return world
+
+
+async def costs(world: World, *by: Dimension) -> dict[tuple[str, ...], CostSum]:
+    return {each.key: each for each in await world.store.costs(*EVER, by)}
+
+
+def spent(world: World, scope: str) -> Amount:
+    state = world.provisioner._state
+    return between(state.spending.by_day(scope, state.leases), *EVER)
+
+
+async def test_used_idle_and_overhead_of_a_lease_add_up(priced: World) -> None:
+    world = priced
+    lease = await world.request("ada")
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    world.clock.advance(90)
+    agent = Agent(world, instance_id)
+    await agent.serve()
+    await agent.heartbeat_often(1800)
+    idle_since = world.clock()
+    for _ in range(20):
+        world.clock.advance(60)
+        await agent.heartbeat(idle_since=idle_since)
+    await agent.heartbeat_often(600)
+    await world.stop(lease)
+    ended = await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    found = await costs(world, Dimension.PURPOSE, Dimension.CAUSE)
+    assert found["idle", ""].microseconds == pytest.approx(1200e6, abs=61e6)
+    assert found["used", ""].microseconds == pytest.approx(2400e6, abs=61e6)
+    assert found["overhead", "start"].microseconds == pytest.approx(90e6, abs=2e6)
+    total = sum(each.nano_usd for each in found.values())
+    assert total == nano_usd(ended.segments, world.clock())
+    assert {key[0] for key in await costs(world, Dimension.PAYER)} == {"user:ada"}
+
+
+async def test_a_lease_is_charged_to_its_payer(priced: World) -> None:
+    world = priced
+    first, _ = await world.ready("ada", payer="group:lab")
+    world.clock.advance(3600)
+    assert spent(world, "group:lab") == spent(world, user_payer("ada")) == spent(world, "hub")
+    assert spent(world, "group:lab").usd == pytest.approx(0.20, abs=1e-3)
+    assert spent(world, "group:lab").gpu_hours == pytest.approx(1.0, abs=0.01)
+    assert spent(world, "group:other") == Amount()
+    await world.stop(first)
+    await world.state(first, LeaseState.ENDED)
+    await served(world, "bob", 3600)
+    before = spent(world, "hub")
+    await forget(world)
+    assert spent(world, "group:lab").usd == pytest.approx(0.20, abs=1e-3)
+    assert spent(world, "hub").nano_usd == pytest.approx(before.nano_usd, abs=10)
+    remembered = {scope: spent(world, scope) for scope in ("group:lab", "user:ada", "hub")}
+    await world.restart()
+    assert {scope: spent(world, scope) for scope in remembered} == remembered
+
+
+async def test_what_is_running_is_counted_as_exactly_as_what_has_ended(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready("ada")
+    for seconds in (3, 20, 600, 7, 40_000, 1):
+        world.clock.advance(seconds)
+        now = world.clock()
+        exact = nano_usd(world.now(lease).segments, now)
+        assert spent(world, "user:ada").nano_usd == pytest.approx(exact, abs=1)
+        await agent.heartbeat()
+
+
+async def test_days_are_those_of_the_hubs_time_zone(world: World) -> None:
+    await world.restart(time_zone=ZoneInfo("Asia/Kolkata"))
+    world.cloud.prices = dict(SPOT)
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    _, agent = await world.ready("ada")  # noon UTC is 17:30 there
+    await agent.heartbeat_often(8 * 3600, every=1800)
+    days = world.provisioner._state.spending.by_day(
+        user_payer("ada"), world.provisioner._state.leases
+    )
+    first, second = (amount.usd for _, amount in sorted(days.items()))
+    assert first == pytest.approx(0.20 * 6.5, abs=0.01)
+    assert second == pytest.approx(0.20 * 1.5, abs=0.01)
+
+
+async def test_overhead_has_its_cause_and_is_the_hubs(priced: World) -> None:
+    world = priced
+    lease = await world.request("ada")
+    await world.boot()
+    await world.complete_passes(1)
+    world.clock.advance(300)
+    await world.stop(lease)
+    await until(lambda: not world.cloud.running(), "its end")
+    await until(lambda: not world.store.write_behind._writes, "what is written meanwhile")
+    await world.complete_passes(1)
+    found = await costs(world, Dimension.PAYER, Dimension.USER, Dimension.CAUSE)
+    assert set(found) == {("hub", "", "unassigned")}
+    [overhead] = found.values()
+    assert overhead.nano_usd / 1e9 == pytest.approx(0.20 / 12, abs=1e-3)
+    assert spent(world, "hub").nano_usd == overhead.nano_usd
+    assert spent(world, user_payer("ada")) == Amount()
+    await world.restart()
+    assert spent(world, "hub").nano_usd == overhead.nano_usd
+
+
+async def test_idle_time_survives_a_restart_of_the_hub(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat_often(600)
+    idle_since = world.clock()
+    world.clock.advance(600)
+    await agent.heartbeat(idle_since=idle_since)
+    await world.complete_passes(1)
+    await world.restart()
+    await world.complete_passes(1)
+    world.clock.advance(600)
+    await agent.heartbeat(idle_since=idle_since)
+    await world.stop(world.now(lease))
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    found = await costs(world, Dimension.PURPOSE)
+    assert found["idle",].microseconds == pytest.approx(1200e6, abs=61e6)
+    assert timedelta(microseconds=found["used",].microseconds) >= timedelta(minutes=9)
