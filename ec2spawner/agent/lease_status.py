@@ -15,6 +15,7 @@ from ..core.idle.stop_decision import Past, assess, stop_at
 from ..telemetry import Sampler
 from ..wire import (
     PROTOCOL,
+    AdminMessage,
     AgentState,
     Cost,
     Heartbeat,
@@ -64,6 +65,7 @@ class LeaseStatus:
         self.cost: Cost | None = None
         self.extended_until: datetime | None = None
         self.stop: Stop | None = None
+        self.message: AdminMessage | None = None
         self.state_seen = 0
         self.hub_reachable = True
         self.full_disks: list[Sentence] = []
@@ -93,6 +95,7 @@ class LeaseStatus:
         self.cost = answer.cost
         self.extended_until = answer.extended_until
         self.stop = answer.stop
+        self.message = answer.message
         self.state_seen = answer.state
         self.assess()
 
@@ -156,6 +159,7 @@ class LeaseStatus:
             full_disks=self.full_disks,
             interruption_at=self.interruption_at,
             files_kept=self._grant.home.kind != "none",
+            message=self.message,
         )
 
     def _signals(self) -> Signals:

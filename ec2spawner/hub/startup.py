@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jupyterhub import apihandlers
+from jupyterhub import handlers as page_handlers
 from jupyterhub.app import JupyterHub
 from tenacity import (
     AsyncRetrying,
@@ -38,14 +39,17 @@ from ..provisioner.provisioner import Provisioner
 from ..provisioner.retention.controller import keeps_of
 from ..provisioner.runtime.clock import Clock
 from ..provisioner.store.store import Store, StoreAwayError, StoreError, StoreHeldError
+from .api import admin_actions, instances, jupyterhub_server_api, server_end
 from .api import agent as agent_api
-from .api import jupyterhub_server_api, server_end
+from .api import usage as usage_api
 from .api import user as user_api
 from .api.save_before_stop import saving_before_stop
 from .app import api_address, internal_ssl, log_limits, log_sanitizer, metrics
 from .app.event_log import EventLog
 from .app.service import HubService, publish, utc_now
+from .pages import usage_pages
 from .pages.jinja_environment import TEMPLATES
+from .security import instances_scope
 from .security.notebook_certificates import AUTHORITY, NotebookAuthority
 from .security.sealed_start import Seal
 
@@ -80,9 +84,10 @@ def arrange() -> None:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return
-    apihandlers.default_handlers.extend(
-        [*agent_api.handlers, *user_api.handlers, *server_end.handlers]
-    )
+    instances_scope.define(app)
+    for module in (agent_api, user_api, server_end, instances, admin_actions, usage_api):
+        apihandlers.default_handlers.extend(module.handlers)
+    page_handlers.default_handlers.extend(usage_pages.handlers)
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
     app.proxy_class = saving_before_stop(app.proxy_class)
     _show_our_templates(app)

@@ -31,6 +31,7 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
     found = [
         *_stopping(status),
         *_interruption(status),
+        *_message(status),
         *_gpu_errors(status),
         *_idle(status, now),
         *_disk_full(status),
@@ -69,6 +70,17 @@ def _interruption(status: NotebookStatus) -> Iterator[Notice]:
             title=sentence("spot-reclaim"),
             details=[sentence("save-now"), _files(status)],
             until=at,
+        )
+
+
+def _message(status: NotebookStatus) -> Iterator[Notice]:
+    if status.message is not None:
+        yield Notice(
+            id=f"message-{status.message.id}",
+            kind="message",
+            level="warning",
+            title=sentence("admin-message"),
+            details=[sentence("message-text", text=status.message.text)],
         )
 
 

@@ -27,6 +27,7 @@ from .instances.surplus import InstanceTermination
 from .launch.controller import LaunchController
 from .launch.fleet_calls import FleetCalls
 from .launch.spot_waits import SpotWaits
+from .lifecycle.admin_actions import AdminActions
 from .lifecycle.agent_calls import AgentCalls
 from .lifecycle.heartbeat import Heartbeats
 from .lifecycle.home_attachment import HomeAttachment
@@ -42,6 +43,7 @@ from .model.cloud import Cloud, CloudError, Instance
 from .model.lease import IntentState, Lease, StepEvent
 from .model.settings import Settings
 from .offers.market import MarketData
+from .overview import Overview
 from .pass_preparation import ClockUpkeep, StoreUpkeep
 from .reconciler import Controller, Reconciler
 from .reports.gpu_time import GpuTime
@@ -53,6 +55,7 @@ from .state.lease_events import LeaseEvents
 from .state.start_durations import StartDurations
 from .state.state import State
 from .store.store import Store, StoreError
+from .usage import Usage
 
 
 class Provisioner:
@@ -123,6 +126,8 @@ class Provisioner:
         unhealthy = UnhealthyInstances(state, claims, market.offers)
         self.agents = AgentCalls(state, starts, heartbeats, unhealthy)
         self.homes = ServerHomes(state, volumes, migrations)
+        self.usage = Usage(store)
+        self.overview = Overview(state, market, AdminActions(state))
         self.spot_waits, self.start_durations = SpotWaits(state), StartDurations(store, tasks)
 
     # --- life ---

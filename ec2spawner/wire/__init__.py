@@ -25,7 +25,9 @@ from .claim import (
 )
 from .idle import Idleness, IdlePolicy, WorkingHours
 from .lease import (
+    MAX_MESSAGE_LENGTH,
     SAVE_SECONDS,
+    AdminMessage,
     AgentEvent,
     Cost,
     ExtendRequest,
@@ -69,8 +71,10 @@ from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telem
 
 __all__ = [
     "MAX_BODY_BYTES",
+    "MAX_MESSAGE_LENGTH",
     "PROTOCOL",
     "SAVE_SECONDS",
+    "AdminMessage",
     "AgentEvent",
     "AgentState",
     "BucketMount",

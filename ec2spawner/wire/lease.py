@@ -15,6 +15,10 @@ SAVE_SECONDS = 5.0
 """How long a stop waits, at most, for open pages to save their documents. The agent measures it."""
 
 
+MAX_MESSAGE_LENGTH = 115
+"""Characters of an admin's message: JupyterLab cuts a toast after 140, title included."""
+
+
 class Step(StrEnum):
     """The steps of a start, in order. `progress()` shows them with their usual times."""
 
@@ -119,6 +123,15 @@ class Stop(Message):
     what becomes of the instance."""
 
 
+class AdminMessage(Message):
+    """What an admin wants the user of a server to read now."""
+
+    id: ShortText
+    """The same message has the same id: a page shows it once."""
+    text: Annotated[ShortText, Field(max_length=MAX_MESSAGE_LENGTH)]
+    """Plain text in one line."""
+
+
 class HeartbeatResponse(Message):
     """Hub -> agent, the response to a heartbeat: cost, policy, and the stop when it is due."""
 
@@ -131,6 +144,8 @@ class HeartbeatResponse(Message):
     """The user asked to keep the server until then."""
     stop: Stop | None = None
     """Set: save, stop the notebook, unmount, report `stopped`."""
+    message: AdminMessage | None = None
+    """For the user's open pages; None once it is withdrawn or too old."""
 
 
 class ExtendRequest(Message):

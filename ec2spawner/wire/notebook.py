@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from .idle import Idleness, IdlePolicy
-from .lease import Cost, Stop
+from .lease import AdminMessage, Cost, Stop
 from .message import Message, ShortText
 from .sentences import Sentence
 from .telemetry import Telemetry
@@ -99,6 +99,8 @@ class ServerState(Message):
     """When AWS reclaims this spot instance; None where it has not announced that."""
     files_kept: bool = True
     """False where the home ends with the instance."""
+    message: AdminMessage | None = None
+    """What an admin wants the user to read now."""
 
 
 class AgentState(ServerState):
@@ -116,7 +118,14 @@ class Notice(Message):
     id: str
     """The same notice has the same id, also after a reload of the page: it is shown once."""
     kind: Literal[
-        "idle", "stopping", "interruption", "budget", "gpu", "disk-full", "smaller-profile"
+        "idle",
+        "stopping",
+        "interruption",
+        "message",
+        "budget",
+        "gpu",
+        "disk-full",
+        "smaller-profile",
     ]
     level: Literal["info", "warning", "error"]
     title: Sentence

@@ -40,6 +40,7 @@ Code = Literal[
     "budget-share",
     "budget-used-up",
     "gpu-unused",
+    "admin-message",
     # What a notice says below its title.
     "documents-saved",
     "files-not-kept",
@@ -55,6 +56,7 @@ Code = Literal[
     "contact-admin-if-it-persists",
     "budget",
     "profile-without-gpu",
+    "message-text",
     # Replies to a button.
     "extension-bounded",
     "idle-time-bounded",
@@ -84,6 +86,7 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     "xid": frozenset({"number"}),
     "budget": frozenset({"usd", "estimate"}),
     "profile-without-gpu": frozenset({"files_kept"}),
+    "message-text": frozenset({"text"}),
     "idle-time-bounded": frozenset({"min_seconds", "max_seconds", "seconds"}),
     "refused": frozenset({"detail"}),
 }

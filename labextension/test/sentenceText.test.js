@@ -93,6 +93,7 @@ const NOTICES = [
   [sentence('disk-full'), [sentence('home-full', { gib: 1000 })]],
   [sentence('disk-full'), [sentence('system-disk-full', { gib: 1000 })]],
   [sentence('budget-used-up'), [sentence('budget', { usd: 1000, estimate: true })]],
+  [sentence('admin-message'), [sentence('message-text', { text: 'x'.repeat(115) })]],
   [sentence('gpu-unused', { count: 8 }), [sentence('profile-without-gpu', { files_kept: false })]]
 ];
 

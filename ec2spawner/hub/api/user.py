@@ -15,26 +15,18 @@ from typing import Any
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.scopes import needs_scope
 from jupyterhub.user import User
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from tornado.web import HTTPError
 
 from ...provisioner.launch.spot_waits import NotWaiting
-from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import Market
-from ..app import service
-from ..app.service import HubService
 from ..pages.profile_card import Bounds, Card, OfferSeen
 from ..pages.profile_card_text import risk
 from ..pages.spawn_page import cards_of
+from .user_call import Model, read, running
 
 log = logging.getLogger(__name__)
-
-
-class Model(BaseModel):
-    """Base of the messages to users and programs: immutable."""
-
-    model_config = ConfigDict(frozen=True)
 
 
 class SoldOut(Model):
@@ -171,20 +163,11 @@ class ProfilesHandler(APIHandler):
             raise HTTPError(403, "only users have profiles: log in, or send a user's token")
         if not self.has_scope(f"{SCOPE}!user={user.name}"):
             raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
-        running, provisioner = _running(self)
-        options, cards = await cards_of(user.spawner, running.options, provisioner)
+        hub, provisioner = running(self)
+        options, cards = await cards_of(user.spawner, hub.options, provisioner)
         self.finish(
             await asyncio.to_thread(profiles_json, options.region, cards, provisioner.now())
         )
-
-
-def _running(handler: APIHandler) -> tuple[HubService, Provisioner]:
-    """What the hub process holds. Raises `HTTPError` (503) until store and cloud have answered."""
-    running, provisioner = service.current(), service.current_provisioner()
-    if running is None or provisioner is None:
-        handler.set_header("Retry-After", "2")
-        raise HTTPError(503, "the hub is starting, or gets no answer from EC2; try again")
-    return running, provisioner
 
 
 def profiles_json(region: str, cards: Sequence[Card], now: datetime) -> str:
@@ -279,11 +262,8 @@ class OnDemandHandler(APIHandler):
     @needs_scope("start:servers")
     async def post(self, user_name: str, server_name: str = "") -> None:
         """Accept on-demand for a waiting start; 409 if it is not waiting any more."""
-        try:
-            agreed = Agreement.model_validate_json(self.request.body)
-        except ValidationError as error:
-            raise HTTPError(400, 'send {"max_usd_per_hour": 0.53}, or null') from error
-        _, provisioner = _running(self)
+        agreed = read(self, Agreement, '{"max_usd_per_hour": 0.53}, or null')
+        _, provisioner = running(self)
         lease = provisioner.lease_of(user_name, server_name)
         try:
             if lease is None:

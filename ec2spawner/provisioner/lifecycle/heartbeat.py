@@ -51,6 +51,9 @@ BATCH = 100
 """After so many servers, whatever else waits has its turn. To reckon when one ends takes up to 0.1
 ms, where working hours decide and nothing is known from the pass before."""
 
+MESSAGE_SECONDS = 8 * 3600.0
+"""An admin's message is shown for so long, also in pages that are opened later."""
+
 UNHEARD_PAUSE = 30.0
 """Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
 
@@ -119,12 +122,15 @@ class Heartbeats:
 
     def answer(self, lease: Lease) -> HeartbeatResponse:
         """What the agent is to know now."""
+        contact = self.state.leases.contact(lease.lease_id)
+        is_recent = self.state.clock.uptime() - contact.message_sent_at < MESSAGE_SECONDS
         return HeartbeatResponse(
-            state=self.state.leases.contact(lease.lease_id).state,
+            state=contact.state,
             cost=self.cost(lease),
             idle=in_force(lease.idle),
             extended_until=lease.extended_until,
             stop=lease.stop,
+            message=contact.message if is_recent else None,
         )
 
     def cost(self, lease: Lease) -> Cost:

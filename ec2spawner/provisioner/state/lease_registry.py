@@ -14,7 +14,7 @@ from typing import Any
 
 from ...core.ledger.cost_rows import CostRow
 from ...core.ledger.segments import close
-from ...wire import PROTOCOL, Step, Telemetry
+from ...wire import PROTOCOL, AdminMessage, Step, Telemetry
 from ..model.lease import ENDED_LATELY, OPEN, Lease, LeaseState, Snapshot, StepEvent
 from ..model.lease_costs import costs_of
 from ..runtime.clock import Clock
@@ -35,6 +35,10 @@ class Contact:
     telemetry: Telemetry | None = None
     protocol: int = PROTOCOL - 1
     """Version of the agent's protocol: the oldest supported one until it is reported."""
+    message: AdminMessage | None = None
+    """What an admin has sent to the user's open pages, last."""
+    message_sent_at: float = float("-inf")
+    """By the hub's uptime, in seconds."""
     state: int = 1
     """`HeartbeatResponse.state`: grows with each change that the agent is notified of."""
     heartbeats: int = 0
@@ -97,6 +101,11 @@ class LeaseRegistry:
     def last_ended(self, user: str, server: str) -> Lease | None:
         """The newest ended lease of a server: the next login shows why it stopped."""
         return self._last_ended.get((user, server))
+
+    def ended_since(self, since: datetime) -> list[Lease]:
+        """The newest ended lease of each server, as far as it ended after `since`."""
+        ended = self._last_ended.values()
+        return [lease for lease in ended if lease.ended_at is not None and lease.ended_at > since]
 
     def remembered(self, lease_id: str) -> Lease | None:
         """An open lease, or one that ended lately."""

@@ -184,6 +184,21 @@ def _newest_ended(since: datetime) -> Select[tuple[str]]:
     return select(ranked.c.lease_id).where(ranked.c.place == 1)
 
 
+def past_leases(
+    connection: Connection, user: str, before: datetime, limit: int
+) -> tuple[Lease, ...]:
+    """The user's last `limit` leases that ended earlier than `before`, the newest first."""
+    lease = tables.lease_table.c
+    ids = (
+        select(lease.lease_id)
+        .where(lease.user_name == user, lease.ended_at < before)
+        .order_by(lease.ended_at.desc(), lease.lease_id)
+        .limit(limit)
+    )
+    found = _leases(connection, ids)
+    return tuple(sorted(found, key=lambda each: each.ended_at or before, reverse=True))
+
+
 def _leases(connection: Connection, ids: Select[tuple[str]]) -> tuple[Lease, ...]:
     lease, segment = tables.lease_table.c, tables.segment_table.c
     events = _events_of(connection, ids)

@@ -240,6 +240,12 @@ class Store:
         """Id and end of the instance's last lease that has ended; None where it served none."""
         return await self._read(lambda connection: queries.last_served(connection, instance_id))
 
+    async def past_leases(self, user: str, before: datetime, limit: int) -> tuple[Lease, ...]:
+        """The user's last `limit` leases that ended earlier than `before`, the newest first."""
+        return await self._read(
+            lambda connection: queries.past_leases(connection, user, before, limit)
+        )
+
     async def start_durations(self, profile: str, limit: int = 30) -> Mapping[Step, float]:
         """Median seconds of each step over the profile's last `limit` starts that got ready.
 

@@ -35,6 +35,7 @@ export interface ISentenceParameters {
   'budget-share': { percent: number };
   'budget-used-up': object;
   'gpu-unused': { count: number };
+  'admin-message': object;
   'documents-saved': object;
   'files-not-kept': object;
   'save-now': object;
@@ -49,6 +50,7 @@ export interface ISentenceParameters {
   'contact-admin-if-it-persists': object;
   budget: { usd: number; estimate: boolean };
   'profile-without-gpu': { files_kept: boolean };
+  'message-text': { text: string };
   'extension-bounded': object;
   'idle-time-bounded': { min_seconds: number; max_seconds: number; seconds: number };
   refused: { detail: string };
@@ -269,7 +271,15 @@ export interface IServerEnd {
 export interface INotice {
   /** The same notice has the same id, also after a reload of the page. */
   id: string;
-  kind: 'idle' | 'stopping' | 'interruption' | 'budget' | 'gpu' | 'disk-full' | 'smaller-profile';
+  kind:
+    | 'idle'
+    | 'stopping'
+    | 'interruption'
+    | 'message'
+    | 'budget'
+    | 'gpu'
+    | 'disk-full'
+    | 'smaller-profile';
   level: 'info' | 'warning' | 'error';
   title: ISentence;
   details: ISentence[];

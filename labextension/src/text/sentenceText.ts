@@ -106,6 +106,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
         'The GPUs have not been used for an hour',
         params.count
       );
+    case 'admin-message':
+      return trans.__('Message from an admin');
 
     // What a notice says below its title.
     case 'documents-saved':
@@ -142,6 +144,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
         : trans.__(
             'If you do not need one, a profile without a GPU costs less. Its home starts empty.'
           );
+    case 'message-text':
+      return params.text;
 
     // Replies to a button.
     case 'extension-bounded':

@@ -15,6 +15,7 @@ from ec2spawner.notebook.notice_events import RESEND_SECONDS, SCHEMA_ID, NoticeE
 from ec2spawner.notebook.notices import notices
 from ec2spawner.telemetry.nvml_gpu import NvmlGpu
 from ec2spawner.wire import (
+    AdminMessage,
     Cost,
     GpuHistory,
     GpuSample,
@@ -366,3 +367,11 @@ def test_notices_are_sent_on_change_and_once_a_minute() -> None:
     assert sent_in(1, []) == [0]
     assert sent_in(3600, []) == 5 * [0], "that nothing holds any more as well"
     assert sent_in(1, warned) == [1]
+
+
+def test_an_admins_message_is_one_notice_until_it_is_withdrawn() -> None:
+    sent = AdminMessage(id="1", text="Please stop by 18:00")
+    shown = only(notices(status(message=sent)))
+    assert (shown.kind, shown.id, shown.title.code) == ("message", "message-1", "admin-message")
+    assert shown.details == [sentence("message-text", text="Please stop by 18:00")]
+    assert notices(status(message=None)) == []

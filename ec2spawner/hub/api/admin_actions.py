@@ -1,0 +1,93 @@
+"""What an admin does to a user's server on the instances page, besides stopping it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from jupyterhub.apihandlers.base import APIHandler
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from tornado.web import HTTPError
+
+from ...provisioner.lifecycle.admin_actions import MessageRefused
+from ...provisioner.model.lease import Lease, LeaseState
+from ...provisioner.provisioner import Provisioner
+from ...provisioner.store.store import StoreError
+from .user_call import Model, read, require_instances_scope, running
+
+log = logging.getLogger(__name__)
+
+MAX_KEEP_SECONDS = 30 * 86400
+
+
+class Keep(BaseModel):
+    """`POST …/keep`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seconds: Annotated[float, Field(gt=0, le=MAX_KEEP_SECONDS, allow_inf_nan=False)]
+
+
+class Kept(Model):
+    """The answer: until when no idleness stops the server."""
+
+    extended_until: AwareDatetime
+
+
+class Text(BaseModel):
+    """`POST …/message`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[str, Field(max_length=2000)]
+
+
+class KeepHandler(APIHandler):
+    """Keeps a server on, beyond what its idle policy allows its user."""
+
+    async def post(self, user_name: str, server_name: str = "") -> None:
+        """200 with the instant; 404 for an unknown server, 409 while it is not ready."""
+        require_instances_scope(self)
+        body = read(self, Keep, '{"seconds": 14400}')
+        provisioner, lease = _ready(self, user_name, server_name)
+        try:
+            until = await provisioner.overview.actions.keep(lease, body.seconds)
+        except StoreError as error:
+            raise HTTPError(503, f"not stored yet: {error}") from error
+        log.info("%s keeps %s until %s", self.current_user.name, lease.lease_id, until)
+        self.finish(Kept(extended_until=until).model_dump_json())
+
+
+class MessageHandler(APIHandler):
+    """Shows a message in the open pages of a server."""
+
+    async def post(self, user_name: str, server_name: str = "") -> None:
+        """204; 400 for an empty or long text, 404 for an unknown server, 409 unless ready."""
+        require_instances_scope(self)
+        body = read(self, Text, '{"text": "…"}')
+        provisioner, lease = _ready(self, user_name, server_name)
+        try:
+            provisioner.overview.actions.message(lease, body.text)
+        except MessageRefused as error:
+            raise HTTPError(400, str(error)) from error
+        log.info("%s sends a message to %s", self.current_user.name, lease.lease_id)
+        self.set_status(204)
+
+
+def _ready(handler: APIHandler, user: str, server: str) -> tuple[Provisioner, Lease]:
+    _, provisioner = running(handler)
+    lease = provisioner.lease_of(user, server)
+    if lease is None:
+        raise HTTPError(404, "no such server runs")
+    if lease.state is not LeaseState.READY:
+        raise HTTPError(409, "the server is not ready")
+    return provisioner, lease
+
+
+handlers: list[tuple[str, Callable[..., Any]]] = [
+    (r"/api/ec2/users/([^/]+)/server/keep", KeepHandler),
+    (r"/api/ec2/users/([^/]+)/servers/([^/]+)/keep", KeepHandler),
+    (r"/api/ec2/users/([^/]+)/server/message", MessageHandler),
+    (r"/api/ec2/users/([^/]+)/servers/([^/]+)/message", MessageHandler),
+]

@@ -1,0 +1,139 @@
+"""A user's own servers and sessions, with their cost.
+
+The models are the contract, described field by field in `docs/reference/http.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.user import User
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
+from tornado.web import HTTPError
+
+from ...core.ledger.cost import usd
+from ...provisioner.model.lease import Lease
+from ...provisioner.overview import ServerNow
+from ...provisioner.store.store import StoreError
+from ...wire import Market
+from .instances import ServerModel, server_model
+from .user_call import Model, require_instances_scope, running
+
+SESSIONS = 50
+"""Ended sessions in one answer."""
+
+SCOPE = "read:servers"
+"""Required to read the caller's own usage. A user's login and own tokens have it; the token of a
+server, which everyone with access to that server can read, does not."""
+
+_INSTANT: TypeAdapter[datetime] = TypeAdapter(AwareDatetime)
+
+
+class Session(Model):
+    """A server that has ended."""
+
+    server: str
+    """Empty for the default server."""
+    profile: str
+    """Its display name at the start."""
+    instance_types: tuple[str, ...]
+    """Of its instances, one after the other; a repeated one once."""
+    markets: tuple[Market, ...]
+    since: AwareDatetime
+    """When its cost began; if there was none, when it was requested."""
+    ended_at: AwareDatetime
+    reason: str
+    """As of a stop: `user`, `idle`, `interruption`, …"""
+    message: str
+    """The same in words."""
+    usd: float | None
+    """At list prices and without disks: an estimate. Null if a price is unknown."""
+
+
+class UsageModel(Model):
+    """`GET usage`."""
+
+    now: AwareDatetime
+    """The hub's clock."""
+    user: str
+    servers: tuple[ServerModel, ...]
+    """What runs."""
+    sessions: tuple[Session, ...]
+    """What has ended, the newest first."""
+    more_before: AwareDatetime | None
+    """Send this as `before` for earlier sessions; null if there are none."""
+
+
+class UsageHandler(APIHandler):
+    """The caller's own usage; with the scope of admins also that of others."""
+
+    async def get(self) -> None:
+        """`GET usage`: 400 for a wrong argument, 403 for another user's without the scope."""
+        _, provisioner = running(self)
+        user, now = _whose(self), provisioner.now()
+        before = self._before() or now
+        try:
+            past = await provisioner.usage.past_leases(user, before, SESSIONS + 1)
+        except StoreError as error:
+            raise HTTPError(503, str(error)) from error
+        servers = provisioner.overview.servers(user)
+        self.set_header("Cache-Control", "no-store")
+        self.finish(await asyncio.to_thread(_usage_json, now, user, servers, past))
+
+    def _before(self) -> datetime | None:
+        text = self.get_query_argument("before", "")
+        try:
+            return _INSTANT.validate_python(text) if text else None
+        except ValidationError as error:
+            raise HTTPError(400, "`before` is an instant: 2026-11-23T12:00:00Z") from error
+
+
+def _whose(handler: APIHandler) -> str:
+    """Raises `HTTPError` (403) where the caller may not see that user's usage."""
+    caller = handler.current_user
+    own = caller.name if isinstance(caller, User) else ""
+    asked: str = handler.get_query_argument("user", own)
+    if asked == own and own:
+        if not handler.has_scope(f"{SCOPE}!user={own}"):
+            raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
+        return own
+    require_instances_scope(handler)
+    if not asked:
+        raise HTTPError(400, "a service has no usage: send `user`")
+    return asked
+
+
+def _usage_json(
+    now: datetime, user: str, servers: Sequence[ServerNow], past: Sequence[Lease]
+) -> str:
+    shown = past[:SESSIONS]
+    return UsageModel(
+        now=now,
+        user=user,
+        servers=tuple(server_model(each, now) for each in servers),
+        sessions=tuple(_session(each, now) for each in shown),
+        more_before=shown[-1].ended_at if len(past) > SESSIONS else None,
+    ).model_dump_json()
+
+
+def _session(lease: Lease, now: datetime) -> Session:
+    assert lease.ended_at is not None
+    segments = lease.segments
+    return Session(
+        server=lease.server,
+        profile=lease.profile_name,
+        instance_types=tuple(dict.fromkeys(each.instance_type for each in segments)),
+        markets=tuple(dict.fromkeys(each.market for each in segments)),
+        since=segments[0].start if segments else lease.requested_at,
+        ended_at=lease.ended_at,
+        reason=lease.stop.reason if lease.stop else "",
+        message=lease.stop.message if lease.stop else "",
+        usd=usd(segments, now),
+    )
+
+
+handlers: list[tuple[str, Callable[..., Any]]] = [(r"/api/ec2/usage", UsageHandler)]

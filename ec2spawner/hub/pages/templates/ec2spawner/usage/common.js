@@ -1,0 +1,94 @@
+// What both pages about money share: calls of the API, and words for numbers.
+const { base_url: BASE, xsrf_token: XSRF } = window.jhdata;
+const REFRESH_MS = 10000;
+const TIMEOUT_MS = 20000;
+
+const element = (id) => document.getElementById("ec2-" + id);
+
+/** A new element: `make("td", { className: "x" }, "text", child)`. Texts are never HTML. */
+function make(tag, properties, ...children) {
+  const node = Object.assign(document.createElement(tag), properties);
+  node.append(...children);
+  return node;
+}
+
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** The JSON answer of a call; throws an Error whose message is for people. */
+async function call(path, options) {
+  let reply;
+  try {
+    reply = await fetch(BASE + "api/" + path, {
+      headers: { "X-XSRFToken": XSRF, "Content-Type": "application/json" },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+      ...options,
+    });
+  } catch {
+    throw new Error("The hub does not answer");
+  }
+  const text = await reply.text();
+  const body = text.startsWith("{") ? JSON.parse(text) : null;
+  if (!reply.ok) throw new Error((body && body.message) || "The hub answered " + reply.status);
+  return body;
+}
+
+/** Reads now, every ten seconds while the page is seen, and when it is seen again. */
+function keepFresh(read) {
+  let isReading = false;
+  async function refresh() {
+    if (isReading || document.hidden) return;
+    isReading = true;
+    try {
+      await read();
+      element("offline").hidden = true;
+    } catch (error) {
+      setText(element("offline-why"), error.message + ".");
+      element("offline").hidden = false;
+    } finally {
+      isReading = false;
+      element("loading").hidden = true;
+    }
+  }
+  document.addEventListener("visibilitychange", refresh);
+  setInterval(refresh, REFRESH_MS);
+  refresh();
+  return refresh;
+}
+
+function money(usd) {
+  if (usd === null || usd === undefined) return "unknown";
+  const size = Math.abs(usd);
+  const digits = size >= 1000 ? 0 : size > 0 && size < 0.1 ? 3 : 2;
+  return usd.toLocaleString("en-US", {
+    style: "currency",
+    currency: "USD",
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+}
+
+const rate = (usd) => (usd === null ? "price unknown" : money(usd) + "/h");
+
+const counted = (number, noun) => number.toLocaleString("en-US") + " " + noun + (number === 1 ? "" : "s");
+
+function lasting(seconds) {
+  const minutes = Math.max(Math.round(seconds / 60), 0);
+  if (minutes < 60) return minutes + " min";
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return hours + " h" + (minutes % 60 ? " " + (minutes % 60) + " min" : "");
+  return Math.round(hours / 24) + " days";
+}
+
+/** A time of day, with the day unless that is today; in the reader's time zone. */
+function clock(instant, now) {
+  const at = new Date(instant);
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  if (at.toDateString() === now.toDateString()) return time;
+  const isFar = Math.abs(now - at) > 6 * 86400000;
+  const day = isFar ? { month: "short", day: "numeric" } : { weekday: "short" };
+  return at.toLocaleDateString([], day) + " " + time;
+}
+
+const serverName = (row) => (row.server ? row.user + " / " + row.server : row.user);

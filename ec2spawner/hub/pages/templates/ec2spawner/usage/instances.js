@@ -1,0 +1,63 @@
+// What runs now: the tiles, what needs a decision, and the table.
+const MAX_NOTES = 6;
+
+function soldOutNote(mark, now) {
+  const what =
+    [mark.market, mark.instance_type, mark.quota_class && mark.quota_class + " quota", mark.subnet]
+      .filter(Boolean)
+      .join(" ") + (mark.zone ? " in " + mark.zone : "");
+  const until = mark.until ? ", requested again at " + clock(mark.until, now) : "";
+  const why = { quota: "is at the account's quota", subnet: "has no free address" }[mark.reason];
+  return what + " " + (why || "is not available") + " (" + mark.code + ")" + until;
+}
+
+function attention(found, now) {
+  const notes = [
+    ...found.failed_starts.map(
+      (start) =>
+        "The start of " + serverName(start) + " (" + start.profile + ") failed at " + clock(start.at, now) + ": " + start.message
+    ),
+    ...found.sold_out.map((mark) => soldOutNote(mark, now)),
+    ...found.kept.map(
+      (kept) =>
+        (kept.then === "linger" ? "An instance" : "A stopped instance") +
+        " is kept for " + serverName(kept) + " until " + clock(kept.until, now) +
+        (kept.then === "linger" ? ", at " + rate(kept.usd_per_hour) : ", " + kept.disk_gib + " GiB of disk")
+    ),
+  ];
+  const items = notes.slice(0, MAX_NOTES).map((note) => make("li", {}, note));
+  const rest = notes.length - items.length;
+  if (rest > 0) items.push(make("li", {}, "and " + counted(rest, "more note").replace("more notes", "more")));
+  const list = element("attention-list");
+  const text = items.map((item) => item.textContent).join("\n");
+  if (list.dataset.text !== text) list.replaceChildren(...items);
+  list.dataset.text = text;
+  element("attention").hidden = items.length === 0;
+}
+
+function tiles(found) {
+  const { servers } = found;
+  const spot = servers.filter((row) => row.market === "spot").length;
+  const idle = servers.filter((row) => stateOf(row) === "idle");
+  const wasted = idle.reduce((sum, row) => sum + (row.usd_per_hour ?? 0), 0);
+  setText(element("rate"), money(found.usd_per_hour) + "/h");
+  setText(
+    element("rate-of"),
+    "estimate; " + money(wasted) + "/h of it idle" +
+      (found.unknown_prices ? "; " + counted(found.unknown_prices, "price") + " unknown" : "")
+  );
+  setText(element("count"), servers.length.toLocaleString("en-US"));
+  setText(
+    element("count-of"),
+    spot + " spot · " + idle.length + " idle · " + counted(found.kept.length, "kept instance")
+  );
+}
+
+const refresh = keepFresh(async () => {
+  const found = await call("ec2/instances");
+  table.now = new Date(found.now);
+  table.rows = found.servers;
+  tiles(found);
+  attention(found, table.now);
+  drawTable();
+});

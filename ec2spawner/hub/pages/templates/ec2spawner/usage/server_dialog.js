@@ -1,0 +1,102 @@
+// What an admin does to a server: message, keep, stop. Each asks first.
+const MAY_STOP = element("instances").dataset.mayStop === "yes";
+
+const serverPath = (row, prefix) =>
+  prefix +
+  "users/" +
+  encodeURIComponent(row.user) +
+  (row.server ? "/servers/" + encodeURIComponent(row.server) : "/server");
+
+const ACTIONS = {
+  message: {
+    label: "Message",
+    title: (row) => "Message to " + serverName(row),
+    text: () => "",
+    ok: "Send message",
+    done: (row) => "The message is shown in the open pages of " + serverName(row) + ".",
+    run: (row) => {
+      const text = element("message").value.trim();
+      if (!text) throw new Error("The message is empty");
+      return call(serverPath(row, "ec2/") + "/message", {
+        method: "POST",
+        body: JSON.stringify({ text }),
+      });
+    },
+  },
+  keep: {
+    label: "Keep",
+    title: (row) => "Keep " + serverName(row) + " on",
+    text: (row) => "No idleness stops it meanwhile. It costs " + rate(row.usd_per_hour) + ".",
+    ok: "Keep",
+    done: (row) => serverName(row) + " is kept on.",
+    run: (row) =>
+      call(serverPath(row, "ec2/") + "/keep", {
+        method: "POST",
+        body: JSON.stringify({ seconds: Number(element("keep").value) }),
+      }),
+  },
+  stop: {
+    label: "Stop…",
+    title: (row) => "Stop " + serverName(row) + "?",
+    text: (row) =>
+      "Open documents are saved and files kept; what runs is lost. " +
+      (row.doing && !row.idle_since ? "It is in use: " + row.doing + "." : ""),
+    ok: "Stop server",
+    done: (row) => serverName(row) + " is being stopped.",
+    run: (row) => call(serverPath(row, ""), { method: "DELETE" }),
+  },
+};
+
+let asked = null;
+
+function writeButtons(box, server) {
+  box.server = server; // as it is now, for the buttons that are there
+  const wanted = [];
+  if (server.state === "ready") wanted.push("message", "keep");
+  if (MAY_STOP && server.state !== "ending") wanted.push("stop");
+  if (box.dataset.actions === wanted.join()) return;
+  box.dataset.actions = wanted.join();
+  box.replaceChildren(
+    ...wanted.map((name) => {
+      const button = make("button", {
+        type: "button",
+        className: "btn btn-sm btn-outline-contrast",
+        textContent: ACTIONS[name].label,
+      });
+      button.setAttribute("aria-label", ACTIONS[name].label.replace("…", "") + " " + serverName(server));
+      button.addEventListener("click", () => ask(name, box.server));
+      return button;
+    })
+  );
+}
+
+function ask(name, server) {
+  asked = { action: ACTIONS[name], server };
+  setText(element("dialog-title"), asked.action.title(server));
+  setText(element("dialog-text"), asked.action.text(server));
+  setText(element("dialog-ok"), asked.action.ok);
+  element("message-part").hidden = name !== "message";
+  element("keep-part").hidden = name !== "keep";
+  element("dialog-error").hidden = true;
+  element("message").value = "";
+  element("dialog").showModal();
+}
+
+element("dialog-cancel").addEventListener("click", () => element("dialog").close());
+element("dialog-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const { action, server } = asked;
+  const ok = element("dialog-ok");
+  ok.disabled = true;
+  try {
+    await action.run(server);
+    element("dialog").close();
+    setText(element("done"), action.done(server));
+    refresh();
+  } catch (error) {
+    setText(element("dialog-error"), error.message + ".");
+    element("dialog-error").hidden = false;
+  } finally {
+    ok.disabled = false;
+  }
+});

@@ -1,0 +1,167 @@
+// The table of servers: filtered, ordered, 50 rows at a time. Rows stay in place when refreshed, so
+// that neither focus nor position is lost.
+const PAGE_ROWS = 50;
+
+const FILTERS = [
+  ["all", "All", () => true],
+  ["running", "Running", (row) => row.state === "ready" && !row.idle_since],
+  ["idle", "Idle", (row) => row.state === "ready" && Boolean(row.idle_since)],
+  ["starting", "Starting", (row) => row.state === "waiting" || row.state === "starting"],
+  ["ending", "Stopping", (row) => row.state === "ending"],
+];
+
+const KEYS = {
+  usd: (row) => -(row.usd ?? 0),
+  usd_per_hour: (row) => -(row.usd_per_hour ?? 0),
+  idle_since: (row) => (row.idle_since ? Date.parse(row.idle_since) : Infinity),
+  since: (row) => Date.parse(row.since),
+};
+
+const table = { rows: [], now: new Date(), filter: "all", page: 0, shown: new Map() };
+
+const stateOf = (row) =>
+  row.state === "waiting" ? "starting" : row.state === "ready" && row.idle_since ? "idle" : row.state;
+
+const place = (row) =>
+  [row.instance_type, row.market, row.zone].filter(Boolean).join(" · ") || "no instance yet";
+
+function doing(row, now) {
+  if (row.interruption_at) return "AWS reclaims it at " + clock(row.interruption_at, now);
+  if (row.state === "waiting") return "waiting for an instance";
+  if (row.state === "starting") return "starting";
+  if (row.state === "ending") return "stopping";
+  if (!row.idle_since) return row.doing || "in use";
+  const idle = "idle " + lasting((now - Date.parse(row.idle_since)) / 1000);
+  return row.stop_at ? idle + ", stops at " + clock(row.stop_at, now) : idle;
+}
+
+function searched(row, words) {
+  const text = [row.user, row.server, row.profile, row.instance_type, row.zone, row.market, row.doing]
+    .join(" ")
+    .toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+function selection() {
+  const [, , filter] = FILTERS.find(([name]) => name === table.filter);
+  const words = element("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = table.rows.filter((row) => filter(row) && searched(row, words));
+  const key = KEYS[element("sort").value];
+  const byName = (a, b) => a.user.localeCompare(b.user) || a.server.localeCompare(b.server);
+  return found.sort((a, b) => (key ? key(a) - key(b) : 0) || byName(a, b));
+}
+
+function newRow() {
+  const cell = (className, ...children) => {
+    const node = make("td", { className }, ...children);
+    node.setAttribute("role", "cell");
+    return node;
+  };
+  const part = (tag, className) => make(tag, { className: className || "" });
+  const dot = part("span", "ec2-dot");
+  dot.setAttribute("aria-hidden", "true");
+  const made = {
+    dot,
+    name: part("span"),
+    profile: part("div"),
+    place: part("div", "ec2-minor"),
+    since: part("span"),
+    doing: part("div"),
+    gpu: part("div", "ec2-minor"),
+    gpuBar: part("div", "ec2-bar"),
+    usd: part("strong"),
+    rate: part("div", "ec2-minor"),
+    buttons: part("div", "ec2-row-actions"),
+  };
+  made.gpuBar.append(make("span", {}));
+  made.gpuBar.setAttribute("aria-hidden", "true");
+  const name = make("th", { scope: "row", className: "fw-semibold" }, dot, made.name);
+  name.setAttribute("role", "rowheader");
+  const row = make(
+    "tr",
+    {},
+    name,
+    cell("ec2-wide", made.profile, made.place),
+    cell("ec2-number", made.since),
+    cell("", made.doing, made.gpu, made.gpuBar),
+    cell("ec2-number", made.usd, made.rate),
+    cell("ec2-wide", made.buttons)
+  );
+  row.setAttribute("role", "row");
+  return { row, made };
+}
+
+function writeRow({ made }, server, now) {
+  made.dot.dataset.state = stateOf(server);
+  setText(made.name, serverName(server));
+  setText(made.profile, server.profile);
+  setText(made.place, place(server));
+  setText(made.since, clock(server.since, now));
+  setText(made.doing, doing(server, now));
+  const gpu = server.gpu_percent;
+  setText(made.gpu, gpu === null ? "" : "GPU " + Math.round(gpu) + " %");
+  made.gpuBar.hidden = gpu === null;
+  made.gpuBar.firstChild.style.width = (gpu ?? 0) + "%";
+  setText(made.usd, server.instance_id || server.usd ? money(server.usd) : "–");
+  setText(made.rate, server.instance_type ? rate(server.usd_per_hour) : "");
+}
+
+function drawFilters() {
+  const box = element("filters");
+  for (const [name, label, matches] of FILTERS) {
+    let button = box.querySelector('[data-filter="' + name + '"]');
+    if (!button) {
+      button = make("button", { type: "button", className: "btn btn-sm btn-outline-contrast" });
+      button.dataset.filter = name;
+      button.addEventListener("click", () => {
+        table.filter = name;
+        table.page = 0;
+        drawTable();
+      });
+      box.append(button);
+    }
+    setText(button, label + " " + table.rows.filter(matches).length.toLocaleString("en-US"));
+    button.setAttribute("aria-pressed", String(table.filter === name));
+    button.classList.toggle("active", table.filter === name);
+  }
+}
+
+function drawTable() {
+  drawFilters();
+  const found = selection();
+  const pages = Math.max(Math.ceil(found.length / PAGE_ROWS), 1);
+  table.page = Math.min(table.page, pages - 1);
+  const first = table.page * PAGE_ROWS;
+  const rows = found.slice(first, first + PAGE_ROWS);
+  const body = element("rows");
+  const kept = new Map();
+  rows.forEach((server, index) => {
+    const key = JSON.stringify([server.user, server.server]);
+    const entry = table.shown.get(key) || newRow();
+    kept.set(key, entry);
+    writeRow(entry, server, table.now);
+    writeButtons(entry.made.buttons, server);
+    if (body.children[index] !== entry.row) body.insertBefore(entry.row, body.children[index] || null);
+  });
+  for (const [key, entry] of table.shown) if (!kept.has(key)) entry.row.remove();
+  table.shown = kept;
+  element("empty").hidden = found.length > 0;
+  setText(element("empty"), table.rows.length ? "No server matches." : "No server runs now.");
+  const last = first + rows.length;
+  setText(element("shown"), found.length ? first + 1 + "–" + last + " of " + found.length : "");
+  element("previous").disabled = table.page === 0;
+  element("next").disabled = table.page >= pages - 1;
+}
+
+function turn(by) {
+  table.page += by;
+  drawTable();
+}
+
+element("previous").addEventListener("click", () => turn(-1));
+element("next").addEventListener("click", () => turn(1));
+element("sort").addEventListener("change", drawTable);
+element("search").addEventListener("input", () => {
+  table.page = 0;
+  drawTable();
+});

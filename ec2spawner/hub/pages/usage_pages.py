@@ -1,0 +1,46 @@
+"""The pages about money: a user's own usage, and the instances of all users for admins.
+
+A page is a frame; its script reads the figures from the API and refreshes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jupyterhub.handlers.base import BaseHandler
+from tornado.web import HTTPError, authenticated
+
+from ...wire import MAX_MESSAGE_LENGTH
+from ..security.instances_scope import SCOPE, has_scope
+
+
+class UsagePage(BaseHandler):
+    """What a user has used and spent."""
+
+    @authenticated
+    async def get(self) -> None:
+        """`GET /hub/ec2/usage`."""
+        self.finish(await self.render_template("ec2spawner/usage/usage.html"))
+
+
+class InstancesPage(BaseHandler):
+    """What all users run and spend."""
+
+    @authenticated
+    async def get(self) -> None:
+        """`GET /hub/ec2/instances`: 403 without the scope."""
+        if not has_scope(self):
+            raise HTTPError(403, f"You need the scope {SCOPE} to see the servers of all users.")
+        html = await self.render_template(
+            "ec2spawner/usage/instances.html",
+            may_stop="delete:servers" in self.parsed_scopes,
+            max_message_length=MAX_MESSAGE_LENGTH,
+        )
+        self.finish(html)
+
+
+handlers: list[tuple[str, Callable[..., Any]]] = [
+    (r"/ec2/usage", UsagePage),
+    (r"/ec2/instances", InstancesPage),
+]

@@ -1,0 +1,40 @@
+"""JupyterHub's permission to see and manage the servers of all users."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jupyterhub import roles
+from jupyterhub.app import JupyterHub
+from jupyterhub.handlers.base import BaseHandler
+
+SCOPE: Final = "custom:ec2spawner:instances"
+"""Granted by a role: it shows every user's servers and costs, keeps servers and sends messages.
+Stopping a server needs JupyterHub's own `delete:servers`, as everywhere."""
+
+DEFINITION: Final = {
+    "description": "See what all users run and spend, keep their servers, and send them messages"
+}
+
+
+def define(app: JupyterHub) -> None:
+    """Let roles grant the scope, and give it to JupyterHub's own role `admin`.
+
+    An `admin` role of the hub's configuration stays as it is written there.
+    """
+    app.custom_scopes = {SCOPE: DEFINITION, **app.custom_scopes}
+    defaults = roles.get_default_roles
+
+    def with_scope() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = defaults()
+        for role in found:
+            if role["name"] == "admin":
+                role["scopes"].append(SCOPE)
+        return found
+
+    roles.get_default_roles = with_scope
+
+
+def has_scope(handler: BaseHandler) -> bool:
+    """Whether who sent this request, by cookie or token, has the scope."""
+    return SCOPE in handler.expanded_scopes

@@ -1,0 +1,53 @@
+"""What an admin does to another user's running server, besides stopping it."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ...core.text.untrusted import without_escapes
+from ...wire import MAX_MESSAGE_LENGTH, AdminMessage
+from ..model.lease import Lease
+from ..state.state import State
+
+
+class MessageRefused(ValueError):
+    """The text is empty, or too long to be shown whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdminActions:
+    """Acts on leases that are ready."""
+
+    state: State
+
+    async def keep(self, lease: Lease, seconds: float) -> datetime:
+        """Let no idleness stop the server for so long, whatever its user may choose.
+
+        Returns until when, in UTC; never earlier than before. A maximum age still ends the server.
+        Raises `StoreError`.
+        """
+        until = self.state.clock.now() + timedelta(seconds=seconds)
+        if lease.extended_until is not None and lease.extended_until >= until:
+            return lease.extended_until
+        await self.state.leases.change(lease.lease_id, extended_until=until)
+        self.state.leases.notify_agent(lease.lease_id)
+        self.state.wake()
+        return until
+
+    def message(self, lease: Lease, text: str) -> AdminMessage:
+        """Show a message in the user's open pages, in the place of an earlier one.
+
+        Not stored: after a restart of the hub it is withdrawn. Raises `MessageRefused`.
+        """
+        plain = " ".join(without_escapes(line) for line in text.splitlines()).strip()
+        if not plain:
+            raise MessageRefused("the message is empty")
+        if len(plain) > MAX_MESSAGE_LENGTH:
+            raise MessageRefused(f"a message may have {MAX_MESSAGE_LENGTH} characters")
+        contact = self.state.leases.contact(lease.lease_id)
+        contact.message = message = AdminMessage(id=secrets.token_hex(8), text=plain)
+        contact.message_sent_at = self.state.clock.uptime()
+        self.state.leases.notify_agent(lease.lease_id)
+        return message

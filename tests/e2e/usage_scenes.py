@@ -1,0 +1,123 @@
+"""A thousand servers as the API of the hub describes them, with names that are markup."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+MARKUP = "<img src=x onerror=document.title='owned'>"
+
+
+def server(number: int, **changes: Any) -> dict[str, Any]:
+    """One of a thousand: most at work, some idle, starting or stopping."""
+    is_idle = number % 6 == 1
+    state = {2: "starting", 3: "ending"}.get(number % 40, "ready")
+    since = NOW - timedelta(minutes=7 * number % 3000 + 1)
+    kind, profile, usd = (
+        ("g4dn.xlarge", "T4, 16 GB", 0.158)
+        if number % 3
+        else ("p4d.24xlarge", "8 × A100, 320 GB", 21.96)
+    )
+    known: dict[str, Any] = {
+        "user": f"user{number:04}",
+        "server": "sweep" if number % 10 == 4 else "",
+        "state": state,
+        "profile": profile,
+        "instance_id": f"i-{number:017x}",
+        "instance_type": kind,
+        "zone": f"us-east-1{'abc'[number % 3]}",
+        "market": "spot" if number % 4 else "on-demand",
+        "since": since.isoformat(),
+        "ready_at": since.isoformat() if state == "ready" else None,
+        "idle_since": (NOW - timedelta(minutes=38)).isoformat() if is_idle else None,
+        "doing": "" if is_idle else "train.ipynb is running",
+        "stop_at": (NOW + timedelta(minutes=22)).isoformat() if is_idle else None,
+        "extended_until": None,
+        "interruption_at": None,
+        "gpu_percent": 0.0 if is_idle else 92.0,
+        "usd": round(usd * (number + 1) / 9, 4),
+        "usd_per_hour": usd,
+    }
+    return known | changes
+
+
+def instances(count: int = 1000) -> dict[str, Any]:
+    """The answer of `GET instances`."""
+    servers = [server(number) for number in range(count)]
+    if servers:
+        servers[0] |= {"user": MARKUP, "doing": MARKUP, "profile": MARKUP, "usd": 99999.0}
+    return {
+        "now": NOW.isoformat(),
+        "usd_per_hour": sum(each["usd_per_hour"] for each in servers),
+        "unknown_prices": 1,
+        "servers": servers,
+        "kept": [
+            {
+                "user": "kim",
+                "server": "",
+                "profile": "T4, 16 GB",
+                "instance_id": "i-0123456789abcdef0",
+                "instance_type": "g4dn.xlarge",
+                "zone": "us-east-1a",
+                "then": "linger",
+                "until": (NOW + timedelta(minutes=20)).isoformat(),
+                "usd_per_hour": 0.158,
+                "disk_gib": 100,
+            }
+        ],
+        "sold_out": [
+            {
+                "reason": "offer",
+                "code": "InsufficientInstanceCapacity",
+                "market": "spot",
+                "instance_type": "g6e.xlarge",
+                "zone": "us-east-1b",
+                "quota_class": "",
+                "subnet": "",
+                "since": NOW.isoformat(),
+                "until": (NOW + timedelta(minutes=3)).isoformat(),
+            }
+        ],
+        "failed_starts": [
+            {
+                "user": "stu",
+                "server": "",
+                "profile": "L40S, 48 GB",
+                "at": (NOW - timedelta(minutes=9)).isoformat(),
+                "reason": "capacity",
+                "message": f"L40S is sold out {MARKUP}",
+            }
+        ],
+    }
+
+
+def usage() -> dict[str, Any]:
+    """The answer of `GET usage`."""
+    ended = {
+        "server": "sweep",
+        "profile": "T4, 16 GB",
+        "instance_types": ["g4dn.xlarge"],
+        "markets": ["spot", "on-demand"],
+        "since": (NOW - timedelta(days=3, hours=5)).isoformat(),
+        "ended_at": (NOW - timedelta(days=3)).isoformat(),
+        "reason": "idle",
+        "message": "It had been idle for 1 hour",
+        "usd": 0.74,
+    }
+    unknown = ended | {
+        "server": "",
+        "profile": MARKUP,
+        "since": (NOW - timedelta(days=9)).isoformat(),
+        "ended_at": (NOW - timedelta(days=8)).isoformat(),
+        "reason": "user",
+        "message": "",
+        "usd": None,
+    }
+    return {
+        "now": NOW.isoformat(),
+        "user": "admin",
+        "servers": [server(5, user="admin", usd=0.51)],
+        "sessions": [ended, unknown],
+        "more_before": None,
+    }

@@ -1,0 +1,85 @@
+"""`GET usage`: one's own servers and sessions, and nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from ec2spawner.hub.api.usage import UsageModel
+from tests.harness import ADMIN_TOKEN, Embedded, Hub, demo_config
+from tests.integration.hub.agent_by_hand import SILENT_AGENTS, server_by_hand
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=15)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    directory = tmp_path_factory.mktemp("hub")
+    embedded = await Embedded(directory / "embedded").start()
+    config = demo_config(directory, "c.JupyterHub.allow_named_servers = True")
+    running = Hub(directory / "hub", embedded, SILENT_AGENTS, config=config)
+    try:
+        await running.start()
+        for user in ("ann", "eva", "admin"):
+            await running.add_user(user)
+        async with server_by_hand(running, "eva"):
+            pass
+        async with server_by_hand(running, "ann", "sweep"):
+            pass
+        async with server_by_hand(running, "ann"):
+            yield running
+    finally:
+        await running.stop()
+        await embedded.stop()
+        print(running.tail(60))
+
+
+async def ask(hub: Hub, token: str, query: str = "") -> httpx.Response:
+    headers = {"Authorization": f"token {token}"}
+    async with httpx.AsyncClient(base_url=hub.url, headers=headers, timeout=60) as client:
+        return await client.get(f"/hub/api/ec2/usage{query}")
+
+
+async def test_a_users_servers_and_sessions(hub: Hub) -> None:
+    reply = await ask(hub, await hub.user_token("ann"))
+    assert reply.status_code == 200, reply.text
+    found = UsageModel.model_validate_json(reply.content)
+    assert found.user == "ann"
+    assert [(each.server, each.state) for each in found.servers] == [("", "ready")]
+    [session] = found.sessions
+    assert (session.server, session.profile) == ("sweep", "T4, 16 GB")
+    assert session.instance_types == ("g4dn.xlarge",)
+    assert session.since < session.ended_at
+    assert session.usd is not None
+    assert session.usd > 0
+    assert session.reason == "hub", "a service of this hub stopped it"
+    assert found.more_before is None
+    earlier = await ask(hub, await hub.user_token("ann"), f"?before={session.ended_at:%FT%TZ}")
+    assert earlier.json()["sessions"] == []
+
+
+async def test_another_users_usage_needs_the_scope_of_admins(hub: Hub) -> None:
+    eva, admin = await hub.user_token("eva"), await hub.user_token("admin")
+    for query in ("?user=ann", "?user=", "?user=nobody"):
+        assert (await ask(hub, eva, query)).status_code == 403
+    assert {each["server"] for each in (await ask(hub, eva)).json()["sessions"]} == {""}
+    assert (await ask(hub, eva, "?user=eva")).status_code == 200
+    of_ann = (await ask(hub, admin, "?user=ann")).json()
+    assert (of_ann["user"], of_ann["sessions"][0]["server"]) == ("ann", "sweep")
+    assert (await ask(hub, ADMIN_TOKEN, "?user=ann")).status_code == 403
+    assert (await ask(hub, "wrong")).status_code == 403
+
+
+async def test_a_token_with_which_others_may_come_reads_no_usage(hub: Hub) -> None:
+    """Such as a server's token, which users with access to the server can read."""
+    wanted = {"note": "test", "scopes": ["users:activity!user", "access:servers!server=ann/"]}
+    reply = await hub.api.post("/users/ann/tokens", json=wanted)
+    assert (await ask(hub, reply.json()["token"])).status_code == 403
+
+
+async def test_a_wrong_instant_is_refused(hub: Hub) -> None:
+    for before in ("soon", "2026-11-23T12:00:00"):
+        assert (await ask(hub, await hub.user_token("ann"), f"?before={before}")).status_code == 400
