@@ -17,6 +17,9 @@ CALLERS = frozenset({"do", "call", "pages"})
 """Methods whose first argument is boto3's name of what is called, such as
 `client.call("get_parameter", ..., service="ssm")`."""
 
+IAM_PREFIXES = {"monitoring": "cloudwatch"}
+"""Name of a service in a signature -> in IAM's actions, where they differ."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Action:
@@ -30,7 +33,8 @@ class Action:
     @property
     def permission(self) -> str:
         """IAM's name of it."""
-        return f"{_service_model(self.service).signing_name}:{self.name}"
+        signing_name = _service_model(self.service).signing_name
+        return f"{IAM_PREFIXES.get(signing_name, signing_name)}:{self.name}"
 
 
 @cache

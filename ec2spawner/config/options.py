@@ -42,6 +42,9 @@ from .values import (
 REGION: Final = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
 """What AWS's names of regions look like."""
 
+NAMESPACE: Final = re.compile(r"(?!:)[A-Za-z0-9._/#:-]{1,255}")
+"""Of CloudWatch, from the reference of PutMetricData, whose pattern allows no colon at first."""
+
 
 class Options(Words):
     """Everything an admin decides, as `c.EC2Spawner.<name>`; validated once, at hub start."""
@@ -262,6 +265,13 @@ class Options(Words):
         "addition to AWS's, which come with ec2spawner.",
         examples=[["/srv/jupyterhub/embedded-ec2.pem"]],
     )
+    cloudwatch_namespace: str = Field(
+        default="",
+        description="Namespace in Amazon CloudWatch to which the hub publishes its figures once a "
+        "minute. The hub's role needs a statement for that, see `configs/README.md`. Empty "
+        "publishes nothing.",
+        examples=["ec2spawner"],
+    )
     contact: str = Field(
         default="an admin of this JupyterHub",
         min_length=1,
@@ -269,6 +279,17 @@ class Options(Words):
         description="Whom users should ask, as shown on the pages.",
         examples=["gpu-help@example.org"],
     )
+
+    @field_validator("cloudwatch_namespace")
+    @classmethod
+    def _cloudwatch_namespace(cls, value: str) -> str:
+        if value and (not NAMESPACE.fullmatch(value) or value.startswith("AWS/")):
+            wrong(
+                f"{shown(value)} is no namespace for metrics of your own: up to 255 letters, "
+                "digits and . - _ / # :, not beginning with AWS/",
+                'c.EC2Spawner.cloudwatch_namespace = "ec2spawner"',
+            )
+        return value
 
     @field_validator("region")
     @classmethod

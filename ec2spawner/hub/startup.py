@@ -45,6 +45,7 @@ from .api import usage as usage_api
 from .api import user as user_api
 from .api.save_before_stop import saving_before_stop
 from .app import api_address, internal_ssl, log_limits, log_sanitizer, metrics
+from .app.cloudwatch import CloudWatchMetrics
 from .app.event_log import EventLog
 from .app.service import HubService, publish, utc_now
 from .pages import usage_pages
@@ -168,6 +169,9 @@ async def _begin(app: JupyterHub) -> None:
                 await provisioner.start()
         await refuse_small_disks(provisioner, options)
         provisioner.spawn(EventLog(app.eventlog, provisioner.lease_events).run(), "event log")
+        if namespace := options.cloudwatch_namespace:
+            published = CloudWatchMetrics(cloud.client, namespace, options.hub_name, provisioner)
+            provisioner.spawn(published.run(), "CloudWatch")
         service.started(provisioner)
         # Everything imported so far stays alive. Without this, each full garbage collection walks
         # it again and stalls the loop for 35 to 80 ms.

@@ -35,7 +35,9 @@ _AUTHORIZATION: Final = re.compile(
 SIGNATURE_VALID: Final = timedelta(minutes=5)
 """From "Elements of an AWS API request signature"; the difference of clocks is within it."""
 
-SERVICES_OF_HUBS: Final = frozenset({"ec2", "iam", "pricing", "servicequotas", "ssm", "sts"})
+SERVICES_OF_HUBS: Final = frozenset(
+    {"ec2", "iam", "monitoring", "pricing", "servicequotas", "ssm", "sts"}
+)
 """The policy of a hub has nothing on S3: its instances have a role for that."""
 
 

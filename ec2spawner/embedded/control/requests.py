@@ -22,7 +22,7 @@ from ..market.capacity import ANY
 
 MAX_SECONDS = 7 * 86400.0
 
-FAULTY_SERVICES = ("ec2", "iam", "pricing", "service-quotas", "ssm", "sts")
+FAULTY_SERVICES = ("cloudwatch", "ec2", "iam", "pricing", "service-quotas", "ssm", "sts")
 """Services whose calls can be made to fail, as botocore names their models."""
 
 

@@ -22,6 +22,9 @@ OF_RESOURCES = frozenset(
 PUBLIC_PARAMETERS = "/aws/"
 """What the names of AWS's own SSM parameters begin with: their ARNs have no account."""
 
+IAM_PREFIXES = {"monitoring": "cloudwatch"}
+"""Name of a service in a signature -> in IAM's actions, where they differ."""
+
 
 class Authorization:
     """Decides about calls; raises AWS's errors for those that are denied.
@@ -108,7 +111,10 @@ class Authorization:
         elif service == "ssm":
             names = asked.get("Names") or [asked.get("Name") or ""]
             resources = [self._parameter_arn(str(name)) for name in names]
-        return [Access(f"{service}:{action}", resource, context) for resource in resources]
+        elif service == "monitoring" and "Namespace" in asked:
+            context["cloudwatch:namespace"] = (str(asked["Namespace"]),)
+        prefix = IAM_PREFIXES.get(service, service)
+        return [Access(f"{prefix}:{action}", resource, context) for resource in resources]
 
     def _parameter_arn(self, name: str) -> str:
         account = "" if name.startswith(PUBLIC_PARAMETERS) else self._moto.account

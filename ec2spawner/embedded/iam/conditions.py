@@ -17,7 +17,13 @@ Context = Mapping[str, Sequence[str]]
 """Condition key in lower case -> its values; a key without a value is absent."""
 
 SINGLE_VALUED: Final = frozenset(
-    {"aws:requestedregion", "ec2:region", "ec2:createaction", "iam:passedtoservice"}
+    {
+        "aws:requestedregion",
+        "cloudwatch:namespace",
+        "ec2:createaction",
+        "ec2:region",
+        "iam:passedtoservice",
+    }
 )
 MULTI_VALUED: Final = frozenset({"aws:tagkeys"})
 BY_TAG: Final = ("aws:requesttag/", "aws:resourcetag/", "ec2:resourcetag/")

@@ -571,3 +571,15 @@ def test_a_container_image_without_an_ami_runs_on_the_deep_learning_ami() -> Non
     assert (image.container, image.parameter) == (digest, DEEP_LEARNING_AMI)
     image = options(image={"id": "ami-0a1b2c3d", "container": "lab"}).image
     assert (image.container, image.id, image.parameter) == ("lab", "ami-0a1b2c3d", "")
+
+
+@pytest.mark.parametrize("name", ["AWS/EC2", "my hub", ":hub", "x" * 256])
+def test_a_namespace_that_cloudwatch_refuses(name: str) -> None:
+    said = refusal(cloudwatch_namespace=name)
+    assert "cloudwatch_namespace" in said
+    assert 'c.EC2Spawner.cloudwatch_namespace = "ec2spawner"' in said
+
+
+@pytest.mark.parametrize("name", ["", "ec2spawner", "Institute/GPU-Hub_1"])
+def test_a_namespace_of_ones_own(name: str) -> None:
+    assert options(cloudwatch_namespace=name).cloudwatch_namespace == name

@@ -392,11 +392,25 @@ def actions_of(statement: Mapping[str, Any]) -> set[str]:
     return {actions} if isinstance(actions, str) else set(actions)
 
 
+OPTIONAL_PERMISSIONS = frozenset({"cloudwatch:PutMetricData"})
+"""Of statements that `configs/README.md` has for those who turn the feature on."""
+
+
+def optional_statements() -> list[dict[str, Any]]:
+    blocks = re.findall(r"```json\n(.*?)```", written(CONFIGS / "README.md"), re.DOTALL)
+    return [json.loads(block) for block in blocks]
+
+
+def test_the_readme_has_the_statements_of_features_that_are_off() -> None:
+    found = [actions_of(statement) for statement in optional_statements()]
+    assert set().union(*found) >= OPTIONAL_PERMISSIONS
+
+
 def test_the_policy_allows_exactly_the_calls_made(
     statements: list[dict[str, Any]],
 ) -> None:
     allowed = set().union(*map(actions_of, statements))
-    called = {action.permission for action in called_actions()}
+    called = {action.permission for action in called_actions()} - OPTIONAL_PERMISSIONS
     assert len(called) > 10
     # CreateFleet runs instances on the caller's behalf. Nobody needs a permission to ask who
     # they are.

@@ -1,0 +1,93 @@
+"""The hub's figures in CloudWatch, once a minute, where the admin names a namespace.
+
+The same figures as the gauges of `/hub/metrics`, with fewer labels: CloudWatch charges for each
+combination of a metric and its dimensions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from ...aws.client import Client
+from ...aws.cloudwatch import Datum, put_metrics
+from ...provisioner.gauges import Figures
+from ...provisioner.model.cloud import CloudError
+from ...provisioner.provisioner import Provisioner
+from ...provisioner.runtime.supervise import Supervised
+
+log = logging.getLogger(__name__)
+
+INTERVAL: Final = 60.0
+"""Seconds: CloudWatch's standard resolution is a minute."""
+
+FIX: Final = {
+    "AccessDenied": "allow cloudwatch:PutMetricData for this namespace, see configs/README.md",
+    "AccessDeniedException": "allow cloudwatch:PutMetricData for this namespace, see "
+    "configs/README.md",
+}
+"""By AWS's code."""
+
+
+class CloudWatchMetrics:
+    """Publishes what `Provisioner.figures` says."""
+
+    def __init__(self, client: Client, namespace: str, hub: str, provisioner: Provisioner) -> None:
+        """`hub` is the value of the dimension Hub."""
+        self._client = client
+        self._namespace = namespace
+        self._hub = hub
+        self._provisioner = provisioner
+        self._failing = ""
+        """Code of the last failure; empty after a success."""
+
+    async def run(self) -> None:
+        """Publish every `INTERVAL`, until cancelled."""
+        supervised = Supervised("Publishing metrics to CloudWatch")
+        while True:
+            with supervised:
+                await self.publish()
+            await asyncio.sleep(INTERVAL)
+
+    async def publish(self) -> None:
+        """Publish the figures of now; a failure is logged once, until its cause is another."""
+        found = list(data(self._provisioner.figures(), self._hub))
+        try:
+            await put_metrics(self._client, self._namespace, found)
+        except CloudError as error:
+            if error.code != self._failing:
+                fix = FIX.get(error.code, "it is tried again every minute")
+                log.warning("Metrics do not reach CloudWatch: %s. Fix: %s", error, fix)
+            self._failing = error.code
+            return
+        if self._failing:
+            log.info("Metrics reach CloudWatch again")
+        self._failing = ""
+
+
+def data(now: Figures, hub: str) -> Iterator[Datum]:
+    """The figures as values of CloudWatch's metrics; what is unknown is left out."""
+    own = {"Hub": hub}
+    instances: Counter[str] = Counter()
+    for (state, _, _), number in now.instances.items():
+        instances[state] += number
+    for state, number in instances.items():
+        yield Datum("Instances", number, dimensions={**own, "State": state})
+    for lease_state, number in now.leases.items():
+        yield Datum("Servers", number, dimensions={**own, "State": lease_state.value})
+    for purpose, gpus in now.gpus.items():
+        yield Datum("GPUs", gpus, dimensions={**own, "Purpose": purpose})
+    for account, usd in (
+        ("leases", now.leases_usd_per_hour),
+        ("overhead", now.overhead_usd_per_hour),
+    ):
+        yield Datum("UsdPerHour", usd, "None", {**own, "Account": account})
+    yield Datum("UnknownPrices", now.unknown_prices, dimensions=own)
+    yield Datum("SoldOutMarks", sum(now.sold_out.values()), dimensions=own)
+    yield Datum("LongestWait", now.longest_wait, "Seconds", own)
+    for name, age in (("PassAge", now.pass_age), ("ListingAge", now.listing_age)):
+        if age is not None:
+            yield Datum(name, age, "Seconds", own)
