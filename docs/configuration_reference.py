@@ -18,11 +18,12 @@ from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_orig
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from generated_page import extension
 from jupyterhub.spawner import Spawner
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from ec2spawner.config import (
     AfterStopConfig,
+    AlarmsConfig,
     BoundsConfig,
     BucketConfig,
     DataVolumeConfig,
@@ -42,6 +43,7 @@ from ec2spawner.config import (
     UserMaySet,
     WorkingHoursConfig,
     after_stop,
+    alarms,
     image,
     seconds,
 )
@@ -71,6 +73,7 @@ NESTED: Mapping[type[BaseModel], str] = {
     ProjectConfig: "The keys of a project in `payers`",
     LimitsConfig: "The keys of `limits`",
     BoundsConfig: "The limits of a user, group, project or the hub",
+    AlarmsConfig: "The keys of `alarms`",
 }
 
 _OF_PROFILE = {
@@ -123,6 +126,7 @@ default here:
 
 PLAIN = {
     str: "text",
+    SecretStr: "text",
     int: "whole number",
     float: "number",
     bool: "`True` or `False`",
@@ -260,6 +264,8 @@ def type_words(field: FieldInfo) -> str:
         return "duration"
     if _is_read_by(field.metadata, after_stop.from_text, image.from_text):
         return f"text or {_annotation_words(field.annotation)}"
+    if _is_read_by(field.metadata, alarms.from_list):
+        return f"list or {_annotation_words(field.annotation)}"
     return _annotation_words(field.annotation) + _bounds(field)
 
 

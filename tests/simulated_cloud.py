@@ -17,6 +17,7 @@ from typing import Any
 
 from ec2spawner import data
 from ec2spawner.core.offers.launch_errors import LaunchError
+from ec2spawner.core.offers.quotas import ListedQuota
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint, merged
 from ec2spawner.core.profiles.profiles import InstanceType
@@ -146,6 +147,7 @@ class SimulatedCloud:
     """Spot prices now, by instance type and zone."""
     histories: dict[tuple[str, str], Sequence[PricePoint]] = field(default_factory=dict)
     """In place of `prices` where it matters what they were; later points are not returned yet."""
+    quotas_listed: Sequence[ListedQuota] = ()
     list_prices: dict[str, float] = field(default_factory=dict)
     """On-demand prices, by instance type."""
     reserved: Sequence[Discount] = ()
@@ -417,6 +419,10 @@ class SimulatedCloud:
     async def reservations(self) -> Sequence[Discount]:
         await self._lose_answer(await self._receive("reservations"))
         return self.reserved
+
+    async def quotas(self) -> Sequence[ListedQuota]:
+        await self._lose_answer(await self._receive("quotas"))
+        return self.quotas_listed
 
     async def offerings(self, zones: Sequence[str]) -> Mapping[str, frozenset[str]]:
         await self._lose_answer(await self._receive("offerings", tuple(zones)))

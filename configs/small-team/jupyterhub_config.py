@@ -4,6 +4,8 @@ The hub runs on a machine in the same VPC as the instances, with a role that has
 `../iam-policy.json`. See `docs/first-hub-on-aws.md`.
 """
 
+import os
+
 c = get_config()
 
 # --- machines ---
@@ -73,6 +75,13 @@ c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
 # Or a separate PostgreSQL database, with its password in ~/.pgpass:
 # c.EC2Spawner.store_url = "postgresql://ec2spawner@db.example.org/ec2spawner?sslmode=verify-full"
 c.EC2Spawner.contact = "gpu-help@example.org"  # <-
+
+# --- alarms: idle GPUs, interruptions, price jumps, quotas, leaks; see docs/how-to/alarms.md ---
+
+# An Apprise URL, such as mailtos://user:password@mail.example.org?to=ops@example.org, in
+# secrets.env. Needs ec2spawner[alarms].
+if "ALARMS_TO" in os.environ:
+    c.EC2Spawner.alarms = [os.environ["ALARMS_TO"]]
 
 # --- the hub itself, on a machine that `../aws` has set up ---
 

@@ -13,13 +13,14 @@ from .instances import Instances
 from .interfaces import Interfaces
 from .launch import Fleets
 from .prices import Prices
+from .quotas import Quotas
 from .snapshots import Snapshots
 from .tags import of_hub
 from .templates import Template, Templates, list_templates
 from .volumes import Volumes
 
 
-class EC2Cloud(Instances, Interfaces, InstanceTypes, Prices, Snapshots, Volumes):
+class EC2Cloud(Instances, Interfaces, InstanceTypes, Prices, Quotas, Snapshots, Volumes):
     """One region of one account. Credentials come from boto3's chain: environment, file or role.
 
     The base classes hold the calls of one kind of resource each, over the same `client`.

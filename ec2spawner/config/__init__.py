@@ -6,6 +6,7 @@ or numbers of seconds; validated, they are seconds.
 """
 
 from .after_stop import AfterStopConfig
+from .alarms import AlarmsConfig
 from .discounts import DiscountConfig
 from .home import HomeBounds, HomeConfig, SnapshotSchedule
 from .idle import IdleConfig, IdleHook, UserMaySet
@@ -28,6 +29,7 @@ from .working_hours import WorkingHoursConfig
 
 __all__ = [
     "AfterStopConfig",
+    "AlarmsConfig",
     "BoundsConfig",
     "BucketConfig",
     "ConfigError",

@@ -14,6 +14,7 @@ from ..core.profiles import profiles
 from ..core.profiles.profiles import InstanceType
 from ..wire import IdlePolicy
 from .after_stop import TERMINATE, AfterStopWords
+from .alarms import NO_ALARMS, AlarmsWords
 from .discounts import DiscountConfig
 from .home import HomeConfig
 from .idle import IdleConfig, IdleHook
@@ -258,6 +259,13 @@ class Options(Words):
         description="How much users, groups, projects and the hub may spend and use. A server that "
         "cannot afford its first hour does not start.",
         examples=[{"user": {"usd_per_month": 200, "servers": 2}, "hub": {"usd_per_month": 10000}}],
+    )
+    alarms: AlarmsWords = Field(
+        default=NO_ALARMS,
+        description="Where alarms are sent, such as of idle GPU servers, spot interruptions and "
+        "price jumps: Apprise URLs (mail, Slack, webhooks and more) and SNS topics. A list of "
+        "them, or a dict that also sets kinds and thresholds. Empty sends none.",
+        examples=[["arn:aws:sns:us-east-1:123456789012:gpu-hub"]],
     )
     identity_certificates: Texts = Field(
         default=(),

@@ -16,6 +16,7 @@ from traitlets import Dict, Integer, List, TraitType, Unicode
 from traitlets.config import Configurable
 
 from .after_stop import AfterStopConfig
+from .alarms import AlarmsConfig
 from .idle import IdleHook
 from .image import ImageConfig
 from .options import Options
@@ -36,6 +37,9 @@ class ListOrFunction(List[Any]):
 
 def _trait(field: FieldInfo) -> TraitType[Any, Any]:
     default = copy.deepcopy(field.default)
+    if field.annotation is AlarmsConfig:
+        # A list or a dict.
+        return AnyTrait(default, help=field.description)
     if isinstance(default, dict):
         return Dict(default, help=field.description)
     if isinstance(default, tuple | list):

@@ -29,6 +29,8 @@ from tenacity import (
 )
 
 from .. import data
+from ..alarms.delivery import Delivery
+from ..alarms.destinations import destinations
 from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
 from ..config import ConfigError, Judged, Options, judge_options, small_disks
@@ -172,6 +174,9 @@ async def _begin(app: JupyterHub) -> None:
         if namespace := options.cloudwatch_namespace:
             published = CloudWatchMetrics(cloud.client, namespace, options.hub_name, provisioner)
             provisioner.spawn(published.run(), "CloudWatch")
+        if options.alarms.to:
+            delivery = Delivery(provisioner.alarms, destinations(options), Clock(utc_now))
+            provisioner.spawn(delivery.run(), "delivery of alarms")
         service.started(provisioner)
         # Everything imported so far stays alive. Without this, each full garbage collection walks
         # it again and stalls the loop for 35 to 80 ms.
@@ -277,6 +282,8 @@ def settings_of(options: Options) -> Settings:
         want_types=tuple(sorted(types)),
         keeps=_keeps(options),
         home=options.home.rules(),
+        alarms=options.alarms.rules(),
+        alarm_destinations=tuple(options.alarms.destinations()),
     )
 
 

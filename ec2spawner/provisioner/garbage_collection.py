@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from ..core.alarms.leaks import leak
 from ..core.instances.leaks import Kind, Known, Resource, verdict
 from .model import metrics
 from .model.cloud import Cloud, CloudError
@@ -64,8 +65,9 @@ class GarbageCollection:
             resource = Resource(
                 resource.kind, resource.resource_id, resource.state, resource.tags, seconds
             )
-            if deleted < MAX_DELETED and verdict(resource, known).ends:
-                await self._delete(resource)
+            judged = verdict(resource, known)
+            if deleted < MAX_DELETED and judged.ends:
+                await self._delete(resource, judged.why)
                 deleted += 1
 
     async def _free(self) -> list[Resource]:
@@ -79,7 +81,7 @@ class GarbageCollection:
             ),
         ]
 
-    async def _delete(self, resource: Resource) -> None:
+    async def _delete(self, resource: Resource, why: str) -> None:
         """A failure is logged, and the next look tries again: EC2 refuses what is in use."""
         delete: Callable[[str], Awaitable[None]] = (
             self.cloud.delete_volume
@@ -95,6 +97,8 @@ class GarbageCollection:
         else:
             metrics.REAPED.labels(resource.kind.value).inc()
             log.warning("Deleted %s %s: it was left over", resource.kind, resource.resource_id)
+            alarm = leak(resource.kind.value, resource.resource_id, why, self.state.clock.now())
+            self.state.incidents.record(alarm)
 
     async def run_templates(self) -> None:
         """Delete launch templates that are no longer used, once a day, until cancelled."""

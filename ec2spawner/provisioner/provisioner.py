@@ -10,6 +10,9 @@ from typing import Any
 from ..core.instances.retention_rules import Kept
 from ..core.profiles.profiles import InstanceType
 from ..wire import IdlePolicy, Step, Stop
+from .alarms.outbox import Outbox
+from .alarms.quota_readings import QuotaReadings
+from .alarms.watch import AlarmWatch
 from .garbage_collection import GarbageCollection
 from .gauges import Figures, figures
 from .homes.placement import Placement
@@ -89,6 +92,7 @@ class Provisioner:
         self._home_attachment = HomeAttachment(state, volumes, tasks)
         self._reports = LeaseReports(state)
         migrations = ZoneMigrations(state, cloud, volumes, tasks)
+        self.alarms = alarms = Outbox(store, settings.alarms, settings.alarm_destinations)
         controllers: tuple[Controller, ...] = (  # in this order in each pass
             # Times first: whatever follows measures with them.
             ClockUpkeep(state, tasks),
@@ -120,6 +124,7 @@ class Provisioner:
             migrations,
             HomeSnapshots(state, cloud, volumes, tasks),
             Repricing(state, prices),
+            AlarmWatch(state, market, alarms, QuotaReadings(cloud), tasks),
         )
         self._reconciler = Reconciler(state, controllers)
         self._starts = starts = Start(state, claims, prices, overhead, tasks)
@@ -141,6 +146,7 @@ class Provisioner:
         state.load(snapshot)
         self._recovery.load(snapshot.leases)
         self._reports.load()
+        await self.alarms.load(self.now())
         await self._termination.reconcile(self.now())
         spawn(Listing(state, self._cloud).run(), "watch")
         spawn(self.market.prices.run(), "prices")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...aws.client import Answer, Client, entries
+from ...aws.quotas import list_quotas
 from ...aws.tags import literal
 from ...core.offers.quotas import ListedQuota
 from ...provisioner.model.cloud import CloudError
@@ -80,12 +81,7 @@ class Account:
 
     async def quotas(self) -> Sequence[ListedQuota]:
         """EC2's quotas of the account and region, as Service Quotas lists them."""
-        return await self._client.pages(
-            "list_service_quotas",
-            entries("Quotas", _quota),
-            service="service-quotas",
-            ServiceCode="ec2",
-        )
+        return await list_quotas(self._client)
 
     async def mount_targets(self, file_system: str) -> Sequence[MountTarget]:
         """Of an EFS file system that this region has; none where it does not exist.
@@ -124,10 +120,6 @@ class Account:
                 {"Name": "zone-type", "Values": ["availability-zone"]},
             ],
         )
-
-
-def _quota(quota: Answer) -> ListedQuota:
-    return ListedQuota(quota["QuotaCode"], quota["QuotaName"], float(quota["Value"]))
 
 
 def _mount_target(interface: Answer) -> MountTarget:

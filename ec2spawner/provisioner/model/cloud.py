@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from ...core.offers.launch_errors import LaunchError
+from ...core.offers.quotas import ListedQuota
 from ...core.pricing.discounts import Discount
 from ...core.pricing.price_history import PricePoint
 from ...core.profiles.profiles import InstanceType
@@ -296,6 +297,9 @@ class Cloud(Protocol):
 
     async def reservations(self) -> Sequence[Discount]:
         """The account's active Reserved Instances, as what they cost while they last."""
+
+    async def quotas(self) -> Sequence[ListedQuota]:
+        """EC2's quotas of the account and region, as Service Quotas lists them."""
 
     async def offerings(self, zones: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """Instance type -> those of the zones that have it; a type that none has is absent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
+from ...core.alarms.alarm import AlarmRules
 from ...core.homes.snapshot_schedule import Schedule
 from ...core.pricing.discounts import Discount
 from .cloud import ImageQuery
@@ -87,5 +88,8 @@ class Settings:
     """Days before today whose spending is remembered, besides those of this month."""
     reap_interval: float = 600.0
     """Between scans for disks and network interfaces that are left over."""
+    alarms: AlarmRules = field(default_factory=AlarmRules)
+    alarm_destinations: tuple[str, ...] = ()
+    """Names of those that alarms are sent to; none raises no alarm."""
     template_interval: float = 86400.0
     """Between deletions of launch templates that are no longer used."""

@@ -45,6 +45,11 @@ class Coverage:
         self._discounts = (*self._configured, *theirs)
         self._reservations_read_at = read_at
 
+    @property
+    def discounts(self) -> Sequence[Discount]:
+        """Those that count: the configured ones, and the account's reservations beside them."""
+        return self._discounts
+
     def of(self, instance: Instance) -> Discount | None:
         """The discount that covers the instance now; None if there is none."""
         if not self._concerns(instance.instance_type):

@@ -101,6 +101,11 @@ class PriceCache:
 
     # --- discounts ---
 
+    @property
+    def discounts(self) -> Sequence[Discount]:
+        """The configured ones and the account's reservations, expired ones included."""
+        return self._coverage.discounts
+
     def paid(self, instance_type: str, zone: str) -> Price | None:
         """The rate of the next on-demand instance if a discount has an unused place for it."""
         left = self._coverage.left(instance_type, zone)

@@ -20,6 +20,7 @@ from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
 from .claim_registry import ClaimRegistry
 from .home_records import HomeRecords
+from .incidents import Incidents
 from .instance_cache import InstanceCache
 from .launches import Launches, as_instance
 from .lease_events import LeaseEvents
@@ -54,6 +55,7 @@ class State:
         self.claims = ClaimRegistry(store, clock)
         self.launches = Launches(store, self.instances)
         self.spending = Spending(clock, settings)
+        self.incidents = Incidents()
         self.brake = Brake(clock)
         self.stock = Stock()
         """As the last pass found it."""

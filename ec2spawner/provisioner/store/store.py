@@ -32,12 +32,15 @@ from sqlalchemy import (
     update,
 )
 
+from ...core.alarms.alarm import Alarm
+from ...core.alarms.grouping import Raised
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter
 from ...core.ledger.segments import Segment
 from ...wire import Step
+from ..model.alarm_delivery import AlarmDelivery
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
-from . import cost_queries, queries, rows, tables
+from . import alarms, cost_queries, queries, rows, tables
 from .backends import DEFAULT_URL, open_database
 from .database import StoreAwayError, StoreError, StoreHeldError
 from .database_thread import DatabaseThread
@@ -254,6 +257,35 @@ class Store:
         return await self._read(
             lambda connection: queries.start_durations(connection, profile, limit)
         )
+
+    # --- alarms ---
+
+    async def raise_alarms(
+        self, new: Sequence[Alarm], per_hour: int, destinations: Collection[str]
+    ) -> tuple[Raised, ...]:
+        """Store the alarms that are new, with a delivery to each destination; returns those.
+
+        Beyond `per_hour` of one kind in an hour they are grouped, and have no delivery.
+        """
+        return await self._write(
+            lambda connection: alarms.add(connection, new, per_hour, destinations)
+        )
+
+    async def alarms_since(self, since: datetime) -> tuple[Raised, ...]:
+        """The alarms that were raised then or later, oldest first."""
+        return await self._read(lambda connection: alarms.raised_since(connection, since))
+
+    async def undelivered_alarms(self) -> tuple[AlarmDelivery, ...]:
+        """What some destination has not confirmed, and was not given up; oldest first."""
+        return await self._read(alarms.undelivered)
+
+    async def save_alarm_delivery(self, delivery: AlarmDelivery, done_at: datetime | None) -> None:
+        """Store how often it was tried; `done_at` is when it was confirmed or given up."""
+        await self._write(lambda connection: alarms.save_delivery(connection, delivery, done_at))
+
+    async def forget_alarms(self, before: datetime) -> None:
+        """Delete the alarms that were raised before then."""
+        await self._write(lambda connection: alarms.forget(connection, before))
 
     async def close(self) -> None:
         """Finish all work, and release the database. A second call does nothing."""

@@ -226,3 +226,27 @@ home_table = Table(
     UniqueConstraint("volume_id"),
     Index(None, "user_name", "server_name"),
 )
+
+alarm_table = Table(
+    "alarm",
+    metadata,
+    Column("alarm_id", String, primary_key=True),
+    Column("raised_at", Instant, nullable=False),
+    # Not sent by itself, but with the rest of its hour.
+    Column("grouped", Boolean, nullable=False),
+    Column("alarm", JSON, nullable=False),
+    Index(None, "raised_at"),
+)
+
+alarm_delivery_table = Table(
+    "alarm_delivery",
+    metadata,
+    Column("alarm_id", String, ForeignKey("alarm.alarm_id"), primary_key=True),
+    Column("destination", String, primary_key=True),
+    Column("attempts", Integer, nullable=False),
+    # Not before then; NULL is at once.
+    Column("next_at", Instant),
+    # Confirmed by the destination, or given up.
+    Column("done_at", Instant),
+    Index(None, "done_at"),
+)

@@ -198,6 +198,8 @@ def test_every_configuration_on_a_page_works(
     around = "" if whole else written(CONFIGS / "small-team" / "jupyterhub_config.py")
     if "ec2.json" in snippet:
         tmp_path = prepared_laptop(tmp_path, monkeypatch)
+    monkeypatch.setenv("ALARM_MAIL", "mailtos://ops:secret@mail.example.org?to=ops@example.org")
+    monkeypatch.setenv("ALARM_CHAT", "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ")
     file = tmp_path / "jupyterhub_config.py"
     file.write_text(f"{around}\n{snippet}", encoding="utf-8")
     assert_works(load_config(file))
@@ -413,8 +415,11 @@ def test_the_policy_allows_exactly_the_calls_made(
     called = {action.permission for action in called_actions()} - OPTIONAL_PERMISSIONS
     assert len(called) > 10
     # CreateFleet runs instances on the caller's behalf. Nobody needs a permission to ask who
-    # they are.
-    assert allowed == (called | {"ec2:RunInstances"}) - {"sts:GetCallerIdentity"}
+    # they are. Alarms to SNS are opt-in, with a statement of their own.
+    [alarms] = re.findall(r"```json\n(.*?)```", written(DOCS / "how-to" / "alarms.md"), flags=re.S)
+    apart = {"sts:GetCallerIdentity", *actions_of(json.loads(alarms))}
+    assert apart <= called
+    assert allowed == (called | {"ec2:RunInstances"}) - apart
 
 
 def test_the_policy_ties_every_change_to_the_hubs_tag(statements: list[dict[str, Any]]) -> None:

@@ -1,0 +1,181 @@
+"""`c.EC2Spawner.alarms`: where alarms go, and what raises them.
+
+Apprise URLs hold passwords and tokens: no message repeats one, nor a part of one.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field, SecretStr
+
+from ..core.alarms.alarm import AlarmRules, Kind
+from .values import PositiveDuration, Words, as_written, listed, shown, suggest, wrong
+
+_FIX: Final = (
+    'write Apprise URLs, such as "mailtos://...", or the ARN of an SNS topic; Apprise\'s '
+    "documentation lists the services"
+)
+
+TOPIC: Final = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?")
+"""ARN of an SNS topic."""
+
+EXAMPLE: Final = ["arn:aws:sns:us-east-1:123456789012:gpu-hub"]
+
+MAX_DESTINATIONS: Final = 20
+"""Each alarm is sent to each of them."""
+
+
+def _destinations(value: object) -> object:
+    if not isinstance(value, list | tuple):
+        wrong("`to` is no list", _FIX)
+    if len(value) > MAX_DESTINATIONS:
+        wrong(f"more than {MAX_DESTINATIONS} destinations", "use a mailing list or an SNS topic")
+    for place, url in enumerate(value):
+        _judge(place, url.get_secret_value() if isinstance(url, SecretStr) else url)
+    return value
+
+
+def _judge(place: int, url: object) -> None:
+    """Refuse what is no destination, naming its place and its service only."""
+    where = f"to[{place}]"
+    if not isinstance(url, str):
+        wrong(f"{where} is no text", _FIX)
+    if TOPIC.fullmatch(url):
+        return
+    service, separator, _ = url.partition("://")
+    if not separator or not re.fullmatch(r"[a-z][a-z0-9+]{1,30}", service):
+        wrong(f"{where} is neither an Apprise URL nor the ARN of an SNS topic", _FIX)
+    try:
+        from apprise import Apprise
+        from apprise.manager_plugins import NotificationManager
+    except ImportError:
+        wrong(f"{where} needs Apprise, which is not installed", 'pip install "ec2spawner[alarms]"')
+    keep_quiet()
+    known = set(NotificationManager().schemas())
+    if service not in known:
+        wrong(
+            f"{where}: Apprise knows no service {shown(service)}",
+            suggest(service, known, all_known=False),
+        )
+    if Apprise.instantiate(url) is None:
+        wrong(
+            f"{where}: Apprise does not accept this URL for {shown(service)}",
+            "compare it with Apprise's documentation of that service; encode special characters in "
+            "passwords, such as %40 for @",
+        )
+
+
+def keep_quiet() -> None:
+    """Let Apprise log nothing: its messages hold parts of URLs."""
+    log = logging.getLogger("apprise")
+    log.propagate = False
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+
+
+def _kinds(value: object) -> object:
+    for kind in value if isinstance(value, list | tuple) else ():
+        if kind not in list(Kind):
+            wrong(f"there is no kind {shown(kind)}", suggest(str(kind), list(Kind)))
+    return value
+
+
+Percent = Annotated[float, Field(gt=0, le=10_000)]
+
+
+class AlarmsConfig(Words):
+    """Where alarms go and what raises them. A list is short for a dict with `to`. Each alarm is
+    sent to each destination until that has accepted it."""
+
+    to: Annotated[tuple[SecretStr, ...], BeforeValidator(_destinations)] = Field(
+        default=(),
+        description="Apprise URLs, and ARNs of SNS topics. One recipient in each URL: what a "
+        "service refuses for one of several is sent again to all. Apprise URLs hold secrets: read "
+        "them from the environment or a file. Apprise needs `ec2spawner[alarms]`.",
+        examples=[EXAMPLE],
+    )
+    kinds: Annotated[tuple[str, ...], BeforeValidator(_kinds), BeforeValidator(listed)] = Field(
+        default=tuple(kind.value for kind in Kind),
+        description="The kinds to raise; by default all.",
+        examples=[["idle-gpu", "interruptions", "leak"]],
+    )
+    idle_gpu: PositiveDuration = Field(
+        default=as_written("6h"),
+        description="A server with a GPU that has been idle for this long and still runs: its idle "
+        "rule is off or longer, or its user extended it.",
+    )
+    unattended_gpu: PositiveDuration = Field(
+        default=as_written("30m"),
+        description="A GPU that has been busy for this long while no kernel and no terminal of its "
+        "user uses it.",
+    )
+    interruptions: int = Field(
+        default=5,
+        ge=1,
+        description="So many servers that EC2 interrupted within `interruptions_within`.",
+    )
+    interruptions_within: PositiveDuration = Field(
+        default=as_written("1h"), description="The time for `interruptions`."
+    )
+    price_rise: Percent = Field(
+        default=50.0,
+        description="A spot price of a running instance this many percent above the median of its "
+        "last seven days.",
+    )
+    quota_used: Percent = Field(
+        default=90.0,
+        description="A vCPU quota of the account of which this hub's instances use this many "
+        "percent.",
+    )
+    discount_expires: PositiveDuration = Field(
+        default=as_written("14d"),
+        description="A discount or Reserved Instance that expires within this time.",
+    )
+    per_hour: int = Field(
+        default=10,
+        ge=1,
+        le=1000,
+        description="Alarms of one kind in an hour that are sent one by one; the rest of the hour "
+        "becomes one message.",
+    )
+
+    def rules(self) -> AlarmRules:
+        """The thresholds, with durations in seconds."""
+        return AlarmRules(
+            kinds=frozenset(map(Kind, self.kinds)),
+            idle_gpu=self.idle_gpu,
+            unattended_gpu=self.unattended_gpu,
+            interruptions=self.interruptions,
+            interruptions_within=self.interruptions_within,
+            price_rise=self.price_rise,
+            quota_used=self.quota_used,
+            discount_expires=self.discount_expires,
+            per_hour=self.per_hour,
+        )
+
+    def destinations(self) -> Mapping[str, str]:
+        """Name -> URL or ARN. A name has the service and the place, and no secret."""
+        urls = [each.get_secret_value() for each in self.to]
+        return {f"{_service(url)} #{place}": url for place, url in enumerate(urls, start=1)}
+
+
+def _service(url: str) -> str:
+    return "sns" if TOPIC.fullmatch(url) else url.partition("://")[0]
+
+
+def from_list(value: object) -> object:
+    """A list is short for a dict. For use as a pydantic validator."""
+    if isinstance(value, list | tuple):
+        return {"to": value}
+    if not isinstance(value, dict | AlarmsConfig):
+        wrong("is neither a list nor a dict", _FIX)
+    return value
+
+
+AlarmsWords = Annotated[AlarmsConfig, BeforeValidator(from_list)]
+
+NO_ALARMS: Final = as_written([])

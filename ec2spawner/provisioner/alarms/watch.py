@@ -1,0 +1,153 @@
+"""Evaluates the rules of alarms on what the hub knows, once a minute."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from ...core.alarms import account_rules, server_rules
+from ...core.alarms.account_rules import Interruption, Running, SpotPool
+from ...core.alarms.alarm import Alarm, Kind
+from ...core.alarms.server_rules import GpuServer
+from ...wire import Market
+from ..model.cloud import Instance, InstanceState
+from ..model.lease import Lease, LeaseState
+from ..offers.market import MarketData
+from ..runtime.task_group import TaskGroup
+from ..state.state import State
+from .outbox import Outbox
+from .quota_readings import QuotaReadings
+
+INTERVAL: Final = 60.0
+"""Seconds between two evaluations: what they look for lasts for minutes at least."""
+
+HEARD_WITHIN: Final = 180.0
+"""Seconds: what an agent reported longer ago says nothing about now. Agents call each minute."""
+
+
+@dataclass(slots=True)
+class AlarmWatch:
+    """Raises alarms in the background: no start waits for a rule or for the store."""
+
+    state: State
+    market: MarketData
+    outbox: Outbox
+    quotas: QuotaReadings
+    tasks: TaskGroup
+    _due_at: float = 0.0
+    """By the hub's uptime, in seconds."""
+    _is_evaluating: bool = False
+    _unattended_since: dict[str, float] = field(default_factory=dict)
+    """By lease id: uptime since which a GPU of it has been busy for nobody, in seconds."""
+
+    async def reconcile(self, now: datetime) -> None:
+        """Begin an evaluation if one is due. Never raises."""
+        uptime = self.state.clock.uptime()
+        if self._is_evaluating or uptime < self._due_at or not self.outbox.destinations:
+            return
+        self._due_at = uptime + INTERVAL
+        self._is_evaluating = True
+        self.tasks.spawn(self._evaluate(now), "alarms")
+
+    async def _evaluate(self, now: datetime) -> None:
+        try:
+            incidents = self.state.incidents.waiting()
+            await self.outbox.add((*incidents, *self._of_servers(now), *self._of_account(now)))
+            self.state.incidents.stored(incidents)
+            await self._add_storm(now)
+            await self._add_quotas(now)
+            await self.outbox.add_rests(now)
+        finally:
+            self._is_evaluating = False
+
+    # --- servers ---
+
+    def _of_servers(self, now: datetime) -> Iterator[Alarm]:
+        rules, uptime = self.outbox.rules, self.state.clock.uptime()
+        busy_since, self._unattended_since = self._unattended_since, {}
+        for lease in self.state.leases.open(LeaseState.READY):
+            server = self._gpu_server(lease)
+            if server is None:
+                continue
+            if alarm := server_rules.idle_gpu(server, rules, now):
+                yield alarm
+            if not self._is_unattended(lease):
+                continue
+            since = busy_since.get(lease.lease_id, uptime)
+            self._unattended_since[lease.lease_id] = since
+            if uptime - since >= rules.unattended_gpu:
+                yield server_rules.unattended_gpu(server, uptime - since, now)
+
+    def _gpu_server(self, lease: Lease) -> GpuServer | None:
+        """The server as the rules see it; None without a GPU."""
+        instance = self.state.instances.instance_of(lease)
+        kind = self.market.catalogue.types.get(instance.instance_type) if instance else None
+        if instance is None or kind is None or not kind.gpu:
+            return None
+        current = lease.segments[-1] if lease.segments else None
+        return GpuServer(
+            lease_id=lease.lease_id,
+            user=lease.user,
+            server=lease.server,
+            instance=f"{instance.instance_id} ({instance.instance_type})",
+            usd_per_hour=current.usd_per_hour if current else None,
+            idle_since=self.state.leases.contact(lease.lease_id).idle_since,
+        )
+
+    def _is_unattended(self, lease: Lease) -> bool:
+        contact, uptime = self.state.leases.contact(lease.lease_id), self.state.clock.uptime()
+        if contact.heard_at is None or uptime - contact.heard_at > HEARD_WITHIN:
+            return False
+        telemetry, busy_percent = contact.telemetry, lease.idle.gpu_busy_percent
+        return bool(server_rules.is_unattended(telemetry, busy_percent))
+
+    # --- the account ---
+
+    def _of_account(self, now: datetime) -> Iterator[Alarm]:
+        rules, prices = self.outbox.rules, self.market.prices
+        pools = Counter(
+            (each.instance_type, each.zone)
+            for each in self._running()
+            if each.market is Market.SPOT
+        )
+        spot = [
+            SpotPool(name, zone, number, prices.history(name, zone))
+            for (name, zone), number in pools.items()
+        ]
+        yield from account_rules.price_rises(spot, rules, now)
+        yield from account_rules.discounts_expiring(prices.discounts, rules, now)
+
+    async def _add_storm(self, now: datetime) -> None:
+        rules = self.outbox.rules
+        since = now - timedelta(seconds=rules.interruptions_within)
+        found = [
+            Interruption(f"{lease.user}/{lease.server}".rstrip("/"), lease.ended_at)
+            for lease in self.state.leases.ended_since(since)
+            if lease.ended_at and lease.stop and lease.stop.reason == "interruption"
+        ]
+        if len(found) < rules.interruptions:
+            return
+        reported_at = await self.outbox.last_raised(Kind.INTERRUPTIONS, since)
+        if storm := account_rules.interruption_storm(found, rules, reported_at, now):
+            await self.outbox.add([storm])
+
+    async def _add_quotas(self, now: datetime) -> None:
+        if Kind.QUOTA not in self.outbox.rules.kinds:
+            return
+        await self.quotas.refresh(now)
+        types = self.market.catalogue.types
+        running = [
+            Running(each.market, each.instance_type, types[each.instance_type].vcpus)
+            for each in self._running()
+            if each.instance_type in types
+        ]
+        listed, rules = self.quotas.listed, self.outbox.rules
+        await self.outbox.add(tuple(account_rules.quotas_nearly_used(running, listed, rules, now)))
+
+    def _running(self) -> Iterator[Instance]:
+        """This hub's instances that use a quota and cost money."""
+        states = {InstanceState.PENDING, InstanceState.RUNNING}
+        return (each for each in self.state.running() if each.state in states)

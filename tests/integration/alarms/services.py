@@ -1,0 +1,89 @@
+"""Real services on loopback that alarms are sent to, and that fail when a test says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, Envelope, Session
+from tornado.httpserver import HTTPServer
+from tornado.testing import bind_unused_port
+from tornado.web import Application, RequestHandler
+
+
+@dataclass(slots=True)
+class MailServer:
+    """An SMTP server in a thread of its own."""
+
+    failures: int = 0
+    """So many messages are refused first."""
+    refused: int = 0
+    mails: list[str] = field(default_factory=list)
+    """What was accepted, with headers."""
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return (
+            f"mailto://127.0.0.1:{self.port}?from=hub@example.org&to=ops@example.org&mode=insecure"
+        )
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd's name
+        if self.refused < self.failures:
+            self.refused += 1
+            return "451 Try again later"
+        content = envelope.content
+        self.mails.append(content.decode() if isinstance(content, bytes) else content or "")
+        return "250 OK"
+
+
+@contextmanager
+def mail_server() -> Iterator[MailServer]:
+    handler = MailServer()
+    sockets, handler.port = bind_unused_port(address="127.0.0.1")
+    sockets.close()
+    controller = Controller(handler, hostname="127.0.0.1", port=handler.port)
+    controller.start()
+    try:
+        yield handler
+    finally:
+        controller.stop()
+
+
+@dataclass(slots=True)
+class Webhook:
+    """A web server on the test's own loop."""
+
+    failures: int = 0
+    refused: int = 0
+    calls: list[Any] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"json://ops:Hunter2-s3cret@127.0.0.1:{self.port}/path-t0ken"
+
+
+@contextmanager
+def webhook() -> Iterator[Webhook]:
+    hook = Webhook()
+
+    class Handler(RequestHandler):
+        def post(self) -> None:
+            if hook.refused < hook.failures:
+                hook.refused += 1
+                self.send_error(500)
+                return
+            hook.calls.append(json.loads(self.request.body))
+
+    server = HTTPServer(Application([(r"/.*", Handler)]))
+    socket, hook.port = bind_unused_port(address="127.0.0.1")
+    server.add_socket(socket)
+    try:
+        yield hook
+    finally:
+        server.stop()

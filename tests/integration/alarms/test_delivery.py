@@ -1,0 +1,231 @@
+"""Alarms reach a mail server, a webhook and an SNS topic, once each, also when these fail first."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from ec2spawner.alarms.delivery import Delivery
+from ec2spawner.alarms.destination import Destination, NotDelivered
+from ec2spawner.alarms.destinations import destinations
+from ec2spawner.config import Options, validate_options
+from ec2spawner.core.alarms.alarm import Alarm, AlarmRules, Kind
+from ec2spawner.core.backoff import Backoff
+from ec2spawner.provisioner.alarms.outbox import Outbox
+from ec2spawner.provisioner.runtime.clock import Clock
+from ec2spawner.provisioner.store.store import Store
+
+from .services import mail_server, webhook
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+TIMEOUT = 30.0
+SECRETS = ("Hunter2", "t0ken")
+
+
+def alarm(number: int = 1, kind: Kind = Kind.LEAK) -> Alarm:
+    title = f"A volume was left over: vol-{number}"
+    return Alarm(kind, f"vol-{number}", "", title, "It cost <money> & time.", NOW)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(TIMEOUT):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def options_of(*to: str, endpoint_url: str = "") -> Options:
+    written = {
+        "region": "us-east-1",
+        "subnets": ["subnet-1"],
+        "hub_name": "lab",
+        "alarms": list(to),
+        "endpoint_url": endpoint_url,
+    }
+    return validate_options(written, cleanup_servers=False)
+
+
+@asynccontextmanager
+async def hub(folder: Path, to: Sequence[Destination]) -> AsyncIterator[Outbox]:
+    """What a hub does with alarms, until it stops."""
+    store = await Store.open(f"sqlite:///{folder / 'store.sqlite'}", now=NOW)
+    outbox = Outbox(store, AlarmRules(per_hour=3), [each.name for each in to])
+    await outbox.load(NOW)
+    clock = Clock(lambda: datetime.now(UTC).replace(year=NOW.year, month=NOW.month, day=NOW.day))
+    delivery = Delivery(outbox, to, clock, Backoff(first=0.02, longest=0.05))
+    task = asyncio.create_task(delivery.run())
+    try:
+        yield outbox
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await store.write_behind.drain()
+        await store.close()
+
+
+async def delivered(outbox: Outbox) -> None:
+    """Return once nothing waits."""
+    await until(lambda: not any(outbox._waiting.values()))
+    assert await outbox._store.undelivered_alarms() == ()
+
+
+@pytest.fixture(autouse=True)
+def aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("AWS_ACCESS_KEY_ID", "testing"),
+        ("AWS_SECRET_ACCESS_KEY", "testing"),
+        ("AWS_CONFIG_FILE", "/dev/null"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ):
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+class Queue:
+    """An SQS queue that is subscribed to a topic."""
+
+    def __init__(self, endpoint: str, topic: str) -> None:
+        def client(service: str) -> Any:
+            return boto3.client(service, region_name="us-east-1", endpoint_url=endpoint)
+
+        self._sqs, sns = client("sqs"), client("sns")
+        self.url = self._sqs.create_queue(QueueName=topic)["QueueUrl"]
+        sns.create_topic(Name=topic)
+        sns.subscribe(
+            TopicArn=f"arn:aws:sns:us-east-1:123456789012:{topic}",
+            Protocol="sqs",
+            Endpoint=f"arn:aws:sqs:us-east-1:123456789012:{topic}",
+        )
+
+    def messages(self) -> list[Any]:
+        """All that have arrived; they stay in the queue."""
+        found = self._sqs.receive_message(
+            QueueUrl=self.url, MaxNumberOfMessages=10, VisibilityTimeout=0
+        )
+        return [json.loads(each["Body"]) for each in found.get("Messages", [])]
+
+
+async def test_each_destination_receives_an_alarm_once_though_each_fails_first(
+    tmp_path: Path, moto: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG, "ec2spawner")
+    topic = "arn:aws:sns:us-east-1:123456789012:late"  # made only after the first attempt
+    with mail_server() as mail, webhook() as hook:
+        mail.failures = hook.failures = 2
+        to = destinations(options_of(mail.url, hook.url, topic, endpoint_url=moto))
+        async with hub(tmp_path, to) as outbox:
+            await outbox.add([alarm()])
+            await until(lambda: any("sns #3 did not accept" in m for m in caplog.messages))
+            queue = await asyncio.to_thread(Queue, moto, "late")
+            await delivered(outbox)
+            await outbox.add([alarm()])  # again in the next minute
+            await delivered(outbox)
+        [mailed], [call] = mail.mails, hook.calls
+        [message] = await asyncio.to_thread(queue.messages)
+    assert (mail.refused, hook.refused) == (2, 2)
+    assert "[lab] A volume was left over: vol-1" in mailed
+    assert call["title"] == "[lab] A volume was left over: vol-1"
+    assert call["message"] == "It cost <money> & time."
+    assert call["type"] == "warning"
+    assert message["Subject"] == "[lab] A volume was left over: vol-1"
+    assert "It cost <money> & time." in message["Message"]
+    logged = [r.getMessage() for r in caplog.records if r.name.startswith("ec2spawner")]
+    assert not [text for text in logged if any(secret in text for secret in SECRETS)]
+    printed = capfd.readouterr()
+    assert not any(secret in printed.out + printed.err for secret in SECRETS)
+
+
+async def test_a_restart_of_the_hub_neither_loses_nor_repeats(tmp_path: Path) -> None:
+    with mail_server() as mail, webhook() as hook:
+        hook.failures = 10_000
+        to = destinations(options_of(mail.url, hook.url))
+        async with hub(tmp_path, to) as outbox:
+            await outbox.add([alarm()])
+            await until(lambda: mail.mails and hook.refused)
+        hook.failures = 0
+        async with hub(tmp_path, to) as outbox:
+            await outbox.add([alarm()])
+            await delivered(outbox)
+        assert len(mail.mails) == len(hook.calls) == 1
+
+
+async def test_a_flood_is_bounded_and_its_rest_is_one_message(tmp_path: Path) -> None:
+    with webhook() as hook:
+        async with hub(tmp_path, destinations(options_of(hook.url))) as outbox:
+            await outbox.add([alarm(number) for number in range(50)])
+            await outbox.add_rests(NOW.replace(hour=13))
+            await outbox.add_rests(NOW.replace(hour=14))
+            await delivered(outbox)
+        assert len(hook.calls) == 4
+        assert "47 more" in hook.calls[-1]["title"]
+
+
+async def test_the_log_says_why_without_what_the_url_consists_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with webhook() as hook:
+        hook.failures = 10_000
+        async with hub(tmp_path, destinations(options_of(hook.url))) as outbox:
+            await outbox.add([alarm()])
+            await until(lambda: hook.refused > 3)
+    said = [r.getMessage() for r in caplog.records if r.name == "ec2spawner.alarms.delivery"]
+    assert len(said) == 1, "once, and not at each attempt"
+    assert "json #1" in said[0]
+    assert "500" in said[0]
+
+
+class Stuck:
+    """A destination that never answers."""
+
+    name = "stuck #1"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def send(self, alarm: Alarm) -> None:
+        self.asked += 1
+        await asyncio.Event().wait()
+
+
+class Choosy:
+    """A destination that never accepts one of the messages."""
+
+    name = "choosy #2"
+
+    def __init__(self) -> None:
+        self.accepted: list[str] = []
+
+    async def send(self, alarm: Alarm) -> None:
+        if alarm.subject == "vol-1":
+            raise NotDelivered("too long")
+        self.accepted.append(alarm.subject)
+
+
+async def test_neither_a_dead_destination_nor_a_refused_message_delays_the_others(
+    tmp_path: Path,
+) -> None:
+    stuck, choosy = Stuck(), Choosy()
+    async with hub(tmp_path, [stuck, choosy]) as outbox:
+        await outbox.add([alarm(1), alarm(2), alarm(3)])
+        await until(lambda: len(choosy.accepted) == 2)
+        assert stuck.asked == 1

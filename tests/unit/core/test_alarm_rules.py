@@ -1,0 +1,232 @@
+"""When an alarm is raised, and when it is not: each rule on plain values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ec2spawner.core.alarms.account_rules import (
+    Interruption,
+    Running,
+    SpotPool,
+    discounts_expiring,
+    interruption_storm,
+    price_rises,
+    quotas_nearly_used,
+)
+from ec2spawner.core.alarms.alarm import SEVERITIES, Alarm, AlarmRules, Kind, Severity
+from ec2spawner.core.alarms.grouping import HOUR, Raised, admitted, rests
+from ec2spawner.core.alarms.retries import is_given_up
+from ec2spawner.core.alarms.server_rules import GpuServer, idle_gpu, is_unattended, unattended_gpu
+from ec2spawner.core.offers.quotas import ListedQuota
+from ec2spawner.core.pricing.discounts import Discount
+from ec2spawner.core.pricing.price_history import PricePoint
+from ec2spawner.wire import GpuSample, Market, Telemetry, Worker
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+RULES = AlarmRules()
+SERVER = GpuServer("lease-1", "ann", "", "i-1 (g5.xlarge)", 0.45, None)
+
+
+def ago(**length: float) -> datetime:
+    return NOW - timedelta(**length)
+
+
+# --- one server ---
+
+
+def test_a_gpu_server_idle_for_hours_is_reported_and_one_in_use_is_not() -> None:
+    assert idle_gpu(SERVER, RULES, NOW) is None
+    assert idle_gpu(replace(SERVER, idle_since=ago(hours=5.9)), RULES, NOW) is None
+    alarm = idle_gpu(replace(SERVER, idle_since=ago(hours=6)), RULES, NOW)
+    assert alarm is not None
+    assert alarm.kind is Kind.IDLE_GPU
+    assert "ann" in alarm.title
+    assert "0.45 USD/hour (estimate)" in alarm.body
+
+
+def test_an_idle_server_is_reported_once_a_day() -> None:
+    idle = replace(SERVER, idle_since=ago(hours=9))
+    ids = {
+        alarm.alarm_id
+        for minutes in range(0, 2 * 24 * 60, 10)
+        if (alarm := idle_gpu(idle, RULES, NOW + timedelta(minutes=minutes)))
+    }
+    assert len(ids) == 3, "two days touch three dates"
+
+
+def test_an_unknown_price_is_said_to_be_unknown() -> None:
+    alarm = unattended_gpu(replace(SERVER, usd_per_hour=None), 1800, NOW)
+    assert "unknown price" in alarm.body
+
+
+def test_a_name_is_no_way_into_a_terminal_or_a_mail() -> None:
+    hostile = replace(SERVER, user="ann\r\nBcc: all@example.org\x1b[2J")
+    assert "\n" not in unattended_gpu(hostile, 1800, NOW).title
+    assert "\x1b" not in unattended_gpu(hostile, 1800, NOW).title
+
+
+def telemetry(use: float, *workers: Worker, source: Any = "nvml") -> Telemetry:
+    gpu = GpuSample(index=0, name="A10G", use_percent=use)
+    return Telemetry(at=NOW, gpu_source=source, gpus=[gpu], workers=list(workers))
+
+
+def worker(kind: Any, gpu_percent: float | None = None) -> Worker:
+    return Worker(kind=kind, name="x", pid=1, gpus=[0], gpu_percent=gpu_percent)
+
+
+@pytest.mark.parametrize(
+    ("sample", "unattended"),
+    [
+        (None, None),
+        (telemetry(99, source="none"), None),
+        (telemetry(0), False),
+        (telemetry(4), False),
+        (telemetry(99), True),
+        (telemetry(99, worker("program", 99)), True),
+        (telemetry(99, worker("kernel", 99)), False),
+        (telemetry(99, worker("terminal", 99)), False),
+        (telemetry(99, worker("kernel", None)), False),
+        (telemetry(99, worker("kernel", 0), worker("program", 99)), True),
+    ],
+)
+def test_a_gpu_that_works_for_no_kernel_and_no_terminal(
+    sample: Telemetry | None, unattended: bool | None
+) -> None:
+    assert is_unattended(sample, busy_percent=5) is unattended
+
+
+def test_another_gpus_kernel_does_not_explain_this_one() -> None:
+    gpus = [GpuSample(index=number, name="A10G", use_percent=90) for number in (0, 1)]
+    sample = Telemetry(at=NOW, gpu_source="nvml", gpus=gpus, workers=[worker("kernel", 90)])
+    assert is_unattended(sample, busy_percent=5)
+
+
+# --- the account ---
+
+
+def interruptions(*minutes: float) -> list[Interruption]:
+    return [Interruption(f"user-{number}", ago(minutes=m)) for number, m in enumerate(minutes)]
+
+
+def test_interruptions_within_the_time_are_a_storm_and_spread_ones_are_not() -> None:
+    assert interruption_storm(interruptions(1, 2, 3, 4), RULES, None, NOW) is None
+    assert interruption_storm(interruptions(1, 2, 3, 4, 61), RULES, None, NOW) is None
+    storm = interruption_storm(interruptions(1, 2, 3, 4, 59), RULES, None, NOW)
+    assert storm is not None
+    assert "user-0" in storm.body
+
+
+def test_a_storm_that_was_reported_does_not_make_the_next_one() -> None:
+    found = interruptions(1, 10, 11, 12, 13, 14)
+    assert interruption_storm(found, RULES, ago(minutes=5), NOW) is None
+    assert interruption_storm(found, RULES, ago(minutes=14), NOW) is not None
+
+
+def pool(*points: tuple[float, float]) -> SpotPool:
+    """`points` are (days ago, USD/hour)."""
+    history = tuple(PricePoint(ago(days=days), usd) for days, usd in points)
+    return SpotPool("g5.xlarge", "us-east-1a", 3, history)
+
+
+@pytest.mark.parametrize(
+    ("history", "rises"),
+    [
+        ([], 0),
+        ([(7, 0.40)], 0),
+        ([(7, 0.40), (0.1, 0.59)], 0),
+        ([(7, 0.40), (0.1, 0.60)], 1),
+        ([(7, 0.40), (0.1, 0.90), (0.01, 0.40)], 0),
+        ([(7, 0.40), (6, 0.90)], 0),
+        ([(0.1, 0.90)], 0),
+    ],
+)
+def test_a_price_is_compared_with_its_median_of_the_week(
+    history: list[tuple[float, float]], rises: int
+) -> None:
+    assert len(list(price_rises([pool(*history)], RULES, NOW))) == rises
+
+
+QUOTA = ListedQuota("L-3819A6DF", "All G and VT Spot Instance Requests", 64)
+
+
+@pytest.mark.parametrize(("vcpus", "reported"), [(57, 0), (58, 1), (64, 1)])
+def test_a_quota_is_reported_at_ninety_percent(vcpus: int, reported: int) -> None:
+    running = [Running(Market.SPOT, "g5.xlarge", vcpus - 4), Running(Market.SPOT, "g4dn.xlarge", 4)]
+    others = [Running(Market.ON_DEMAND, "g5.xlarge", 500)]
+    found = list(quotas_nearly_used([*running, *others], [QUOTA], RULES, NOW))
+    assert [alarm.subject for alarm in found] == ["L-3819A6DF"] * reported
+
+
+def discount(**until: float) -> Discount:
+    return Discount("g5.xlarge", 0.63, 4, NOW + timedelta(**until) if until else None)
+
+
+def test_a_discount_is_reported_once_before_it_ends() -> None:
+    unreported = [
+        discount(),
+        discount(days=15),
+        discount(days=-1),
+        replace(discount(days=1), count=0),
+    ]
+    assert not list(discounts_expiring(unreported, RULES, NOW))
+    [first] = discounts_expiring([discount(days=14)], RULES, NOW)
+    [later] = discounts_expiring([discount(days=14)], RULES, NOW + timedelta(days=13))
+    assert first.alarm_id == later.alarm_id
+
+
+# --- how many are sent ---
+
+
+def alarm(number: int, at: datetime = NOW, kind: Kind = Kind.LEAK) -> Alarm:
+    return Alarm(kind, f"vol-{number}", "", f"A volume was left over: vol-{number}", "", at)
+
+
+def test_beyond_the_limit_an_hours_alarms_become_one() -> None:
+    raised = admitted((), [alarm(n) for n in range(30)], per_hour=10)
+    assert sum(each.grouped for each in raised) == 20
+    assert not list(rests(raised, NOW + timedelta(minutes=59))), "the hour is not over"
+    [rest] = rests(raised, NOW + HOUR)
+    assert "20 more" in rest.title
+    assert "vol-29" in rest.body
+    [again] = rests(raised, NOW + timedelta(hours=5))
+    assert again.alarm_id == rest.alarm_id
+    assert not admitted(raised, [rest], per_hour=10)[0].grouped
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 180), st.sampled_from([Kind.LEAK, Kind.IDLE_GPU])), max_size=60
+    ),
+    st.integers(1, 8),
+)
+def test_each_alarm_is_sent_or_part_of_a_rest_and_none_is_both(
+    when: list[tuple[int, Kind]], per_hour: int
+) -> None:
+    raised: tuple[Raised, ...] = ()
+    for number, (minute, kind) in enumerate(sorted(when)):
+        new = alarm(number, NOW + timedelta(minutes=minute), kind)
+        raised += admitted(raised, [new], per_hour)
+    hours = {(each.alarm.kind, each.alarm.at.hour) for each in raised}
+    for kind, hour in hours:
+        of_hour = [r for r in raised if (r.alarm.kind, r.alarm.at.hour) == (kind, hour)]
+        sent = sum(not each.grouped for each in of_hour)
+        assert sent == min(len(of_hour), per_hour)
+    counted = sum(int(each.title.split()[1]) for each in rests(raised, NOW + timedelta(days=1)))
+    assert counted == sum(each.grouped for each in raised)
+
+
+def test_every_kind_has_a_severity_and_only_a_planted_program_is_a_failure() -> None:
+    assert SEVERITIES.keys() == set(Kind)
+    failures = [kind for kind, severity in SEVERITIES.items() if severity is Severity.FAILURE]
+    assert failures == [Kind.UNATTENDED_GPU]
+
+
+def test_what_no_destination_took_for_days_is_given_up() -> None:
+    assert not is_given_up(ago(days=3), NOW)
+    assert is_given_up(ago(days=3, minutes=1), NOW)
