@@ -75,6 +75,7 @@ class Machine:
     ended: InstanceState | None = None
     ended_reason: str = ""
     ended_message: str = ""
+    ended_at: datetime | None = None
     stops_on_power_off: bool = False
     hidden: bool = False
     """Left out of listings though it runs."""
@@ -86,6 +87,7 @@ class Machine:
                 state=self.ended,
                 state_reason=self.ended_reason,
                 state_message=self.ended_message,
+                ended_at=self.ended_at,
             )
         state = InstanceState.RUNNING if now >= self.runs_from else InstanceState.PENDING
         return replace(self.instance, state=state)
@@ -238,6 +240,7 @@ class SimulatedCloud:
         elif machine.ended is None:
             machine.ended = InstanceState.STOPPED
             machine.ended_reason = "Client.InstanceInitiatedShutdown"
+            machine.ended_at = self.clock()
 
     def of(self, name: str) -> list[Call]:
         return [call for call in self.calls if call.name == name]
@@ -337,6 +340,7 @@ class SimulatedCloud:
                 raise CloudError("UnsupportedOperation", "a one-time spot", retryable=False)
             machine.ended = InstanceState.STOPPED
             machine.ended_reason = "Client.UserInitiatedShutdown"
+            machine.ended_at = self.clock()
         await self._lose_answer(faults)
 
     async def stop_on_power_off(self, instance_id: str) -> None:
@@ -354,7 +358,7 @@ class SimulatedCloud:
             instance = machine.instance
             if self.capacity.get((instance.market, instance.instance_type, instance.zone)) == 0:
                 raise CloudError(SOLD_OUT, "no room", retryable=False)
-            machine.ended, machine.ended_reason = None, ""
+            machine.ended, machine.ended_reason, machine.ended_at = None, "", None
             machine.instance = replace(instance, launched_at=now)
             machine.runs_from = now + timedelta(seconds=self.boot_seconds)
         await self._lose_answer(faults)
@@ -375,6 +379,7 @@ class SimulatedCloud:
     def _end(self, instance_id: str, reason: str) -> None:
         machine = self.machines[instance_id]
         machine.ended, machine.ended_reason = InstanceState.TERMINATED, reason
+        machine.ended_at = self.clock()
         if self.keeps_volumes:
             return
         for volume in self.volumes.values():

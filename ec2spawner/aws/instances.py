@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..provisioner.model.cloud import CloudError, Instance, InstanceState
@@ -36,6 +36,7 @@ STOP_ON_POWER_OFF: Final = {"InstanceInitiatedShutdownBehavior": {"Value": "stop
 
 _UNKNOWN: Final = "InvalidInstanceID.NotFound"
 _INSTANCE_ID: Final = re.compile(r"\bi-[0-9a-f]+\b")
+_TRANSITION_TIME: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 
 _NO_LATEST: Final = frozenset({"InvalidParameterCombination", "UnsupportedOperation"})
 """Instances that are not on Nitro, and some terminated ones, have no latest console output."""
@@ -150,6 +151,12 @@ def _instances(answer: Answer) -> Sequence[Instance]:
     ]
 
 
+def _transition_time(reason: str) -> datetime | None:
+    """From EC2's words, such as `User initiated (2026-11-20 12:00:00 GMT)`; None without a time."""
+    found = _TRANSITION_TIME.search(reason)
+    return datetime.fromisoformat(f"{found[1]}+00:00") if found else None
+
+
 def _instance(instance: Mapping[str, Any], account_id: str) -> Instance:
     return Instance(
         instance_id=instance["InstanceId"],
@@ -162,6 +169,7 @@ def _instance(instance: Mapping[str, Any], account_id: str) -> Instance:
         private_address=instance.get("PrivateIpAddress") or None,
         state_reason=instance.get("StateReason", {}).get("Code") or "",
         state_message=instance.get("StateReason", {}).get("Message") or "",
+        ended_at=_transition_time(instance.get("StateTransitionReason") or ""),
         account_id=account_id,
         tags=from_ec2(instance),
         volumes={

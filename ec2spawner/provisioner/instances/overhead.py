@@ -8,9 +8,11 @@ from datetime import datetime
 
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import Cause
+from ...core.ledger.instance_end import close_at_end
 from ...core.ledger.lease_costs import overhead_costs
 from ...core.ledger.segments import Segment, overhead_key
 from ..model.cloud import Instance
+from ..model.instance_end import instance_end
 from ..offers.prices import PriceCache
 from ..state.state import State
 from ..store.store import Store
@@ -28,13 +30,13 @@ class Overhead:
         self, instance: Instance, start: datetime, end: datetime, kept: Kept | None
     ) -> None:
         """The time that it waited for a lease."""
-        segment = self.prices.segment(instance, start, end)
+        segment = self._segment(instance, start, end)
         key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
         await self.save(segment, key, Cause.RETENTION if kept else Cause.UNASSIGNED)
 
     async def of_retained(self, kept: Kept, instance: Instance, start: datetime) -> None:
         """Of a retained instance that ran without a lease since `start`, up to now."""
-        segment = self.prices.segment(instance, start, max(self.state.clock.now(), start))
+        segment = self._segment(instance, start, self.state.clock.now())
         key = overhead_key(instance.launched_at, kept.lease_id)
         await self.save(segment, key, Cause.RETENTION)
 
@@ -54,7 +56,7 @@ class Overhead:
             # Leases of an earlier process are not in memory.
             last = remembered or await self.store.last_served(instance.instance_id)
             follows, start = last or ("", instance.launched_at)
-            segment = self.prices.segment(instance, start, max(until, start))
+            segment = self._segment(instance, start, until)
             cause = Cause.TERMINATION if follows else Cause.UNASSIGNED
             await self._store_now(segment, overhead_key(instance.launched_at, follows), cause)
 
@@ -67,6 +69,12 @@ class Overhead:
         await self.store.write_behind.now_or_later(
             about, lambda: self._store_now(segment, key, cause)
         )
+
+    def _segment(self, instance: Instance, start: datetime, end: datetime) -> Segment:
+        """Its time, ended when EC2 ended it, or at `end`."""
+        running = self.prices.segment(instance, start)
+        [segment] = close_at_end([running], max(end, start), instance_end(instance))
+        return segment
 
     async def _store_now(self, segment: Segment, key: str, cause: Cause) -> None:
         time_zone = self.state.settings.time_zone

@@ -9,12 +9,10 @@ from ...core.instances.matching import lease_for
 from ...wire import Stop
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud import POWERED_OFF, SPOT_TERMINATION, Instance, InstanceState
+from ..model.cloud import POWERED_OFF, SPOT_TERMINATION, STOPPED, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..state.state import RECLAIMED, State
 from .start_timeout import STOPPED_GRACE
-
-STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 
 
 @dataclass(slots=True)

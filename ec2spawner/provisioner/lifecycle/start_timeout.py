@@ -183,7 +183,11 @@ class StartFailures:
         log.warning("An instance of %s ended before it was ready", lease.lease_id)
         message = "The instance ended while it was starting; getting another one"
         await self.state.leases.send_back(
-            lease.lease_id, message, boot_log, replaced=lease.replaced + 1
+            lease.lease_id,
+            message,
+            boot_log,
+            replaced=lease.replaced + 1,
+            segments=self.state.closed_segments(lease, self.state.clock.now()),
         )
 
     async def _fail_retained(self, lease: Lease, instance: Instance | None) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ...core.names import tag_value
-from ...core.tags import LEASE, NAME, STORE, USER
+from ...core.tags import LEASE, NAME, PAYER, PROFILE, STORE, USER
 from ..model.cloud import Cloud, CloudError
 from ..model.lease import Lease, LeaseState
+from ..model.lease_costs import payer_of
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 
@@ -47,6 +48,8 @@ class Tagging:
             STORE: self.state.store_id,
             LEASE: lease.lease_id,
             USER: tag_value(lease.user),
+            PAYER: tag_value(payer_of(lease)),
+            PROFILE: tag_value(lease.profile),
             NAME: tag_value(f"{lease.user} {lease.server}".strip()),
         }
 

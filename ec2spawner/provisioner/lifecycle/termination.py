@@ -131,7 +131,9 @@ class Termination:
                 lease_id,
                 state=LeaseState.ENDED,
                 ended_at=now,
-                segments=close(lease.segments, kept.kept_at if kept else now),
+                segments=close(lease.segments, kept.kept_at)
+                if kept
+                else self.state.closed_segments(lease, now),
                 sealed_start="",
             )
         except StoreError as error:

@@ -34,6 +34,8 @@ class InstanceState(StrEnum):
 GONE = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
 """From these an instance never comes back."""
 
+STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
+
 SPOT_TERMINATION = "Server.SpotInstanceTermination"
 """EC2's StateReason code of a spot instance that AWS has taken back."""
 
@@ -59,6 +61,8 @@ class Instance:
     """EC2's StateReason code, such as `Server.SpotInstanceTermination`."""
     state_message: str = ""
     """EC2's StateReason message, the cause where it ended the instance at once."""
+    ended_at: datetime | None = None
+    """When it was stopped or terminated, UTC; None where EC2 does not say it."""
     account_id: str = ""
     """The account that owns it (the reservation's OwnerId); empty where unknown."""
     tags: Mapping[str, str] = field(default_factory=dict)

@@ -186,7 +186,11 @@ class LeaseRegistry:
     async def send_back(
         self, lease_id: str, message: str, detail: str = "", **changes: Any
     ) -> None:
-        """Back to the waiting list, without the instance; `message` is the reason for its user."""
+        """Back to the waiting list, without the instance; `message` is the reason for its user.
+
+        `segments` among the changes are already closed.
+        """
+        closed = close(self._leases[lease_id].segments, self._clock.now())
         await self.note(
             lease_id,
             Step.REQUEST,
@@ -197,8 +201,7 @@ class LeaseRegistry:
             token_sha256="",
             on_retained=False,
             assigned_at=None,
-            segments=close(self._leases[lease_id].segments, self._clock.now()),
-            **changes,
+            **{"segments": closed, **changes},
         )
 
     def story(

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core.ledger.cost import saved_usd, usd
+from ec2spawner.core.ledger.instance_end import FREE, InstanceEnd, close_at_end
 from ec2spawner.core.ledger.segments import Segment, close, paid_until, reprice, until
 from ec2spawner.wire import Market
 
@@ -181,3 +182,42 @@ def test_each_segment_is_compared_with_its_own_type() -> None:
 def test_on_demand_saves_nothing_at_all(price: float, cuts: list[int]) -> None:
     parts = [segment(a, b, price) for a, b in pairwise(cuts)]
     assert saved_usd(parts, NOW, lambda instance_type: price) == 0
+
+
+# --- instances that EC2 ended ---
+
+
+@pytest.mark.parametrize(
+    ("minutes", "was_interrupted", "expected"),
+    [(59, True, 0.0), (61, True, 0.61), (59, False, 0.59), (10, False, 0.10)],
+)
+def test_the_first_hour_is_free_where_ec2_interrupts(
+    minutes: int, was_interrupted: bool, expected: float
+) -> None:
+    end = InstanceEnd("i-1", NOW, NOW + timedelta(minutes=minutes), was_interrupted)
+    later = NOW + timedelta(hours=7)
+    closed = close_at_end([segment(0, 60, 0.6), segment(60, None, 0.6)], later, end)
+    assert usd(closed, later) == pytest.approx(expected)
+
+
+def test_the_end_of_one_instance_leaves_the_others_as_they_are() -> None:
+    before = segment(-7200, -3600, 1.0, "i-0")
+    end = InstanceEnd("i-1", NOW, NOW + timedelta(minutes=5), True)
+    first, second = close_at_end([before, segment(0, None, 1.0)], NOW + timedelta(hours=1), end)
+    assert first == before
+    assert (second.usd_per_hour, second.source) == (0.0, FREE)
+
+
+@given(drawn_segments, instants, instants, st.none() | instants, st.booleans())
+def test_what_ec2_ended_costs_no_more_than_until_now(
+    known: list[Segment],
+    now: datetime,
+    launched_at: datetime,
+    ended_at: datetime | None,
+    was_interrupted: bool,
+) -> None:
+    end = InstanceEnd("i-1", launched_at, ended_at, was_interrupted)
+    closed = close_at_end(known, now, end)
+    assert len(closed) == len(known)
+    assert all(each.end is not None and each.end >= each.start for each in closed)
+    assert (usd(closed, now) or 0) <= (usd(close(known, now), now) or 0) + 1e-9

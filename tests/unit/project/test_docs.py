@@ -441,7 +441,7 @@ def test_the_policy_ties_every_change_to_the_hubs_tag(statements: list[dict[str,
 
 
 def test_the_policy_lets_the_hub_set_its_later_tags(statements: list[dict[str, Any]]) -> None:
-    later = {tags.LEASE, tags.USER, tags.NAME, tags.STORE, tags.SERVER}
+    later = {tags.LEASE, tags.USER, tags.NAME, tags.PAYER, tags.PROFILE, tags.STORE, tags.SERVER}
     keys = [
         set(statement["Condition"]["ForAllValues:StringEquals"]["aws:TagKeys"])
         for statement in statements

@@ -144,3 +144,32 @@ async def test_idle_time_survives_a_restart_of_the_hub(priced: World) -> None:
     found = await costs(world, Dimension.PURPOSE)
     assert found["idle",].microseconds == pytest.approx(1200e6, abs=61e6)
     assert timedelta(microseconds=found["used",].microseconds) >= timedelta(minutes=9)
+
+
+async def test_a_lease_ends_when_ec2_ended_its_instance(priced: World) -> None:
+    """While no hub ran, and the listing still shows it."""
+    world = priced
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat_often(2 * 3600, every=1200)
+    await world.kill()
+    world.clock.advance(1800)
+    world.cloud.end(agent.instance_id, reason="Client.UserInitiatedShutdown")
+    world.clock.advance(40 * 60)
+    await world.start()
+    ended = await world.state(lease, LeaseState.ENDED)
+    assert nano_usd(ended.segments, world.clock()) == pytest.approx(0.5e9, rel=0.01)
+    await world.complete_passes(1)
+    assert spent(world, "user:ada").usd == pytest.approx(0.5, rel=0.01)
+
+
+async def test_a_spot_instance_interrupted_in_its_first_hour_is_free(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat_often(3000)
+    world.cloud.end(agent.instance_id)
+    ended = await world.state(lease, LeaseState.ENDED)
+    assert nano_usd(ended.segments, world.clock()) == 0
+    await world.complete_passes(1)
+    found = await costs(world, Dimension.PURPOSE)
+    assert found["used",].nano_usd == 0
+    assert found["used",].on_demand_nano_usd > 0.4e9
