@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from ..core.ledger.cost_rows import Purpose
 from ..core.ledger.segments import Segment
 from ..core.offers.launch_errors import ErrorClass
 from ..wire import Market
@@ -13,7 +15,11 @@ from .model.lease import OPEN, LeaseState
 from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
 from .reports.gpu_time import gpus_by_purpose
+from .reports.purpose import purpose_now
 from .state.state import State
+
+Account = Literal["leases", "overhead"]
+"""Whether a lease pays. A lease pays for overhead too: its start and its stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +32,12 @@ class Figures:
     """Open ones, by state."""
     longest_wait: float
     """Of the starts that are not ready; 0 if there are none."""
-    gpus: Mapping[str, float]
-    """Of running instances: used, idle, overhead."""
-    leases_usd_per_hour: float
-    overhead_usd_per_hour: float
-    """Of running instances without a lease."""
+    gpus: Mapping[Purpose, float]
+    """Of running instances."""
+    usd_per_hour: Mapping[tuple[Account, Purpose], float]
+    """Of running instances."""
     unknown_prices: int
-    """Running instances whose price is in neither sum."""
+    """Running instances whose price is in no sum."""
     leases_usd: float
     """Since this process began."""
     overhead_usd: float
@@ -50,7 +55,11 @@ def figures(state: State, market: MarketData, passed_at: float | None) -> Figure
     leases = list(state.leases.open())
     listed = state.instances.listed
     held = {lease.instance_id for lease in leases}
-    paid = [lease.segments[-1].usd_per_hour for lease in leases if _is_paid(lease.segments)]
+    paid = [
+        (purpose_now(state, lease), lease.segments[-1].usd_per_hour)
+        for lease in leases
+        if _is_paid(lease.segments)
+    ]
     unleased = [
         price.usd_per_hour if (price := market.prices.price_of(each)) else None
         for each in listed.values()
@@ -67,15 +76,25 @@ def figures(state: State, market: MarketData, passed_at: float | None) -> Figure
         leases=dict.fromkeys(OPEN, 0) | Counter(lease.state for lease in leases),
         longest_wait=max([0.0, *waits]),
         gpus=gpus_by_purpose(state, market.catalogue.types),
-        leases_usd_per_hour=sum(usd for usd in paid if usd is not None),
-        overhead_usd_per_hour=sum(usd for usd in unleased if usd is not None),
-        unknown_prices=sum(usd is None for usd in [*paid, *unleased]),
+        usd_per_hour=_usd_per_hour(paid, unleased),
+        unknown_prices=sum(usd is None for usd in [*(usd for _, usd in paid), *unleased]),
         leases_usd=state.spending.since_begin(state.leases),
         overhead_usd=state.spending.overhead_usd,
         sold_out=Counter(mark.error_class for _, mark in marks),
         pass_age=_age(passed_at, uptime),
         listing_age=_age(state.instances.listed_at, uptime),
     )
+
+
+def _usd_per_hour(
+    paid: Iterable[tuple[Purpose, float | None]], unleased: Iterable[float | None]
+) -> Mapping[tuple[Account, Purpose], float]:
+    """Sums of the prices that are known."""
+    found: dict[tuple[Account, Purpose], float] = {("leases", each): 0.0 for each in Purpose}
+    for purpose, usd in paid:
+        found["leases", purpose] += usd or 0.0
+    found["overhead", Purpose.OVERHEAD] = sum(usd or 0.0 for usd in unleased)
+    return found
 
 
 _UNREADY = frozenset({LeaseState.WAITING, LeaseState.STARTING})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -80,11 +80,11 @@ def data(now: Figures, hub: str) -> Iterator[Datum]:
         yield Datum("Servers", number, dimensions={**own, "State": lease_state.value})
     for purpose, gpus in now.gpus.items():
         yield Datum("GPUs", gpus, dimensions={**own, "Purpose": purpose})
-    for account, usd in (
-        ("leases", now.leases_usd_per_hour),
-        ("overhead", now.overhead_usd_per_hour),
-    ):
-        yield Datum("UsdPerHour", usd, "None", {**own, "Account": account})
+    cost: defaultdict[str, float] = defaultdict(float)
+    for (_, for_what), usd in now.usd_per_hour.items():
+        cost[for_what] += usd
+    for name, usd in cost.items():
+        yield Datum("UsdPerHour", usd, "None", {**own, "Purpose": name})
     yield Datum("UnknownPrices", now.unknown_prices, dimensions=own)
     yield Datum("SoldOutMarks", sum(now.sold_out.values()), dimensions=own)
     yield Datum("LongestWait", now.longest_wait, "Seconds", own)

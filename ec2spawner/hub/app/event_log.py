@@ -84,7 +84,7 @@ def _content(event: LeaseEvent) -> tuple[str, dict[str, Any], datetime]:
                 "reason": event.reason,
                 "start": event.start.value,
                 "ready_seconds": round(event.ready_seconds, 3),
-                "usd": event.usd,
+                **{f"{purpose}_usd": usd for purpose, usd in event.usd.items()},
             }
             return SERVER_STOP, {**_of(subject), **of_end}, event.at
 
@@ -95,6 +95,7 @@ def _of(subject: Subject) -> Mapping[str, str | None]:
         "lease_id": subject.lease_id,
         "username": subject.user,
         "servername": subject.server,
+        "payer": subject.payer,
         "profile": subject.profile,
         "market": subject.market.value if subject.market else None,
         "instance_type": subject.instance_type or None,

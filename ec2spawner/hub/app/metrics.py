@@ -98,11 +98,12 @@ def families(now: Figures) -> Iterator[Metric]:
     yield gpus
     rate = GaugeMetricFamily(
         "ec2spawner_usd_per_hour",
-        "Current cost of running instances, USD/hour, without disks: of leases, and of none",
-        labels=["account"],
+        "Current cost of running instances, USD/hour, without disks: of leases, and of none; used, "
+        "idle (servers without work), or overhead (no server that is ready)",
+        labels=["account", "purpose"],
     )
-    rate.add_metric(["leases"], now.leases_usd_per_hour)
-    rate.add_metric(["overhead"], now.overhead_usd_per_hour)
+    for (account, for_what), usd in now.usd_per_hour.items():
+        rate.add_metric([account, for_what], usd)
     yield rate
     yield GaugeMetricFamily(
         "ec2spawner_unknown_prices",

@@ -5,9 +5,11 @@ Plain values for whoever reads `state.lease_events`. They name users and servers
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from ...core.ledger.cost_rows import Purpose
 from ...core.starts.outcome import Outcome
 from ...core.starts.phases import Phase
 from ...wire import Market
@@ -21,6 +23,8 @@ class Subject:
     user: str
     server: str
     """Empty for the default server."""
+    payer: str
+    """Such as `user:ada` or `group:research`."""
     profile: str
     """The profile's slug."""
     market: Market | None
@@ -28,7 +32,7 @@ class Subject:
     instance_type: str
     """Empty until the start has an instance."""
     zone: str
-    """The same, or where the instance has gone from the listing."""
+    """The same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,9 @@ class LeaseEnded:
     reason: str
     """`wire.Stop.reason`."""
     ready_seconds: float
-    """For how long the notebook listened, the time of the stop included; 0 if it never did."""
-    usd: float | None
-    """Cost of its instances, an estimate from prices, without disks; None is unknown."""
+    """From the notebook that listened to the beginning of the stop; 0 if it never listened."""
+    usd: Mapping[Purpose, float | None]
+    """Cost of its instances in USD, an estimate from prices, without disks; None is unknown."""
 
 
 LeaseEvent = PhaseEnded | LeaseEnded

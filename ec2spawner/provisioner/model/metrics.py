@@ -7,14 +7,12 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
+from ...core.ledger.cost_rows import Purpose
 from ...core.starts.outcome import Outcome
 from ...wire import Market
 
 NO_MARKET: Final = "none"
 """Label of a start for which nothing was bought."""
-
-PURPOSES: Final = ("used", "idle", "overhead")
-"""Of a GPU: work, a server without work, or no server that is ready."""
 
 START_SECONDS: Final = Histogram(
     "ec2spawner_start_seconds",
@@ -74,5 +72,5 @@ REAPED: Final = Counter(
 # Alerts count by `increase()`, which misses the first event of a series that it makes appear.
 for _outcome, _market in product(Outcome, [*Market, NO_MARKET]):
     START_SECONDS.labels(_outcome, _market)
-for _purpose in PURPOSES:
+for _purpose in Purpose:
     GPU_SECONDS.labels(_purpose)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from ...core.ledger.cost_rows import Purpose
 from ...core.profiles.profiles import InstanceType
 from ..model import metrics
-from ..model.lease import Lease
 from ..offers.discount_coverage import BILLED
 from ..offers.instance_types import Catalogue
 from ..state.state import State
+from .purpose import purpose_now
 
 
 @dataclass(slots=True)
@@ -33,24 +34,18 @@ class GpuTime:
         self._counted_at = uptime
 
 
-def gpus_by_purpose(state: State, types: Mapping[str, InstanceType]) -> Mapping[str, float]:
-    """GPUs of the running instances of the last listing, by one of `metrics.PURPOSES`.
+def gpus_by_purpose(state: State, types: Mapping[str, InstanceType]) -> Mapping[Purpose, float]:
+    """GPUs of the running instances of the last listing, by what they are for.
 
-    A server that is not ready yet uses none. Without those of instance types that are not known.
+    Without those of instance types that are not known.
     """
     leases = {lease.instance_id: lease for lease in state.leases.open() if lease.instance_id}
-    found: dict[str, float] = dict.fromkeys(metrics.PURPOSES, 0.0)
+    found = dict.fromkeys(Purpose, 0.0)
     for instance in state.instances.listed.values():
         if instance.state in BILLED and instance.instance_type in types:
-            purpose = _purpose(state, leases.get(instance.instance_id))
+            purpose = purpose_now(state, leases.get(instance.instance_id))
             found[purpose] += _gpus(types[instance.instance_type])
     return found
-
-
-def _purpose(state: State, lease: Lease | None) -> str:
-    if lease is None or lease.ready_at is None:
-        return "overhead"
-    return "used" if state.leases.contact(lease.lease_id).idle_since is None else "idle"
 
 
 def _gpus(kind: InstanceType) -> float:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 
-from ...core.ledger.cost import usd
+from ...core.ledger.amount import amount_of, total
+from ...core.ledger.cost_rows import Purpose
 from ...core.starts.outcome import Outcome, outcome_of_failure
 from ...core.starts.phases import Phase, phases
 from ..model import metrics
 from ..model.lease import AttemptOutcome, Lease, LeaseState
+from ..model.lease_costs import costs_of, payer_of
 from ..model.lease_events import LeaseEnded, PhaseEnded, Subject
 from ..state.state import State
 
@@ -45,7 +48,7 @@ class LeaseReports:
     def _report(self, lease: Lease, reported: _Reported) -> _Reported:
         found = _phases(lease)
         for phase in found[reported.phases :]:
-            subject = self._subject(lease, phase)
+            subject = _subject(lease, phase)
             if phase.is_complete:
                 market = subject.market or metrics.NO_MARKET
                 metrics.PHASE_SECONDS.labels(phase.step, market).observe(phase.seconds)
@@ -58,46 +61,21 @@ class LeaseReports:
         return _Reported(lease, len(found))
 
     def _count_start(self, lease: Lease) -> None:
-        over_at = lease.ready_at or _ended_at(lease)
+        over_at = lease.ready_at or _stopped_at(lease)
         took = max(over_at - lease.requested_at, timedelta()).total_seconds()
-        market = self._subject(lease).market or metrics.NO_MARKET
+        market = _subject(lease).market or metrics.NO_MARKET
         metrics.START_SECONDS.labels(_outcome(lease), market).observe(took)
 
     def _end(self, lease: Lease) -> LeaseEnded:
         ended_at = _ended_at(lease)
-        ready = max(ended_at - lease.ready_at, timedelta()) if lease.ready_at else timedelta()
+        ready_at = lease.ready_at or _stopped_at(lease)
         return LeaseEnded(
-            subject=self._subject(lease),
+            subject=_subject(lease),
             at=ended_at,
             start=_outcome(lease),
             reason=_reason(lease),
-            ready_seconds=ready.total_seconds(),
-            usd=usd(lease.segments, ended_at),
-        )
-
-    def _subject(self, lease: Lease, phase: Phase | None = None) -> Subject:
-        """With the instance of that phase, or else the last one."""
-        segments = [
-            each
-            for each in lease.segments
-            if phase is None
-            or (each.start <= phase.ended_at and (each.end is None or each.end > phase.began_at))
-        ]
-        bought = [
-            each.market
-            for each in lease.attempts
-            if each.outcome is AttemptOutcome.FOUND and (not phase or each.at <= phase.ended_at)
-        ]
-        last = segments[-1] if segments else None
-        instance = self.state.instances.listed.get(last.instance_id) if last else None
-        return Subject(
-            lease_id=lease.lease_id,
-            user=lease.user,
-            server=lease.server,
-            profile=lease.profile,
-            market=last.market if last else bought[-1] if bought else None,
-            instance_type=last.instance_type if last else "",
-            zone=instance.zone if instance else "",
+            ready_seconds=max(_stopped_at(lease) - ready_at, timedelta()).total_seconds(),
+            usd=_usd(lease, ended_at, self.state.settings.time_zone),
         )
 
 
@@ -116,7 +94,7 @@ _NOTHING = _Reported(None, 0)
 
 def _phases(lease: Lease) -> list[Phase]:
     steps = [(event.step, event.at) for event in lease.events]
-    return phases(steps, _ended_at(lease) if lease.state is LeaseState.ENDED else None)
+    return phases(steps, _stopped_at(lease) if lease.state is LeaseState.ENDED else None)
 
 
 def _is_started(lease: Lease | None) -> bool:
@@ -128,6 +106,19 @@ def _ended_at(lease: Lease) -> datetime:
     return lease.ended_at or lease.requested_at
 
 
+def _stopped_at(lease: Lease) -> datetime:
+    """When its stop began."""
+    return lease.stop_requested_at or _ended_at(lease)
+
+
+def _usd(lease: Lease, now: datetime, time_zone: tzinfo) -> Mapping[Purpose, float | None]:
+    rows = costs_of(lease, now, time_zone)
+    return {
+        purpose: total(amount_of(row) for row in rows if row.purpose is purpose).usd
+        for purpose in Purpose
+    }
+
+
 def _reason(lease: Lease) -> str:
     return lease.stop.reason if lease.stop else "failed"
 
@@ -137,3 +128,29 @@ def _outcome(lease: Lease) -> Outcome:
         return Outcome.READY
     refused = bool(lease.attempts) and lease.attempts[-1].outcome is AttemptOutcome.REFUSED
     return outcome_of_failure(_reason(lease), is_refused=refused)
+
+
+def _subject(lease: Lease, phase: Phase | None = None) -> Subject:
+    """With the instance of that phase, or else the last one."""
+    segments = [
+        each
+        for each in lease.segments
+        if phase is None
+        or (each.start <= phase.ended_at and (each.end is None or each.end > phase.began_at))
+    ]
+    bought = [
+        each.market
+        for each in lease.attempts
+        if each.outcome is AttemptOutcome.FOUND and (not phase or each.at <= phase.ended_at)
+    ]
+    last = segments[-1] if segments else None
+    return Subject(
+        lease_id=lease.lease_id,
+        user=lease.user,
+        server=lease.server,
+        payer=payer_of(lease),
+        profile=lease.profile,
+        market=last.market if last else bought[-1] if bought else None,
+        instance_type=last.instance_type if last else "",
+        zone=last.zone if last else "",
+    )

@@ -61,7 +61,7 @@ async def test_figures_are_metrics_of_this_hub(
         ("Instances", "research", "running"),
         ("Servers", "research", "ready"),
         ("GPUs", "research", "used"),
-        ("UsdPerHour", "research", "leases"),
+        ("UsdPerHour", "research", "used"),
         ("PassAge", "research"),
     } <= found
     assert not [names for names in found if any("ada" in name for name in names)]

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from jupyter_events import EventLogger
 
+from ec2spawner.core.ledger.cost_rows import Purpose
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.core.starts.phases import Phase
 from ec2spawner.hub.app import event_log
@@ -24,10 +25,13 @@ from ec2spawner.provisioner.state.lease_events import LeaseEvents
 from ec2spawner.wire import Market, Step, Stop
 
 AT = datetime(2026, 11, 23, 23, 59, 59, tzinfo=UTC)
-ADA = Subject("lease-1", "ada", "", "t4", Market.SPOT, "g4dn.xlarge", "us-east-1a")
-NOBODYS = Subject("lease-2", "bob", "gpu", "t4", None, "", "")
+ADA = Subject(
+    "lease-1", "ada", "", "group:research", "t4", Market.SPOT, "g4dn.xlarge", "us-east-1a"
+)
+NOBODYS = Subject("lease-2", "bob", "gpu", "user:bob", "t4", None, "", "")
 BOOT = PhaseEnded(ADA, Phase(Step.BOOT, AT, AT + timedelta(seconds=28.5)))
-FAILED = LeaseEnded(NOBODYS, AT, Outcome.SOLD_OUT, "capacity", 0.0, None)
+COSTS = {Purpose.USED: 0.0, Purpose.IDLE: 0.0, Purpose.OVERHEAD: None}
+FAILED = LeaseEnded(NOBODYS, AT, Outcome.SOLD_OUT, "capacity", 0.0, COSTS)
 
 
 class Lines(logging.Handler):
@@ -80,7 +84,9 @@ async def test_phases_and_stops_are_written_in_order_with_their_own_times() -> N
     assert (boot["market"], boot["instance_type"]) == ("spot", "g4dn.xlarge")
     assert stop["__schema__"] == SERVER_STOP
     assert (stop["reason"], stop["start"]) == ("capacity", "sold-out")
-    assert stop["usd"] is stop["market"] is stop["instance_type"] is stop["zone"] is None
+    assert (stop["used_usd"], stop["idle_usd"], stop["overhead_usd"]) == (0, 0, None)
+    assert (boot["payer"], stop["payer"]) == ("group:research", "user:bob")
+    assert stop["market"] is stop["instance_type"] is stop["zone"] is None
 
 
 async def test_a_handler_that_hangs_holds_up_neither_the_loop_nor_a_report(

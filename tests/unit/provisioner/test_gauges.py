@@ -57,8 +57,12 @@ async def test_instances_leases_and_their_hourly_cost(priced: World) -> None:
     assert scrape.value("leases", state="ready") == 1
     assert scrape.value("leases", state="waiting") == 1
     assert scrape.value("longest_wait_seconds") == pytest.approx(120, abs=0.1)
-    assert scrape.value("usd_per_hour", account="leases") == 0.20
-    assert scrape.value("usd_per_hour", account="overhead") == 0.20, "it boots for bob"
+    assert scrape.value("usd_per_hour", account="leases", purpose="used") == 0.20
+    boots = scrape.value("usd_per_hour", account="overhead", purpose="overhead")
+    assert boots == 0.20, "it boots for bob"
+    await ada.heartbeat(idle_since=world.clock())
+    assert scrape.value("usd_per_hour", account="leases", purpose="idle") == 0.20
+    assert scrape.value("usd_per_hour", account="leases", purpose="used") == 0
     assert scrape.value("unknown_prices") == 0
     assert scrape.value("usd_total", account="leases") == pytest.approx(0.20 / 30, abs=1e-4)
     assert "ada" not in scrape.text()
@@ -69,7 +73,7 @@ async def test_unknown_prices_are_counted_and_not_zero(world: World) -> None:
     await world.ready("ada")
     scrape = Scrape(world)
     assert scrape.value("unknown_prices") == 1
-    assert scrape.value("usd_per_hour", account="leases") == 0
+    assert scrape.value("usd_per_hour", account="leases", purpose="used") == 0
 
 
 async def test_overhead_is_counted_once_however_often_it_is_reported(priced: World) -> None:

@@ -55,15 +55,19 @@ async def test_phases_and_the_end_of_a_server_are_reported_once(world: World) ->
     assert (subject.profile, subject.instance_type) == ("t4", "g4dn.xlarge")
     assert (subject.market, subject.zone) == (Market.SPOT, "us-east-1a")
     assert await events(world) == []
-    world.clock.advance(3600)
+    world.clock.advance(2400)
     await agent.heartbeat()
+    world.clock.advance(1200)
+    await agent.heartbeat(idle_since=world.clock() - timedelta(seconds=1200))
     await world.stop(lease, "idle")
+    world.clock.advance(36)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     [end] = ends(await events(world))
     assert (end.reason, end.start) == ("idle", "ready")
     assert end.ready_seconds == pytest.approx(3600, abs=1)
-    assert end.usd == pytest.approx(0.2, abs=1e-3)
+    hour = {"used": 0.2 * 2 / 3, "idle": 0.2 / 3, "overhead": 0.002}
+    assert end.usd == pytest.approx(hour, abs=1e-4)
     assert await events(world) == []
 
 
@@ -118,7 +122,7 @@ async def test_a_start_that_got_no_instance(world: World, code: str, outcome: st
     [phase] = [event.phase for event in found if isinstance(event, PhaseEnded)]
     assert (phase.step, phase.is_complete) == ("request", False)
     [end] = ends(found)
-    assert (end.start, end.ready_seconds, end.usd) == (outcome, 0, 0)
+    assert (end.start, end.ready_seconds, sum(end.usd.values())) == (outcome, 0, 0)
     assert end.subject.market is None
     assert counted("ec2spawner_start_seconds_count", **labels) == before + 1
 

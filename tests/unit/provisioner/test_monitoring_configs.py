@@ -15,9 +15,9 @@ from prometheus_client import REGISTRY
 from prometheus_client.metrics_core import Metric
 
 from ec2spawner.aws import metrics as _aws_metrics  # noqa: F401 (registers the AWS calls')
+from ec2spawner.core.ledger.cost_rows import Purpose
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.hub.app.metrics import families
-from ec2spawner.provisioner.model import metrics
 from tests.unit.provisioner.world import World
 
 MONITORING = Path(__file__).resolve().parents[3] / "configs" / "monitoring"
@@ -29,8 +29,9 @@ OF_PROMETHEUS = frozenset({"job", "instance"})
 
 VALUES: Mapping[tuple[str, str], frozenset[str]] = {
     ("ec2spawner_start_seconds", "outcome"): frozenset(Outcome),
-    ("ec2spawner_gpu_seconds", "purpose"): frozenset(metrics.PURPOSES),
-    ("ec2spawner_gpus", "purpose"): frozenset(metrics.PURPOSES),
+    ("ec2spawner_gpu_seconds", "purpose"): frozenset(Purpose),
+    ("ec2spawner_gpus", "purpose"): frozenset(Purpose),
+    ("ec2spawner_usd_per_hour", "purpose"): frozenset(Purpose),
     ("ec2spawner_aws_calls", "outcome"): frozenset({"ok", "throttled", "refused", "failed"}),
 }
 """(family, label) -> its values, where there are few."""
