@@ -20,6 +20,9 @@ CALLERS = frozenset({"do", "call", "pages"})
 IAM_PREFIXES = {"monitoring": "cloudwatch"}
 """Name of a service in a signature -> in IAM's actions, where they differ."""
 
+IAM_ACTIONS = {"ListObjectsV2": "ListBucket"}
+"""Name of an action in a request -> in IAM, where they differ."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Action:
@@ -34,7 +37,8 @@ class Action:
     def permission(self) -> str:
         """IAM's name of it."""
         signing_name = _service_model(self.service).signing_name
-        return f"{IAM_PREFIXES.get(signing_name, signing_name)}:{self.name}"
+        prefix = IAM_PREFIXES.get(signing_name, signing_name)
+        return f"{prefix}:{IAM_ACTIONS.get(self.name, self.name)}"
 
 
 @cache
