@@ -22,7 +22,7 @@ ARGS ?=
 VENV := .venv
 DONE := $(VENV)/.done
 # Their tests start no process and no database.
-PURE := $(addprefix tests/unit/,core config cost prices reap)
+PURE := $(addprefix tests/unit/,core config cost prices reap report)
 CONSTRAINTS := ec2spawner/data/constraints.txt
 LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/schema/*' -o -path '*/style/*' \)) \
 	$(addprefix labextension/,package.json package-lock.json tsconfig.json)
@@ -36,7 +36,7 @@ export PYTHONHASHSEED ?= 0
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help venv demo quick test test-long checks lint types unit frontend docs pytest bench clean \
-	chromium containers postgresql boot
+	chromium containers postgresql boot focus
 
 help:  ## What there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -86,6 +86,9 @@ docs: venv  ## The documentation, warnings as errors
 # that take longest first, where xdist would begin with those of many tests.
 pytest: venv
 	pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
+
+focus: venv  ## The FOCUS export, checked by the FinOps Foundation's validator
+	tests/focus/validate.sh
 
 bench: venv  ## BENCH=spawn: measure one of the benches
 	python -m tests.bench $(BENCH) $(ARGS)

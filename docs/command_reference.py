@@ -34,6 +34,7 @@ SEE: dict[str, str] = {
     "prices": "See [Prices and discounts](../how-to/prices.md), with the exit statuses.",
     "reap": "See [What is left over](../how-to/operate.md#what-is-left-over-ec2spawner-reap), with "
     "the exit statuses.",
+    "report": "See [Report costs](../how-to/report.md), with the exit statuses.",
     "gpu-check": "See [GPU check](../how-to/gpu-check.md), with the exit statuses.",
 }
 """Command -> the page that explains it."""

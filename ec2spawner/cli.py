@@ -45,6 +45,10 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .reap.command import run_reap
 
         return run_reap(arguments, for_the_hub)
+    if arguments.command == "report":
+        from .report.command import run_report
+
+        return run_report(arguments, for_the_hub)
     if arguments.command == "first-light":
         from .first_light.command import run_first_light
 
@@ -75,6 +79,7 @@ def command_line() -> argparse.ArgumentParser:
         "first-light": _first_light,
         "prices": _prices,
         "reap": _reap,
+        "report": _report,
         "gpu-check": gpu_check_options,
     }
     for name, add_options in options_of.items():
@@ -179,6 +184,45 @@ def _reap(reap: argparse.ArgumentParser) -> None:
         "uses it",
     )
     reap.add_argument("--json", action="store_true", help="one line of JSON")
+
+
+def _report(report: argparse.ArgumentParser) -> None:
+    _hub_config(report)
+    report.add_argument(
+        "--from",
+        dest="since",
+        default="",
+        metavar="DAY",
+        help="the first day, such as 2026-11-01 (default: the first of the month)",
+    )
+    report.add_argument(
+        "--to", dest="until", default="", metavar="DAY", help="the last day (default: today)"
+    )
+    report.add_argument(
+        "--by",
+        default="user",
+        metavar="NAMES",
+        help="what to group by, with commas between: user, group (who pays), profile, type, zone, "
+        "day, market, server, resource, purpose, cause (default: %(default)s)",
+    )
+    report.add_argument("--user", default="", metavar="NAME", help="only the servers of this user")
+    report.add_argument(
+        "--reconcile",
+        action="store_true",
+        help="compare each instance with the bill of AWS, and explain the differences",
+    )
+    report.add_argument(
+        "--bill",
+        default="",
+        metavar="PLACE",
+        help="an export of the bill, CUR 2.0 or FOCUS: s3://bucket/prefix, a folder or a file "
+        "(default: Cost Explorer, the last 14 days)",
+    )
+    shape = report.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="one line of JSON")
+    shape.add_argument("--csv", action="store_true", help="comma-separated values")
+    shape.add_argument("--html", action="store_true", help="one HTML page, to mail or to print")
+    shape.add_argument("--focus", action="store_true", help="FOCUS 1.2, for tools that read bills")
 
 
 def _prices(prices: argparse.ArgumentParser) -> None:

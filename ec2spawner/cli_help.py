@@ -11,6 +11,7 @@ SUMMARIES: Mapping[str, str] = {
     "first-light": "try a configuration on a real account: start, use, stop and delete a server",
     "prices": "compare the prices of each profile by region, market and zone",
     "reap": "list what a hub left over in the account; delete it with --yes",
+    "report": "report what was spent, by whom and for what; compare it with the bill",
     "gpu-check": "compare the speed of this machine's GPUs with their datasheets",
 }
 
@@ -42,6 +43,13 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner reap --yes": "delete it",
         "ec2spawner reap --older-than=60": "keep what is younger than an hour",
         "ec2spawner reap --json": "for programs; exit status 3 if something would be deleted",
+    },
+    "report": {
+        "ec2spawner report": "this month by user",
+        "ec2spawner report --from=2026-10-01 --to=2026-10-31 --by=group,profile": "last month",
+        "ec2spawner report --by=day,user --csv > costs.csv": "for a spreadsheet",
+        "ec2spawner report --html > report.html": "a page to mail",
+        "ec2spawner report --reconcile --bill=s3://bucket/exports/hub": "against the bill",
     },
     "gpu-check": {
         "ec2spawner gpu-check": "run it in a terminal on the instance",

@@ -93,6 +93,11 @@ def _bindings(connection: Connection, since: datetime) -> tuple[Binding, ...]:
     return tuple(map(rows.binding_from, _mappings(connection, query)))
 
 
+def open_leases(connection: Connection) -> tuple[Lease, ...]:
+    """The leases that have not ended, oldest first."""
+    return _leases(connection, _open_leases())
+
+
 def lease_states(connection: Connection, lease_ids: Collection[str]) -> dict[str, LeaseState]:
     """Lease id -> state, of those that the store knows."""
     lease = tables.lease_table.c
@@ -114,6 +119,20 @@ def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:
         select(tables.segment_table)
         .where(
             column.lease_id.is_(None),
+            or_(column.ended_at.is_(None), column.ended_at > since),
+        )
+        .order_by(column.started_at, column.segment_id)
+    )
+    return tuple(map(rows.segment_from, _mappings(connection, query)))
+
+
+def segments(connection: Connection, since: datetime, before: datetime) -> tuple[Segment, ...]:
+    """Segments of leases and of none that overlap the time from `since` up to `before`."""
+    column = tables.segment_table.c
+    query = (
+        select(tables.segment_table)
+        .where(
+            column.started_at < before,
             or_(column.ended_at.is_(None), column.ended_at > since),
         )
         .order_by(column.started_at, column.segment_id)

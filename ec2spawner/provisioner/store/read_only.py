@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from ...core.ledger.cost_rows import CostSum, Dimension, Filter, merge_sums, sum_rows
+from ...core.ledger.segments import Segment
 from ..model.lease import LeaseState, Snapshot
-from . import queries, tables
+from ..model.lease_costs import costs_of
+from . import cost_queries, queries, tables
 from .backends import open_database
-from .database import StoreError
+from .database import Database, StoreError
 
 RECENT: Final = timedelta(hours=1)
 
@@ -47,12 +51,70 @@ def _peek(url: str, lease_ids: Collection[str], now: datetime) -> Peek:
             lease_states=queries.lease_states(connection, lease_ids),
         )
 
-    try:
+    with _explained(database):
         hub_runs = database.is_held()
         found = database.peek(read)
+    return Peek(found.store_id, hub_runs, found.snapshot, found.lease_states)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerQuery:
+    """Which part of the ledger is read."""
+
+    since: date
+    until: date
+    """The last day, inclusive; both in the hub's time zone."""
+    by: Sequence[Dimension]
+    time_zone: tzinfo
+    """The hub's."""
+    segments_from: datetime
+    segments_until: datetime
+    """The segments that overlap the time between the two, UTC."""
+    only: Filter = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A part of the ledger, as it was at one instant."""
+
+    costs: Sequence[CostSum]
+    """Of what has ended, and of open leases up to the instant."""
+    segments: Sequence[Segment]
+    """Of leases and of overhead, oldest first; not filtered by `LedgerQuery.only`."""
+
+
+async def read_ledger(url: str, query: LedgerQuery, *, now: datetime) -> Ledger:
+    """Read the ledger of the store at `url`. Raises `StoreError`, also where there is none."""
+    return await asyncio.to_thread(_read_ledger, url, query, now)
+
+
+def _read_ledger(url: str, query: LedgerQuery, now: datetime) -> Ledger:
+    database = open_database(url)
+
+    def read(connection: Connection) -> Ledger:
+        ended = cost_queries.costs(connection, query.since, query.until, query.by, query.only)
+        rows = (
+            row
+            for lease in queries.open_leases(connection)
+            for row in costs_of(lease, now, query.time_zone)
+            if query.since <= row.day <= query.until
+        )
+        return Ledger(
+            costs=merge_sums(ended, sum_rows(rows, query.by, query.only)),
+            segments=queries.segments(connection, query.segments_from, query.segments_until),
+        )
+
+    with _explained(database):
+        return database.peek(read)
+
+
+@contextmanager
+def _explained(database: Database) -> Iterator[None]:
+    """What fails in the block raises `StoreError`."""
+    try:
+        yield
     except (SQLAlchemyError, OSError, ValueError) as error:
         raise StoreError(
             f"{database.explained(error)}. If its schema is another version's, use the "
             "ec2spawner of the hub"
         ) from error
-    return Peek(found.store_id, hub_runs, found.snapshot, found.lease_states)

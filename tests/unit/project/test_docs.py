@@ -417,7 +417,9 @@ def test_the_policy_allows_exactly_the_calls_made(
     # CreateFleet runs instances on the caller's behalf. Nobody needs a permission to ask who
     # they are. Alarms to SNS are opt-in, with a statement of their own.
     [alarms] = re.findall(r"```json\n(.*?)```", written(DOCS / "how-to" / "alarms.md"), flags=re.S)
-    apart = {"sts:GetCallerIdentity", *actions_of(json.loads(alarms))}
+    # Reports run with the credentials of whoever asks for them.
+    of_reports = re.findall(r"`((?:ce|s3):\w+)`", written(DOCS / "how-to" / "report.md"))
+    apart = {"sts:GetCallerIdentity", *actions_of(json.loads(alarms)), *of_reports}
     assert apart <= called
     assert allowed == (called | {"ec2:RunInstances"}) - apart
 

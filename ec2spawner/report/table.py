@@ -1,0 +1,89 @@
+"""A report in a terminal, wide or narrow."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from .. import terminal
+from . import wording
+from .contents import Report
+from .reconciled import Reconciled, headline, instance_words, reason_lines, remarks
+
+WIDEST: Final = 1000
+"""Columns in which any table has the width that it would like."""
+
+UNSETTLED_SHOWN: Final = 20
+"""Instances with an unexplained difference that are listed; `--json` has all."""
+
+_AMOUNTS: Final = ("USD", "used", "idle", "overhead", "saved", "hours", "GPU h")
+
+
+def print_report(report: Report, console: Console) -> None:
+    """The lines, their sum, the causes of overhead, and the discounts."""
+    title = f"{report.scope.hub}: {wording.period(report)}"
+    if report.scope.user:
+        title += f", servers of {report.scope.user}"
+    console.print(terminal.text(title, "bold"))
+    if report.lines and report.scope.by:
+        console.print()
+        _print_lines(report, console)
+    console.print()
+    console.print(terminal.text(wording.summary(report.total)))
+    if report.overhead:
+        causes = ", ".join(f"{cause} {wording.usd(n)}" for cause, n in report.overhead.items())
+        console.print(terminal.text(f"Overhead by cause, in USD: {causes}."))
+    for name, said in wording.discount_sentences(report.discounts, report.made_at):
+        console.print(terminal.text(f"Discount {name}: {said}"))
+    for said in (wording.unknown_prices(report.total), wording.ESTIMATE):
+        if said:
+            console.print(terminal.text(said, "dim"))
+
+
+def print_reconciled(found: Reconciled, console: Console) -> None:
+    """The sums, each reason with its amount, and what is unsettled."""
+    console.print()
+    console.print(terminal.text("Against the bill", "bold"))
+    console.print(terminal.text(headline(found)))
+    width = max((len(amount) for amount, *_ in reason_lines(found)), default=0)
+    for amount, meaning, is_settled in reason_lines(found):
+        style = "" if is_settled else "yellow"
+        line = terminal.text(f"{amount:>{width}}  {meaning}", style)
+        console.print(Padding(line, (0, 0, 0, 2)))
+    for each in found.unsettled[:UNSETTLED_SHOWN]:
+        named = f"{each.instance_id} ({each.instance_type}): {instance_words(each)}"
+        console.print(Padding(terminal.text(named), (0, 0, 0, 2)))
+    if (more := len(found.unsettled) - UNSETTLED_SHOWN) > 0:
+        console.print(terminal.text(f"… and {more} more: see --json"))
+    for said in remarks(found):
+        console.print(terminal.text(said))
+
+
+def _print_lines(report: Report, console: Console) -> None:
+    """A table where the terminal is wide enough, else a few lines for each."""
+    table = _table(report)
+    room = console.options.update(width=WIDEST)
+    if console.measure(table, options=room).maximum <= console.width:
+        console.print(table)
+        return
+    for line in report.lines:
+        console.print(terminal.text(", ".join(wording.named(line.key)), "cyan"))
+        cells = zip(_AMOUNTS, wording.amounts(line), strict=True)
+        words = ", ".join(f"{title} {cell}" for title, cell in cells)
+        console.print(Padding(terminal.text(words), (0, 0, 0, 2)))
+
+
+def _table(report: Report) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
+    total = wording.amounts(report.total)
+    for place, title in enumerate(report.scope.by):
+        table.add_column(title, footer="total" if not place else "")
+    for title, footer in zip(_AMOUNTS, total, strict=True):
+        table.add_column(title, footer=footer, justify="right")
+    table.columns[len(report.scope.by)].style = "bold"
+    for line in report.lines:
+        table.add_row(*map(terminal.text, [*wording.named(line.key), *wording.amounts(line)]))
+    return table

@@ -1,0 +1,162 @@
+"""The forms of a report. Names in it come from users and may be hostile."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from ec2spawner.report import wording
+from ec2spawner.report.delimited import FORMULA, delimited, report_csv, safe
+from ec2spawner.report.document import report_json
+from ec2spawner.report.focus import DIMENSIONS, focus_csv
+from ec2spawner.report.page import bars, report_html
+from ec2spawner.report.table import print_report
+from tests.unit.report.ledger import ADA, BERLIN, ROWS, USD, report, sums
+
+HOSTILE = [
+    '=HYPERLINK("http://evil.example","x")',
+    "@SUM(A1)",
+    "+1+1",
+    "-2",
+    "\t=1",
+    "  =1",
+    "＝1",
+    "<script>alert(1)</script>",
+    "\x1b]0;owned\x07\x1b[31mred",
+    "\u202egnp.exe",
+    "a\r\n=1",
+    "[bold]markup[/bold]",
+    "{{ 7 * 7 }}",
+    '"><img src=x onerror=alert(1)>',
+]
+ROWS_OF_HOSTILES = tuple(replace(ADA, user=name, profile=name) for name in HOSTILE)
+
+
+def printed(text_of: object, width: int = 200) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_report(text_of, console)  # type: ignore[arg-type]
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def parsed(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@given(st.text() | st.sampled_from(HOSTILE))
+def test_no_cell_of_csv_is_a_formula_or_breaks_its_line(text: str) -> None:
+    cell = safe(text)
+    assert isinstance(cell, str)
+    assert not cell.lstrip(" ").startswith(FORMULA)
+    assert len(delimited(["a", "b"], [[text, 1]]).splitlines()) == 2
+    assert "\x1b" not in cell
+
+
+def test_numbers_of_csv_stay_numbers() -> None:
+    assert [safe(each) for each in (-1.5, 3, None)] == [-1.5, 3, None]
+
+
+def test_csv_has_exact_amounts_and_no_total() -> None:
+    rows = parsed(report_csv(report("user", "market")))
+    assert list(rows[0])[:3] == ["user", "market", "usd"]
+    by_user = {row["user"]: row for row in rows}
+    assert len(rows) == len(by_user) == 4
+    assert float(by_user["ada"]["usd"]) == 1.55
+    assert (by_user["eve"]["usd"], by_user["eve"]["unknown_prices"]) == ("", "1")
+
+
+def test_json_adds_up_and_has_null_for_unknown() -> None:
+    found = json.loads(report_json(report("user")))
+    assert found["total"]["usd"] == sum(row["usd"] or 0 for row in found["rows"])
+    assert found["estimate"] is True
+    assert next(row["usd"] for row in found["rows"] if row["user"] == "eve") is None
+    assert [day["day"] for day in found["days"]] == ["2026-11-01", "2026-11-02"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_terminal_shows_every_name_and_obeys_none(width: int) -> None:
+    text = printed(report("user", rows=ROWS_OF_HOSTILES), width)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+    assert max(map(len, text.splitlines())) <= width
+    assert "[bold]markup" in text.replace("\n", "")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_terminal_says_estimate_unknown_and_total(width: int) -> None:
+    text = " ".join(printed(report("user", "profile"), width).split())
+    for said in ("Estimates in USD", "unknown", "≥ 4.80", "unassigned 0.25", "Europe/Berlin"):
+        assert said in text
+
+
+def test_html_shows_hostile_names_as_text() -> None:
+    page = report_html(report("user", "profile", rows=ROWS_OF_HOSTILES, user=HOSTILE[-1]))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;" in page
+    assert "{{ 7 * 7 }}" in page
+    assert "\x1b" not in page
+
+
+def test_html_needs_nothing_from_outside() -> None:
+    page = report_html(report("user"))
+    assert "default-src 'none'" in page
+    assert not re.search(r"(?:src|href)=|url\(|@import", page)
+    for said in ("Estimates in USD", "prefers-color-scheme: dark", "@media print", "unknown"):
+        assert said in page
+
+
+def test_each_day_is_a_bar_whose_parts_fill_it() -> None:
+    [first, second] = bars(report("user").days)
+    assert sum(height for *_, height in first.parts) == pytest.approx(160, abs=0.1)
+    assert [name for name, _, height in second.parts if height] == ["idle"]
+    assert "2026-11-02: 0.50 USD" in second.title
+
+
+def test_nothing_spent_is_a_report_too() -> None:
+    empty = report("user", rows=())
+    assert "Nothing was spent" in report_html(empty)
+    assert "Nothing was spent" in printed(empty)
+    assert parsed(report_csv(empty)) == []
+    assert json.loads(report_json(empty))["total"]["usd"] == 0
+
+
+@pytest.mark.parametrize(
+    ("nano_usd", "shown"),
+    [(0, "0.00"), (1, "<0.01"), (-1, ">-0.01"), (1234 * USD, "1,234.00"), (-5 * USD, "-5.00")],
+)
+def test_what_is_not_zero_is_never_shown_as_zero(nano_usd: int, shown: str) -> None:
+    assert wording.usd(nano_usd) == shown
+
+
+def test_focus_has_one_row_for_each_entry_and_leaves_out_what_has_no_price() -> None:
+    text, left_out = focus_csv(sums(ROWS, DIMENSIONS), hub="demo", region="us-east-1", place=BERLIN)
+    rows = parsed(text)
+    assert (len(rows), left_out) == (len(ROWS) - 1, 1)
+    assert sum(float(row["EffectiveCost"]) for row in rows) == pytest.approx(4.8)
+    assert {row["ChargePeriodStart"] for row in rows} == {
+        "2026-10-31T23:00:00Z",
+        "2026-11-01T23:00:00Z",
+    }
+    assert {row["BillingPeriodEnd"] for row in rows} == {"2026-11-30T23:00:00Z"}
+    assert {row["PricingCategory"] for row in rows} == {"Dynamic", "Standard"}
+    spot = next(row for row in rows if row["x_User"] == "ada" and row["x_Purpose"] == "used")
+    assert (spot["BilledCost"], spot["ListCost"]) == ("1.0", "2.0")
+    assert json.loads(spot["Tags"]) == {
+        "payer": "group:research",
+        "profile": "a10g",
+        "user": "ada",
+    }
+
+
+def test_an_empty_focus_file_still_names_its_columns() -> None:
+    text, _ = focus_csv((), hub="demo", region="us-east-1", place=BERLIN)
+    assert text.startswith("AvailabilityZone,BilledCost,")
+    assert len(text.splitlines()) == 1
