@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from ..core.alarms.alarm import AlarmRules, Kind
+from ..core.alarms.weekly import Schedule
 from .values import PositiveDuration, Words, as_written, listed, shown, suggest, wrong
+from .working_hours import time_of_week
 
 _FIX: Final = (
     'write Apprise URLs, such as "mailtos://...", or the ARN of an SNS topic; Apprise\'s '
@@ -24,6 +26,9 @@ TOPIC: Final = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1
 """ARN of an SNS topic."""
 
 EXAMPLE: Final = ["arn:aws:sns:us-east-1:123456789012:gpu-hub"]
+
+KINDS: Final = tuple(kind.value for kind in Kind if kind is not Kind.SUMMARY)
+"""What an admin may choose from. The summary has an option of its own."""
 
 MAX_DESTINATIONS: Final = 20
 """Each alarm is sent to each of them."""
@@ -79,8 +84,14 @@ def keep_quiet() -> None:
 
 def _kinds(value: object) -> object:
     for kind in value if isinstance(value, list | tuple) else ():
-        if kind not in list(Kind):
-            wrong(f"there is no kind {shown(kind)}", suggest(str(kind), list(Kind)))
+        if kind not in KINDS:
+            wrong(f"there is no kind {shown(kind)}", suggest(str(kind), KINDS))
+    return value
+
+
+def _time_of_week(value: str) -> str:
+    if value:
+        time_of_week(value)
     return value
 
 
@@ -99,7 +110,7 @@ class AlarmsConfig(Words):
         examples=[EXAMPLE],
     )
     kinds: Annotated[tuple[str, ...], BeforeValidator(_kinds), BeforeValidator(listed)] = Field(
-        default=tuple(kind.value for kind in Kind),
+        default=KINDS,
         description="The kinds to raise; by default all.",
         examples=[["idle-gpu", "interruptions", "leak"]],
     )
@@ -135,6 +146,12 @@ class AlarmsConfig(Words):
         default=as_written("14d"),
         description="A discount or Reserved Instance that expires within this time.",
     )
+    summary: Annotated[str, AfterValidator(_time_of_week)] = Field(
+        default="",
+        description="When a summary of the last seven days is sent: a weekday and a time, in "
+        "`time_zone`. Use, waste and cost, by payer. Empty sends none.",
+        examples=["Mon 08:00"],
+    )
     per_hour: int = Field(
         default=10,
         ge=1,
@@ -146,7 +163,7 @@ class AlarmsConfig(Words):
     def rules(self) -> AlarmRules:
         """The thresholds, with durations in seconds."""
         return AlarmRules(
-            kinds=frozenset(map(Kind, self.kinds)),
+            kinds=frozenset({*map(Kind, self.kinds), Kind.SUMMARY}),
             idle_gpu=self.idle_gpu,
             unattended_gpu=self.unattended_gpu,
             interruptions=self.interruptions,
@@ -154,6 +171,7 @@ class AlarmsConfig(Words):
             price_rise=self.price_rise,
             quota_used=self.quota_used,
             discount_expires=self.discount_expires,
+            summary=Schedule(*time_of_week(self.summary)) if self.summary else None,
             per_hour=self.per_hour,
         )
 

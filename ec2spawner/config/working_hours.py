@@ -78,6 +78,15 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
+def time_of_week(text: str) -> tuple[int, int]:
+    """Weekday (0 is Monday) and minute of `"Mon 08:00"`. Refuses by `wrong`."""
+    day, _, clock = text.strip().partition(" ")
+    minute = _minute(clock.strip())
+    if minute == 1440:
+        wrong(f"{shown(text)} is the next day", 'write "00:00" of that day')
+    return _day(day), minute
+
+
 def _are_hours(text: str) -> str:
     hours(text)
     return text

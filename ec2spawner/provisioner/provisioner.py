@@ -13,6 +13,7 @@ from ..wire import IdlePolicy, Step, Stop
 from .alarms.outbox import Outbox
 from .alarms.quota_readings import QuotaReadings
 from .alarms.watch import AlarmWatch
+from .alarms.weekly_summary import WeeklySummary
 from .garbage_collection import GarbageCollection
 from .gauges import Figures, figures
 from .homes.placement import Placement
@@ -125,6 +126,7 @@ class Provisioner:
             HomeSnapshots(state, cloud, volumes, tasks),
             Repricing(state, prices),
             AlarmWatch(state, market, alarms, QuotaReadings(cloud), tasks),
+            WeeklySummary(state, store, alarms, tasks),
         )
         self._reconciler = Reconciler(state, controllers)
         self._starts = starts = Start(state, claims, prices, overhead, tasks)

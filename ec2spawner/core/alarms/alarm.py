@@ -9,6 +9,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from .weekly import Schedule
+
 
 class Kind(StrEnum):
     """What an alarm is about, as an admin writes it in `alarms`."""
@@ -27,6 +29,8 @@ class Kind(StrEnum):
     """The account's vCPU quota is nearly used up."""
     DISCOUNT = "discount"
     """A discount expires soon."""
+    SUMMARY = "summary"
+    """The weekly summary."""
 
 
 class Severity(StrEnum):
@@ -38,7 +42,8 @@ class Severity(StrEnum):
 
 
 SEVERITIES: Final[Mapping[Kind, Severity]] = MappingProxyType(
-    dict.fromkeys(Kind, Severity.WARNING) | {Kind.UNATTENDED_GPU: Severity.FAILURE}
+    dict.fromkeys(Kind, Severity.WARNING)
+    | {Kind.SUMMARY: Severity.INFO, Kind.UNATTENDED_GPU: Severity.FAILURE}
 )
 
 
@@ -86,5 +91,7 @@ class AlarmRules:
     """Percent of a vCPU quota."""
     discount_expires: float = 14 * 86400.0
     """A discount that expires within this time."""
+    summary: Schedule | None = None
+    """When the weekly summary is sent; None sends none."""
     per_hour: int = 10
     """Alarms of one kind in an hour of UTC that are sent one by one; the rest becomes one."""

@@ -8,6 +8,7 @@ import pytest
 
 from ec2spawner.config import ConfigError, Options, validate_options
 from ec2spawner.core.alarms.alarm import Kind
+from ec2spawner.core.alarms.weekly import Schedule
 from ec2spawner.hub.startup import settings_of
 
 SECRET = "Hunter2-s3cret"
@@ -33,9 +34,12 @@ def test_a_list_is_short_for_a_dict_with_destinations() -> None:
 def test_thresholds_become_seconds_and_percent() -> None:
     written = {"to": [TOPIC], "kinds": ["leak"], "idle_gpu": "2h", "quota_used": 75}
     rules = settings_of(options(written)).alarms
-    assert rules.kinds == {Kind.LEAK}
+    assert rules.kinds == {Kind.LEAK, Kind.SUMMARY}
     assert rules.idle_gpu == 7200
     assert rules.quota_used == 75
+    assert rules.summary is None
+    written = {"to": [TOPIC], "summary": "Mon 08:00"}
+    assert settings_of(options(written)).alarms.summary == Schedule(weekday=0, minute=480)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +56,10 @@ def test_thresholds_become_seconds_and_percent() -> None:
         ({"to": [WEBHOOK], "kinds": ["leaks"]}, "did you mean leak"),
         ({"to": [WEBHOOK], "idle_gpu": "soon"}, "no duration"),
         ({"to": [WEBHOOK], "quota_used": 0}, "alarms.quota_used"),
+        ({"to": [WEBHOOK], "summary": "Monday 8"}, "no time of day"),
+        ({"to": [WEBHOOK], "summary": "Monday 08:00"}, "no day"),
+        ({"to": [WEBHOOK], "summary": "Sun 24:00"}, "next day"),
+        ({"to": [WEBHOOK], "kinds": ["summary"]}, "no kind"),
         ({"to": [WEBHOOK], "too": [WEBHOOK]}, "no such option"),
     ],
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from ec2spawner.core.alarms.alarm import AlarmRules, Kind
+from ec2spawner.core.alarms.weekly import Schedule
 from ec2spawner.core.instances.leaks import GRACE
 from ec2spawner.core.offers.quotas import ListedQuota
 from ec2spawner.core.pricing.discounts import Discount
@@ -177,3 +179,36 @@ async def test_deliveries_of_a_destination_that_was_removed_are_dropped(world: W
     await world.restart(alarm_destinations=("json #1",))
     left: list[Any] = list(await world.store.undelivered_alarms())
     assert [each.destination for each in left] == ["json #1"]
+
+
+# --- the weekly summary ---
+
+
+async def test_the_summary_of_the_week_is_sent_once_and_adds_up(watched: World) -> None:
+    world = watched
+    world.cloud.prices = {("g4dn.xlarge", zone): 0.20 for zone in ("us-east-1a", "us-east-1b")}
+    monday = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
+    await world.restart(alarms=replace(RULES, summary=Schedule(weekday=0, minute=480)))
+    await until(lambda: world.provisioner.market.prices.history("g4dn.xlarge", "us-east-1a"))
+    ended, agent = await world.ready("ada", idle=NEVER_STOPS)
+    await agent.heartbeat_often(3600, every=120)
+    await world.stop(ended)
+    await world.state(ended, LeaseState.ENDED)
+    _, agent = await world.ready("bob", idle=NEVER_STOPS)
+    await agent.heartbeat_often(1800, every=120)
+    world.clock.time = monday - timedelta(minutes=2)
+    await evaluate(world)
+    assert await summaries(world) == []
+    await evaluate(world)
+    await world.settle()
+    await world.restart()
+    await evaluate(world)
+    await world.settle()
+    [summary] = await summaries(world)
+    assert "user:ada: 0.20 USD, 1.0 GPU-hours" in summary
+    assert "user:bob" in summary, "an open lease counts, too"
+
+
+async def summaries(world: World) -> list[str]:
+    found = await world.store.alarms_since(LONG_AGO)
+    return [each.alarm.body for each in found if each.alarm.kind is Kind.SUMMARY]
