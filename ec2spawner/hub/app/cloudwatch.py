@@ -70,7 +70,7 @@ class CloudWatchMetrics:
 
 def data(now: Figures, hub: str) -> Iterator[Datum]:
     """The figures as values of CloudWatch's metrics; what is unknown is left out."""
-    own = {"Hub": hub}
+    own = {"Hub": hub.encode("ascii", "replace").decode()}  # CloudWatch takes nothing else
     instances: Counter[str] = Counter()
     for (state, _, _), number in now.instances.items():
         instances[state] += number

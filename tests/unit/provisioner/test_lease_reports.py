@@ -10,6 +10,7 @@ import pytest
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.lease_events import LeaseEnded, LeaseEvent, PhaseEnded
+from ec2spawner.provisioner.reports import lease_reports
 from ec2spawner.provisioner.state import lease_events
 from ec2spawner.wire import Market
 from tests.unit.provisioner.test_gauges import counted
@@ -125,6 +126,24 @@ async def test_a_start_that_got_no_instance(world: World, code: str, outcome: st
     assert (end.start, end.ready_seconds, sum(end.usd.values())) == (outcome, 0, 0)
     assert end.subject.market is None
     assert counted("ec2spawner_start_seconds_count", **labels) == before + 1
+
+
+async def test_a_defect_in_the_reports_ends_no_pass(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease, agent = await world.ready("ada")
+    await events(world)
+    with monkeypatch.context() as broken:
+        broken.delattr(lease_reports, "costs_of")
+        await world.stop(lease)
+        await agent.event("stopped")
+        await world.state(lease, LeaseState.ENDED)
+        assert ends(await events(world)) == []
+    assert caplog.text.count("Reporting a lease failed") == 1
+    bob, _ = await world.ready("bob")
+    await world.stop(bob)
+    await world.state(bob, LeaseState.ENDED)
+    assert [end.subject.user for end in ends(await events(world))] == ["bob"]
 
 
 async def test_the_time_of_gpus_is_counted_by_what_they_do(world: World) -> None:
