@@ -27,7 +27,7 @@ from .facts.network import Subnet
 from .finding import Finding, ok, unproved
 from .hub_config import HubConfig
 from .topics import Topic
-from .verdicts.permissions import DRY_RUN, judge_dry_run, judge_reservations
+from .verdicts.permissions import DRY_RUN, judge_dry_run, judge_metrics, judge_reservations
 from .verdicts.refusals import POLICY, refused
 
 T = TypeVar("T")
@@ -66,6 +66,7 @@ async def judge_permissions(
     )
     findings = [listing, volume_listing, template_listing, copy_listing, interface_listing]
     findings.append(judge_reservations(reservations))
+    findings += judge_metrics(config.options.cloudwatch_namespace)
     dry_runs = of_instances(instances, volumes, templates) + of_interfaces(interfaces)
     dry_runs += of_homes(hub, [v for v in volumes if HOME in v.tags], copies)
     if missing := [action for action in OF_EXISTING if action not in {t.action for t in dry_runs}]:

@@ -43,6 +43,20 @@ def judge_dry_run(action: str, error: CloudError | None) -> Finding:
     )
 
 
+def judge_metrics(namespace: str) -> list[Finding]:
+    """PutMetricData has no DryRun; nothing to say where no namespace is configured."""
+    if not namespace:
+        return []
+    return [
+        unproved(
+            Topic.PERMISSION,
+            f"for the namespace {namespace}: CloudWatch has no dry run",
+            "start the hub: its log says at once if metrics do not reach CloudWatch",
+            name="permission cloudwatch:PutMetricData",
+        )
+    ]
+
+
 def judge_reservations(error: CloudError | None) -> Finding:
     """DescribeReservedInstances with DryRun: a hub works without it."""
     found = judge_dry_run("ec2:DescribeReservedInstances", error)

@@ -24,12 +24,10 @@ log = logging.getLogger(__name__)
 INTERVAL: Final = 60.0
 """Seconds: CloudWatch's standard resolution is a minute."""
 
-FIX: Final = {
-    "AccessDenied": "allow cloudwatch:PutMetricData for this namespace, see configs/README.md",
-    "AccessDeniedException": "allow cloudwatch:PutMetricData for this namespace, see "
-    "configs/README.md",
-}
-"""By AWS's code."""
+DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException"})
+"""Codes of CloudWatch's two protocols."""
+
+PERMISSION: Final = "allow cloudwatch:PutMetricData for this namespace, see configs/README.md"
 
 
 class CloudWatchMetrics:
@@ -59,7 +57,7 @@ class CloudWatchMetrics:
             await put_metrics(self._client, self._namespace, found)
         except CloudError as error:
             if error.code != self._failing:
-                fix = FIX.get(error.code, "it is tried again every minute")
+                fix = PERMISSION if error.code in DENIED else "none needed, it is tried again"
                 log.warning("Metrics do not reach CloudWatch: %s. Fix: %s", error, fix)
             self._failing = error.code
             return

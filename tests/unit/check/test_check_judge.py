@@ -15,7 +15,7 @@ from ec2spawner.check.topics import Topic
 from ec2spawner.check.verdicts.files import judge_file_system
 from ec2spawner.check.verdicts.image import judge_agent, judge_image
 from ec2spawner.check.verdicts.network import judge_security_groups, judge_subnets
-from ec2spawner.check.verdicts.permissions import judge_dry_run, judge_reservations
+from ec2spawner.check.verdicts.permissions import judge_dry_run, judge_metrics, judge_reservations
 from ec2spawner.check.verdicts.prices import judge_prices
 from ec2spawner.check.verdicts.profiles import Need, judge_quota, judge_types
 from ec2spawner.check.verdicts.refusals import refused
@@ -155,6 +155,13 @@ def test_a_hub_works_without_seeing_reserved_instances() -> None:
     assert judge_reservations(denied).state is State.WARNING
     granted = CloudError("DryRunOperation", "words", retryable=False)
     assert judge_reservations(granted).state is State.OK
+
+
+def test_metrics_are_unproved_where_they_are_configured() -> None:
+    assert judge_metrics("") == []
+    [found] = judge_metrics("institute")
+    assert found.state is State.UNPROVED
+    assert "institute" in found.said
 
 
 def test_an_endpoint_that_ignores_dry_run_fails() -> None:
