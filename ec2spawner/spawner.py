@@ -41,10 +41,12 @@ from .hub.spawn.home_choice import release_home
 from .hub.spawn.home_migration import home_zone_of
 from .hub.spawn.idle_policy import follow_configuration, policy_of
 from .hub.spawn.lease_request import NotOfferedInHomeZone, Server, new_lease
+from .hub.spawn.limits import limit_error
 from .hub.spawn.notebook_port import NotebookNotReached, check_notebook_port
 from .hub.spawn.server_options import per_server_options
 from .provisioner.lifecycle.recovery import SavedServer, saved
 from .provisioner.lifecycle.start import StartFailed
+from .provisioner.limits.admission import LimitReached
 from .provisioner.model.cloud import CloudError
 from .provisioner.model.lease import OPEN, Lease, LeaseState
 from .provisioner.provisioner import Provisioner
@@ -140,7 +142,8 @@ class EC2Spawner(OptionTraits, Spawner):
         self.lease_id, self._recovered = new_lease_id(), True
         options, choice = await user_options.resolve(self, self.user_options)
         user_options.drop_one_time_options(self)
-        idle = await policy_of(options, self, choice.profile, choice.server_idle_seconds)
+        chosen_idle = choice.server_idle_seconds
+        idle = await policy_of(options, self, choice.profile, chosen_idle, choice.payer)
         running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
         environment, hub_api_url = notebook_environment(self, running)
@@ -161,6 +164,7 @@ class EC2Spawner(OptionTraits, Spawner):
                     start_timeout=self.start_timeout,
                 )
                 if choice.afresh:
+                    provisioner.admission.admit(lease)  # what is refused gives up nothing
                     await provisioner.give_up_retained(self.user.name, self.name)
                 await provisioner.request(lease)
                 ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
@@ -173,6 +177,8 @@ class EC2Spawner(OptionTraits, Spawner):
                 log_message=str(error),
                 status_code=503,
             ) from error
+        except LimitReached as error:
+            raise limit_error(error, options.contact) from error
         except NotOfferedInHomeZone as error:
             message, slug = error.jupyterhub_message, choice.profile.slug
             failure = await diagnosis.of_missing_offer(message, slug)

@@ -47,6 +47,12 @@ c.EC2Spawner.idle = {
     "user_may_extend": "2h",
     "max_age": "8h",  # forgotten servers stop at the end of the day
 }
+# An afternoon costs about $2 a student; what runs at night or next week stops at these.
+c.EC2Spawner.time_zone = "America/New_York"  # <-
+c.EC2Spawner.limits = {
+    "user": {"usd_per_month": 25, "servers": 1, "max_run": "8h"},
+    "hub": {"usd_per_month": 800, "at_limit": "warn"},  # no new servers; those that run continue
+}
 c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
 c.EC2Spawner.contact = "teacher@example.org"  # <-
 

@@ -71,6 +71,11 @@ c.EC2Spawner.idle = {
     "working_hours": {"when": "Mon-Fri 08:00-18:00 Europe/Berlin", "server": "2h"},
     "user_may_set": {"server": ["15m", "8h"]},
 }
+c.EC2Spawner.time_zone = "Europe/Berlin"  # <- where months of costs and limits begin
+c.EC2Spawner.limits = {  # <- USD; docs/how-to/limits.md
+    "user": {"usd_per_month": 500, "usd_per_hour": 15},
+    "hub": {"usd_per_month": 3000},
+}
 c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
 # Or a separate PostgreSQL database, with its password in ~/.pgpass:
 # c.EC2Spawner.store_url = "postgresql://ec2spawner@db.example.org/ec2spawner?sslmode=verify-full"

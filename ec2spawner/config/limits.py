@@ -8,14 +8,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from ..core.ledger.cost_rows import HUB, user_payer
 from ..core.limits.bounds import AtLimit, Bounds, Limits
 from ..core.limits.scopes import (
-    HUB,
     Members,
     Payers,
     group_scope,
     project_scope,
-    user_scope,
 )
 from .values import PositiveDuration, Texts, Words, as_written, listed, shown, suggest, wrong
 from .working_hours import time_zone
@@ -199,7 +198,7 @@ class LimitsConfig(Words):
             **{group_scope(name): self._bounds(each) for name, each in self.group.items()},
             **{project_scope(name): self._bounds(each) for name, each in self.project.items()},
             **{
-                user_scope(name): replace(every, **each.written())
+                user_payer(name): replace(every, **each.written())
                 for name, each in self.users.items()
             },
             HUB: self._bounds(self.hub),

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from jupyterhub import apihandlers
 from jupyterhub import handlers as page_handlers
@@ -268,6 +269,7 @@ def settings_of(options: Options) -> Settings:
     """The provisioner's settings from the hub's options, in seconds and GiB."""
     types = {kind.name for p in options.profiles for kind in options.instance_types(p)}
     types |= {name for p in options.profiles for name in p.instance_types}
+    limits = options.limits.limits()
     return Settings(
         hub=options.hub_name,
         region=options.region,
@@ -284,6 +286,9 @@ def settings_of(options: Options) -> Settings:
         home=options.home.rules(),
         alarms=options.alarms.rules(),
         alarm_destinations=tuple(options.alarms.destinations()),
+        time_zone=ZoneInfo(options.time_zone),
+        limits=limits,
+        spending_days=limits.days,
     )
 
 

@@ -74,12 +74,16 @@ class _Handler(APIHandler):
 
 def for_guest(status: NotebookStatus) -> NotebookStatus:
     """The status for a person with whom the server is shared: what its owner spends in all is not
-    theirs to see, and what this server costs is."""
-    cost = status.cost
+    theirs to see, nor who pays, and what this server costs is."""
+    cost, stop = status.cost, status.stop
     if cost is not None:
-        cost = cost.model_copy(update={"today_usd": None, "month_usd": None, "budget_usd": None})
+        hidden = dict.fromkeys(("today_usd", "month_usd", "budget_usd", "limit"))
+        cost = cost.model_copy(update={**hidden, "payer": ""})
+    if stop is not None and stop.reason == "budget":
+        stop = stop.model_copy(update={"message": ""})
     kept = [notice for notice in status.notices if notice.kind != "budget"]
-    return status.model_copy(update={"can_control": False, "cost": cost, "notices": kept})
+    changed = {"can_control": False, "cost": cost, "stop": stop, "notices": kept}
+    return status.model_copy(update=changed)
 
 
 class StatusHandler(_Handler):

@@ -13,10 +13,7 @@ from typing import Literal
 
 from ..core.idle.stop_decision import idle_stop_at
 from ..core.instances import gpu_xid_errors
-from ..wire import Cost, GpuSample, History, Idleness, NotebookStatus, Notice, Sentence, sentence
-
-BUDGET_PERCENT = (80, 100)
-"""Shares of the month's budget at which the user is notified."""
+from ..wire import GpuSample, History, Idleness, Limit, NotebookStatus, Notice, Sentence, sentence
 
 UNUSED_PERCENT = 1.0
 """A GPU that was never used more than this was not needed."""
@@ -35,7 +32,7 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
         *_gpu_errors(status),
         *_idle(status, now),
         *_disk_full(status),
-        *_budget(status.cost, now),
+        *_limit(status, now),
         *_smaller_profile(status, history),
     ]
     order = {"error": 0, "warning": 1, "info": 2}
@@ -179,25 +176,41 @@ def _disk_full(status: NotebookStatus) -> Iterator[Notice]:
         )
 
 
-def _budget(cost: Cost | None, now: datetime) -> Iterator[Notice]:
-    """The highest threshold that is passed; each once a month."""
-    if cost is None or not cost.budget_usd or cost.month_usd is None:
+def _limit(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
+    """An announced stop, else the highest share of a limit that is passed; each once a month."""
+    limit = status.cost.limit if status.cost else None
+    if limit is None or status.stop is not None:
         return
-    share = 100 * cost.month_usd / cost.budget_usd
-    passed = [percent for percent in BUDGET_PERCENT if share >= percent]
-    if not passed:
-        return
-    is_used_up = passed[-1] >= 100
-    yield Notice(
-        id=f"budget-{passed[-1]}-{now:%Y-%m}",
-        kind="budget",
-        level="warning" if is_used_up else "info",
-        title=sentence("budget-used-up")
-        if is_used_up
-        else sentence("budget-share", percent=passed[-1]),
-        details=[sentence("budget", usd=cost.budget_usd, estimate=cost.estimate)],
-        actions=["panel"],
-    )
+    of = f"{limit.scope}-{limit.name}-{limit.kind}-{now:%Y-%m}"
+    whose = {"scope": limit.scope, "name": limit.name}
+    if limit.stop_at is not None:
+        yield Notice(
+            id=f"limit-stop-{of}",
+            kind="budget",
+            level="warning",
+            title=sentence("stops"),
+            details=[sentence("limit-stops", **whose), _files(status)],
+            until=limit.stop_at,
+            actions=["panel", "stop"],
+        )
+    elif limit.threshold:
+        is_used_up = limit.threshold >= 100
+        share = sentence("limit-share", percent=limit.threshold, **whose)
+        yield Notice(
+            id=f"limit-{limit.threshold}-{of}",
+            kind="budget",
+            level="warning" if is_used_up else "info",
+            title=sentence("limit-used-up", **whose) if is_used_up else share,
+            details=list(_limit_details(limit)),
+            actions=["panel"],
+        )
+
+
+def _limit_details(limit: Limit) -> Iterator[Sentence]:
+    if limit.used is not None and limit.limit is not None:
+        yield sentence("limit-amount", kind=limit.kind, used=limit.used, limit=limit.limit)
+    if limit.reached_at is not None and limit.threshold < 100:
+        yield sentence("limit-forecast", at=limit.reached_at.timestamp())
 
 
 def _smaller_profile(status: NotebookStatus, history: History | None) -> Iterator[Notice]:

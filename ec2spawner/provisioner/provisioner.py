@@ -43,6 +43,8 @@ from .lifecycle.start_timeout import LostStarts, SilentInstances, StartFailures,
 from .lifecycle.tagging import Tagging
 from .lifecycle.termination import Termination
 from .lifecycle.unhealthy_instance import UnhealthyInstances
+from .limits.admission import Admission
+from .limits.controller import LimitStops
 from .model.cloud import Cloud, CloudError, Instance
 from .model.lease import IntentState, Lease, StepEvent
 from .model.settings import Settings
@@ -111,6 +113,7 @@ class Provisioner:
             StartTimeouts(state, failures),
             Placement(state),
             heartbeats,
+            LimitStops(state),
             self._recovery,
             # What is retained serves its user before anything is bought, or becomes surplus.
             self._retention,
@@ -135,7 +138,9 @@ class Provisioner:
         self.homes = ServerHomes(state, volumes, migrations)
         self.usage = Usage(store)
         self.overview = Overview(state, market, AdminActions(state))
-        self.spot_waits, self.start_durations = SpotWaits(state), StartDurations(store, tasks)
+        self.admission = admission = Admission(state, market)
+        self.spot_waits = SpotWaits(state, admission)
+        self.start_durations = StartDurations(store, tasks)
 
     # --- life ---
 
@@ -197,11 +202,13 @@ class Provisioner:
     async def request(self, lease: Lease) -> None:
         """Put a lease on the waiting list.
 
-        Raises `StoreError` where it cannot be stored; then it ends at once, and nothing is bought.
+        Raises `LimitReached` where it cannot afford its first hour, and `StoreError` where it
+        cannot be stored; then it ends at once. In both cases nothing is bought.
         """
         state = self._state
         begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
         self.market.want(lease.spec.instance_types)
+        lease = self.admission.admit(lease)  # reserves by being in the registry: no await between
         try:
             await state.leases.add(replace(lease, events=(begun,)))
         except StoreError:

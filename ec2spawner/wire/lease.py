@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -71,6 +72,34 @@ class Heartbeat(Message):
     """The last `HeartbeatResponse.state`; the hub answers at once when it has a newer one."""
 
 
+class Limit(Message):
+    """The limit that a server reaches first. Amounts in USD, or in GPU-hours."""
+
+    scope: ShortText
+    """Whose: `user`, `group`, `project` or `hub`."""
+    name: ShortText = ""
+    """Of the user, group or project."""
+    kind: ShortText
+    """`usd_per_month`, `usd_per_window`, `credit_usd` or `gpu_hours_per_month`."""
+    percent: Annotated[int, Field(ge=0)]
+    """How much is used."""
+    threshold: Annotated[int, Field(ge=0, le=100)] = 0
+    """The highest of 25, 50, 75 and 100 that is passed; 0 is none."""
+    limit: Annotated[float, Field(ge=0)] | None = None
+    """None for the hub: what all users together may spend is not for each to see."""
+    used: Annotated[float, Field(ge=0)] | None = None
+    days: int | None = None
+    """Length of the window."""
+    renews: date | None = None
+    """The first day on which more is left; None is never, or not known."""
+    reached_at: AwareDatetime | None = None
+    """When nothing is left at the present rate; None if it renews before."""
+    stops: bool = False
+    """Whether the server stops when it is used up."""
+    stop_at: AwareDatetime | None = None
+    """When the server stops, once that is announced."""
+
+
 class Cost(Message):
     """Money of one lease. Unknown is None, never 0."""
 
@@ -95,6 +124,14 @@ class Cost(Message):
     """The same since the first of the month."""
     budget_usd: Annotated[float, Field(ge=0)] | None = None
     """What the user may spend in a month; None where no budget is set."""
+    payer: ShortText = ""
+    """To whom the server is charged: `user:ann`, `group:research` or `project:nlp`."""
+    used_usd: Annotated[float, Field(ge=0)] | None = None
+    """What of `usd` was spent on time with work in it."""
+    idle_usd: Annotated[float, Field(ge=0)] | None = None
+    """The same without; the rest is for start and stop."""
+    limit: Limit | None = None
+    """The limit that is reached first; None where there is none."""
 
 
 class Stop(Message):

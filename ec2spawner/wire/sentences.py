@@ -37,8 +37,8 @@ Code = Literal[
     "gpu-memory-errors",
     "gpu-xid",
     "disk-full",
-    "budget-share",
-    "budget-used-up",
+    "limit-share",
+    "limit-used-up",
     "gpu-unused",
     "admin-message",
     # What a notice says below its title.
@@ -54,7 +54,9 @@ Code = Literal[
     "results-wrong",
     "replace-server-if-it-persists",
     "contact-admin-if-it-persists",
-    "budget",
+    "limit-amount",
+    "limit-forecast",
+    "limit-stops",
     "profile-without-gpu",
     "message-text",
     # Replies to a button.
@@ -81,10 +83,16 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     **dict.fromkeys(("home-full", "system-disk-full"), frozenset({"gib"})),
     **dict.fromkeys(("gpu-lost", "gpu-memory-errors", "gpu-xid"), frozenset({"index"})),
     "gpu-unused": frozenset({"count"}),
-    "budget-share": frozenset({"percent"}),
+    # Whose limit, as in `wire.Limit`: `user`, `group`, `project` or `hub`, and its name.
+    "limit-share": frozenset({"percent", "scope", "name"}),
+    "limit-used-up": frozenset({"scope", "name"}),
     "max-age": frozenset({"seconds"}),
     "xid": frozenset({"number"}),
-    "budget": frozenset({"usd", "estimate"}),
+    # Amounts in USD, or in GPU-hours for the kind `gpu_hours_per_month`.
+    "limit-amount": frozenset({"kind", "used", "limit"}),
+    # Seconds since 1970, UTC.
+    "limit-forecast": frozenset({"at"}),
+    "limit-stops": frozenset({"scope", "name"}),
     "profile-without-gpu": frozenset({"files_kept"}),
     "message-text": frozenset({"text"}),
     "idle-time-bounded": frozenset({"min_seconds", "max_seconds", "seconds"}),

@@ -39,7 +39,27 @@ const cost = (changes = {}) => ({
   saved_usd: 1.92,
   today_usd: 4.2,
   month_usd: 62.1,
-  budget_usd: 200,
+  budget_usd: null,
+  payer: 'user:ann',
+  used_usd: 1.1,
+  idle_usd: 0.2,
+  limit: null,
+  ...changes
+});
+
+const limit = (changes = {}) => ({
+  scope: 'group',
+  name: 'research',
+  kind: 'usd_per_month',
+  percent: 31,
+  threshold: 25,
+  limit: 200,
+  used: 62.1,
+  days: null,
+  renews: '2026-12-01',
+  reached_at: null,
+  stops: true,
+  stop_at: null,
   ...changes
 });
 
@@ -52,26 +72,53 @@ test('the cost is shown with its parts', () => {
   assert.equal(values(text)['Now'], '$0.42/h, spot');
   assert.equal(values(text)['Saved by spot'], '$1.92');
   assert.equal(values(text)['Today'], '$4.20');
-  assert.equal(values(text)['November'], '$62.10 of $200');
-  assert.equal(text.budget.percent, 31);
+  assert.equal(values(text)['Used, idle'], '$1.10, $0.200');
+  assert.equal(values(text)['November'], '$62.10');
+  assert.equal(values(text)['Paid by'], undefined, 'users see that they pay only where others could');
+  assert.equal(text.limit, null);
+});
+
+test('the payer and the nearest limit are shown with a forecast', () => {
+  const of = changes => costText(cost({ payer: 'group:a:b', limit: limit(changes) }), NOW, trans);
+  assert.equal(values(of())['Paid by'], 'group a:b');
+  assert.equal(values(of())['Limit'], '$62.10 of $200 this month');
+  assert.deepEqual(of().limit, {
+    percent: 31,
+    label: '31 % of the limit of group research is used',
+    forecast: ''
+  });
+  assert.match(of({ reached_at: at(90) }).limit.forecast, /^Used up at .* the server stops\.$/);
+  assert.match(of({ reached_at: at(90), stops: false }).limit.forecast, /at this rate\.$/);
+  assert.match(of({ reached_at: at(5), stop_at: at(5) }).limit.forecast, /^The server stops at /);
+  const hub = of({ scope: 'hub', name: '', limit: null, used: null });
+  assert.equal(values(hub)['Limit'], '31 %');
+  const hours = of({ kind: 'gpu_hours_per_month', used: 12.34, limit: 100 });
+  assert.equal(values(hours)['Limit'], '12.3 GPU-hours of 100 GPU-hours this month');
+  const week = of({ kind: 'usd_per_window', days: 7, used: 5, limit: 50 });
+  assert.equal(values(week)['Limit'], '$5 of $50 in 7 days');
 });
 
 test('growing figures are extrapolated between responses', () => {
   const text = costText(cost(), NOW + 60 * MINUTE, trans);
   assert.equal(text.amount, '$1.79');
   assert.equal(values(text)['Today'], '$4.62');
-  assert.equal(values(text)['November'], '$62.52 of $200');
+  assert.equal(values(text)['November'], '$62.52');
   assert.equal(values(text)['Saved by spot'], '$2.51');
 });
 
 test('unknown figures are omitted or named, never zero', () => {
-  const nothing = { usd: null, usd_per_hour: null, saved_usd: null, today_usd: null };
+  const nothing = {
+    usd: null,
+    usd_per_hour: null,
+    saved_usd: null,
+    today_usd: null,
+    used_usd: null
+  };
   const text = costText(cost({ ...nothing, month_usd: null, market: null }), NOW, trans);
   assert.equal(text.amount, 'cost unknown');
   assert.equal(text.mark, '');
   assert.deepEqual(values(text), { Now: 'price unknown' });
-  assert.equal(text.budget, null);
-  assert.equal(costText(cost({ budget_usd: null }), NOW, trans).budget, null);
+  assert.equal(text.limit, null);
   assert.equal(costText(cost({ estimate: false }), NOW, trans).mark, 'USD');
   const kinds = isOver => costText(cost(), NOW, trans, isOver).lines.map(({ kind }) => kind);
   assert.ok(kinds(false).includes('price'));

@@ -92,8 +92,15 @@ const NOTICES = [
   ],
   [sentence('disk-full'), [sentence('home-full', { gib: 1000 })]],
   [sentence('disk-full'), [sentence('system-disk-full', { gib: 1000 })]],
-  [sentence('budget-used-up'), [sentence('budget', { usd: 1000, estimate: true })]],
   [sentence('admin-message'), [sentence('message-text', { text: 'x'.repeat(115) })]],
+  [
+    sentence('limit-used-up', { scope: 'project', name: 'protein-folding' }),
+    [sentence('limit-amount', { kind: 'usd_per_month', used: 1000.01, limit: 1000 })]
+  ],
+  [
+    sentence('limit-share', { percent: 75, scope: 'group', name: 'research' }),
+    [sentence('limit-amount', { kind: 'usd_per_month', used: 750.01, limit: 1000 })]
+  ],
   [sentence('gpu-unused', { count: 8 }), [sentence('profile-without-gpu', { files_kept: false })]]
 ];
 

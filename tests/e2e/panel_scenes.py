@@ -13,6 +13,7 @@ from ec2spawner.wire import (
     GpuHistory,
     GpuSample,
     History,
+    Limit,
     Market,
     MigSlice,
     Telemetry,
@@ -37,6 +38,18 @@ def cost(**changes: Any) -> Cost:
         "today_usd": 4.21,
         "month_usd": 62.1,
         "budget_usd": 200,
+        "used_usd": 1.06,
+        "idle_usd": 0.27,
+        "limit": Limit(
+            scope="user",
+            name="ann",
+            kind="usd_per_month",
+            percent=31,
+            threshold=25,
+            limit=200,
+            used=62.1,
+            stops=True,
+        ),
     }
     return Cost(**values | changes)
 

@@ -43,8 +43,6 @@ class Account:
     """What they have reserved of their first hours and not spent yet, in 1e-9 USD."""
     reserved_gpu: int = 0
     """The same, in microseconds of one GPU."""
-    is_known: bool = True
-    """Whether what was spent before has been read from the store."""
 
 
 class Obstacle(StrEnum):
@@ -54,8 +52,6 @@ class Obstacle(StrEnum):
     """It would exceed a limit."""
     UNKNOWN_PRICE = "unknown-price"
     """No offer has a known price, so nobody can say whether it is affordable."""
-    UNKNOWN_SPENDING = "unknown-spending"
-    """What was spent is still being read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +133,6 @@ def _of_account(account: Account) -> Refusal | None:
     most = account.bounds.servers
     if most is not None and account.servers >= most:
         return Refusal(account.scope, Obstacle.LIMIT, Kind.SERVERS, most, 0, 1)
-    if account.standings and not account.is_known:
-        return Refusal(account.scope, Obstacle.UNKNOWN_SPENDING)
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -83,6 +83,11 @@ class Bounds:
         return _nano(self.credit_usd_per_day) or 0
 
     @property
+    def limits_starts(self) -> bool:
+        """Whether any of them can refuse a start."""
+        return any(self.limit(kind) is not None for kind in Kind)
+
+    @property
     def days(self) -> int:
         """Days of spending that these limits look back, today included."""
         found = [0]
@@ -120,8 +125,8 @@ class Limits:
 
     @property
     def bind(self) -> bool:
-        """Whether there is any limit at all."""
-        return any(replace(each, at_limit=NONE.at_limit) != NONE for each in self._all())
+        """Whether any limit can refuse a start, or end a server by what it spends."""
+        return any(each.limits_starts for each in self._all())
 
     def max_run_seconds(self, scopes: Iterable[str]) -> float | None:
         """The longest that a lease of these scopes may run; None is no limit."""

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-HUB: Final = "hub"
-"""The scope of everything, and the payer of what belongs to no lease."""
-
-
-def user_scope(user: str) -> str:
-    """`user:ann`: a payer, and the scope of her own limits."""
-    return f"user:{user}"
+from ..ledger.cost_rows import HUB, user_payer
 
 
 def group_scope(group: str) -> str:
@@ -30,7 +23,7 @@ def scopes_of(user: str, payer: str = "") -> tuple[str, ...]:
 
     `payer` empty is the user.
     """
-    own = user_scope(user)
+    own = user_payer(user)
     return (own, HUB) if payer in {"", own} else (own, payer, HUB)
 
 
@@ -63,4 +56,4 @@ class Payers:
             for name, members in self.projects.items()
             if user in members.users or not members.groups.isdisjoint(groups)
         ]
-        return (*found, user_scope(user)) if self.user else tuple(found)
+        return (*found, user_payer(user)) if self.user else tuple(found)

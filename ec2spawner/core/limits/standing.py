@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
+from ..ledger.amount import Amount
 from .bounds import Bounds, Kind
 
 PERCENT: Final = (25, 50, 75, 100)
@@ -20,16 +21,7 @@ COUNTED: Final = (Kind.MONTH, Kind.WINDOW, Kind.CREDIT, Kind.GPU_HOURS)
 """Limits that are used up by time; the others bind only what runs together."""
 
 
-class Spent(NamedTuple):
-    """What one scope has used on one day."""
-
-    nano_usd: int = 0
-    """1e-9 USD, as far as prices are known."""
-    gpu_microseconds: int = 0
-    """Microseconds of one GPU."""
-
-
-Days = Mapping[date, Spent]
+Days = Mapping[date, Amount]
 """What one scope has used, by calendar day; a day without any use is left out."""
 
 
@@ -84,7 +76,7 @@ def used_on(kind: Kind, bounds: Bounds, days: Days, today: date) -> int:
         case Kind.MONTH:
             return sum(spent.nano_usd for day, spent in days.items() if _in_month(day, today))
         case Kind.GPU_HOURS:
-            return sum(s.gpu_microseconds for day, s in days.items() if _in_month(day, today))
+            return round(sum(s.gpu_microseconds for d, s in days.items() if _in_month(d, today)))
         case Kind.WINDOW:
             first = today - timedelta(days=(bounds.window_days or 1) - 1)
             return sum(spent.nano_usd for day, spent in days.items() if first <= day <= today)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
+from ..ledger.cost_rows import HUB
 from ..text.durations import in_words
 from .admission import Obstacle, Refusal, gpu_hours
 from .bounds import NANO, Bounds, Kind
-from .scopes import HUB
 from .standing import Standing
 
 MONTHS: Final = (
@@ -69,11 +69,6 @@ def _period(kind: Kind, bounds: Bounds | None) -> str:
 def refusal_words(refusal: Refusal, contact: str, bounds: Bounds | None = None) -> str:
     """Why a start is refused: what is left, until when, and who can raise the limit."""
     whose = scope_words(refusal.scope)
-    if refusal.obstacle is Obstacle.UNKNOWN_SPENDING:
-        return (
-            f"The hub has just started and does not know yet what {whose} has spent, so no server "
-            "can start. Try again in a minute"
-        )
     if refusal.obstacle is Obstacle.UNKNOWN_PRICE or refusal.kind is None:
         return (
             "The price of this server is not known, and spending is limited for "

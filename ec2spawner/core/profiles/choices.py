@@ -29,7 +29,10 @@ WAITS = "spot-wait"
 ONCE = ("move_home", "replace_home", "afresh")
 """Options that apply to one start only."""
 
-OPTIONS = ("profile", "market", "max_usd_per_hour", "disk_gib", "idle", "home_gib", *ONCE)
+OPTIONS = (
+    *("profile", "market", "max_usd_per_hour", "disk_gib", "idle", "home_gib", "payer"),
+    *ONCE,
+)
 """What a user may send, all of it optional."""
 
 MAX_LIMIT = 100_000.0
@@ -116,6 +119,8 @@ class Choice(Generic[P]):
     """Whether to wait while nothing in `markets` is available."""
     otherwise: tuple[Market, ...] = ()
     """If it waits: the other markets that the profile opens to its user."""
+    payer: str = ""
+    """To whom the server is charged; empty is its user."""
 
 
 def open_markets(profile: Profile) -> tuple[str, ...]:
@@ -133,11 +138,13 @@ def apply_user_options(
     visible: Sequence[P],
     user_options: Mapping[str, object],
     home_sizes: Bounds | None = None,
+    payers: Sequence[str] | None = None,
 ) -> Choice[P]:
     """The choice in the form, the REST API or stored options; `{}` is the default profile.
 
     `visible` are the profiles in `every` that this user may use, `home_sizes` the bounds of their
-    home in GiB. Raises `OptionsRefused`.
+    home in GiB, and `payers` who may pay for them, the default first; None is only the user. Raises
+    `OptionsRefused`.
     """
     unknown = [str(key) for key in user_options if key not in OPTIONS]
     if unknown:
@@ -160,6 +167,7 @@ def apply_user_options(
         max_usd_per_hour=_limit(user_options.get("max_usd_per_hour")),
         waits=waits,
         otherwise=_other_markets(profile, markets) if waits else (),
+        payer=_payer(payers, user_options.get("payer")),
     )
 
 
@@ -239,6 +247,22 @@ def _limit(asked: object) -> float | None:
     if not 0 < asked <= MAX_LIMIT:
         raise OptionsRefused(f"max_usd_per_hour: {_shown(asked)} is out of bounds. {hint}.")
     return float(asked)
+
+
+def _payer(payers: Sequence[str] | None, asked: object) -> str:
+    if payers is None and asked is None:
+        return ""
+    if not payers:
+        raise OptionsRefused(
+            "payer: nobody may pay for your servers yet. Ask an admin to add you to a group or "
+            "project that may."
+        )
+    if asked is None:
+        return payers[0]
+    if isinstance(asked, str) and asked in payers:
+        return asked
+    named = ", ".join(payers[:MAX_NAMED])
+    raise OptionsRefused(f"payer: {_shown(asked)} may not pay for you. Send one of: {named}.")
 
 
 def _disk(profile: Profile, user_options: Mapping[str, object]) -> int:

@@ -19,11 +19,14 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from tornado.web import HTTPError
 
 from ...provisioner.launch.spot_waits import NotWaiting
+from ...provisioner.limits.admission import LimitReached
 from ...provisioner.store.store import StoreError
 from ...wire import Market
 from ..pages.profile_card import Bounds, Card, OfferSeen
 from ..pages.profile_card_text import risk
 from ..pages.spawn_page import cards_of
+from ..spawn.allowed_profiles import payers_of
+from ..spawn.limits import limit_words_of
 from .user_call import Model, read, running
 
 log = logging.getLogger(__name__)
@@ -137,6 +140,10 @@ class ProfileModel(Model):
     value: ValueModel | None
     elsewhere: ElsewhereModel | None
     """Where the user may move their home to pay less: `move_home` in a start's options."""
+    can_start: bool
+    """False where no payer can pay for its first hour, or a limit of servers is reached."""
+    refusals: dict[str, str]
+    """Payer -> why it cannot pay now; others can."""
 
 
 class Profiles(Model):
@@ -145,6 +152,8 @@ class Profiles(Model):
     now: AwareDatetime
     """The hub's clock."""
     region: str
+    payers: tuple[str, ...]
+    """Values of the user option `payer`; the first is the default."""
     profiles: tuple[ProfileModel, ...]
 
 
@@ -165,15 +174,18 @@ class ProfilesHandler(APIHandler):
             raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
         hub, provisioner = running(self)
         options, cards = await cards_of(user.spawner, hub.options, provisioner)
-        self.finish(
-            await asyncio.to_thread(profiles_json, options.region, cards, provisioner.now())
-        )
+        payers = payers_of(options, user.spawner)
+        now = provisioner.now()
+        self.finish(await asyncio.to_thread(profiles_json, options.region, cards, now, payers))
 
 
-def profiles_json(region: str, cards: Sequence[Card], now: datetime) -> str:
+def profiles_json(
+    region: str, cards: Sequence[Card], now: datetime, payers: Sequence[str] = ()
+) -> str:
     """The cards as JSON; about 300 KB for thirty, so it is made off the event loop."""
     profiles = tuple(map(_profile, cards))
-    return Profiles(now=now, region=region, profiles=profiles).model_dump_json()
+    answer = Profiles(now=now, region=region, payers=tuple(payers), profiles=profiles)
+    return answer.model_dump_json()
 
 
 def _profile(card: Card) -> ProfileModel:
@@ -211,6 +223,8 @@ def _profile(card: Card) -> ProfileModel:
         value=card.value
         and ValueModel(t4s=card.value.t4s, usd_per_t4_hour=card.value.usd_per_t4_hour),
         elsewhere=_elsewhere(card),
+        can_start=not card.cannot_start,
+        refusals=dict(card.refusals),
     )
 
 
@@ -263,7 +277,7 @@ class OnDemandHandler(APIHandler):
     async def post(self, user_name: str, server_name: str = "") -> None:
         """Accept on-demand for a waiting start; 409 if it is not waiting any more."""
         agreed = read(self, Agreement, '{"max_usd_per_hour": 0.53}, or null')
-        _, provisioner = running(self)
+        hub, provisioner = running(self)
         lease = provisioner.lease_of(user_name, server_name)
         try:
             if lease is None:
@@ -271,6 +285,8 @@ class OnDemandHandler(APIHandler):
             await provisioner.spot_waits.buy_on_demand(lease.lease_id, agreed.max_usd_per_hour)
         except NotWaiting as error:
             raise HTTPError(409, str(error)) from error
+        except LimitReached as error:
+            raise HTTPError(409, limit_words_of(error, hub.options.contact)) from error
         except StoreError as error:
             log.warning("%s accepted on-demand; not stored yet: %s", user_name, error)
         self.set_status(204)

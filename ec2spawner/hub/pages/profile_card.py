@@ -5,8 +5,8 @@ Pure: `profile_card_builder` reads the provisioner.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ...core.offers.launch_errors import ErrorClass
@@ -121,6 +121,10 @@ class Card:
     """What happens to its instance after a stop, in words; empty if it is terminated."""
     elsewhere: Elsewhere | None = None
     """A zone to move the home to; None if no move gains anything."""
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Payer -> why it cannot pay for a start now, in a few words; all others can."""
+    cannot_start: bool = False
+    """No payer of the user can pay for a start now."""
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -201,12 +205,13 @@ def _sold_out(offers: Sequence[OfferSeen]) -> SoldOutIn | None:
 def initial_card(cards: Sequence[Card], wanted: str) -> str:
     """The slug of the card to select: the wanted one, else the default, else the first.
 
-    Empty without cards.
+    A card that cannot be started is selected only if none can. Empty without cards.
     """
-    for card in cards:
+    startable = [card for card in cards if not card.cannot_start] or list(cards)
+    for card in startable:
         if card.slug == wanted:
             return wanted
-    for card in cards:
+    for card in startable:
         if card.default:
             return card.slug
-    return cards[0].slug if cards else ""
+    return startable[0].slug if startable else ""

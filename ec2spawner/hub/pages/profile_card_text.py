@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -344,3 +344,13 @@ def idle_choices(card: Card, picked: int | None = None) -> tuple[tuple[int, str]
 def usd(amount: float | None) -> str:
     """An amount in USD for a page; empty if unknown."""
     return "" if amount is None else digits(amount)
+
+
+def limit_lines(card: Card, payers: Sequence[tuple[str, str]]) -> list[str]:
+    """Why the card cannot be started, or by which payers not. Each reason once."""
+    if card.cannot_start:
+        return list(dict.fromkeys(card.refusals.values()))
+    labels = dict(payers)
+    return [
+        f"Not charged to {labels.get(payer, payer)}: {why}" for payer, why in card.refusals.items()
+    ]

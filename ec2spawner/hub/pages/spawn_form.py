@@ -55,6 +55,9 @@ class SpawnForm:
     """Source and date of the interruption rates."""
     contact: str = "an admin of this JupyterHub"
     """Whom to ask if there is no card."""
+    payers: Sequence[tuple[str, str]] | None = None
+    """Who may pay, the default first, each with its label; a single one is no choice. None is the
+    user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from ...provisioner.provisioner import Provisioner
 from ..app import service
 from ..app.spawn_error import SpawnError
 from ..security.signed_link import SIGNED, is_signed
-from ..spawn.allowed_profiles import allowed_profiles
+from ..spawn.allowed_profiles import allowed_profiles, payers_of
 from ..spawn.server_options import ProfileListError, options_for_page
 from ..spawn.user_options import read_link
+from .affordable_cards import payer_label, with_refusals
 from .profile_card import Card
 from .profile_card_builder import cards_for, home_sentence, home_size
 from .retention_text import retained_text
@@ -30,6 +31,7 @@ async def render_options_form(
 ) -> str:
     """The form of the spawn page, in HTML. Raises `SpawnError`."""
     options, cards = await cards_of(spawner, hub_options, provisioner)
+    user = spawner.user.name
     linked, is_foreign = linked_choice(spawner, service.utc_now())
     form = SpawnForm(
         region=options.region,
@@ -43,6 +45,7 @@ async def render_options_form(
         home_size=home_size(options, provisioner.homes.of(spawner.user.name, spawner.name)),
         interruptions=INTERRUPTIONS_SOURCE,
         contact=options.contact,
+        payers=[(x, payer_label(x, user)) for x in payers_of(options, spawner)],
     )
     return await asyncio.to_thread(render_spawn_form, cards, form)
 
@@ -63,7 +66,9 @@ async def cards_of(
         spawner.user.name, spawner.name, home_kind=options.home.kind
     )
     home = provisioner.homes.of(spawner.user.name, spawner.name)
-    return options, await cards_for(options, provisioner, profiles, zones, home)
+    cards = await cards_for(options, provisioner, profiles, zones, home)
+    payers = payers_of(options, spawner)
+    return options, await with_refusals(cards, options, provisioner, spawner.user.name, payers)
 
 
 def linked_choice(spawner: Spawner, now: datetime) -> tuple[dict[str, object], bool]:

@@ -50,4 +50,11 @@ async def choose(
     `options_for`'s. Raises `OptionsRefused`."""
     allowed = await allowed_profiles(options, spawner)
     sizes = options.home.user_may_choose if options.home.kind == "ebs" else None
-    return apply_user_options(options.profiles, allowed, user_options, sizes)
+    payers = payers_of(options, spawner)
+    return apply_user_options(options.profiles, allowed, user_options, sizes, payers)
+
+
+def payers_of(options: Options, spawner: Spawner) -> tuple[str, ...]:
+    """Who may pay for the server of this user, the default first; empty if nobody may."""
+    groups = {group.name for group in spawner.user.groups}
+    return options.payers.payers().of(spawner.user.name, groups)

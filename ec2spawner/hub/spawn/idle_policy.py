@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...config import ConfigError, IdleConfig, Options, Profile, change_options, idle_policy
+from ...core.limits.scopes import scopes_of
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
@@ -25,16 +26,26 @@ class HookFailed(Exception):
 
 
 async def policy_of(
-    options: Options, spawner: Spawner, profile: Profile, chosen: float | None
+    options: Options, spawner: Spawner, profile: Profile, chosen: float | None, payer: str = ""
 ) -> IdlePolicy:
     """The policy with the idle time that the user chose, in seconds; `options` are `options_for`'s.
 
+    Its maximum age is also bounded by the limits of the user, the payer and the hub.
     If the admin's function fails, its changes are left out and the start continues.
     """
     words = options.idle.changed_by(profile.idle)
     with suppress(HookFailed):
         words = await _after_hook(options, spawner, words)
-    return idle_policy(words, profile, chosen)
+    return within_limits(idle_policy(words, profile, chosen), options, spawner.user.name, payer)
+
+
+def within_limits(policy: IdlePolicy, options: Options, user: str, payer: str) -> IdlePolicy:
+    """The policy with the maximum age that the limits of the user, the payer and the hub allow."""
+    longest = options.limits.limits().max_run_seconds(scopes_of(user, payer))
+    if longest is None:
+        return policy
+    age = min(policy.max_age_seconds or longest, longest)
+    return policy.model_copy(update={"max_age_seconds": age})
 
 
 async def follow_configuration(
@@ -53,6 +64,7 @@ async def follow_configuration(
         chosen = lease.idle.user_server_seconds
         words = await _after_hook(of_server, spawner, of_server.idle.changed_by(profile.idle))
         policy = idle_policy(words, profile, chosen)
+        policy = within_limits(policy, of_server, lease.user, lease.payer)
         now = provisioner.lease(lease.lease_id)
         if now is not None:
             # The user may have changed it in the meantime.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ...config import Options, Profile
+from ...core.ledger.cost_rows import user_payer
 from ...core.names import home_folder
 from ...core.offers.spot_wait import Wait, longest_wait
 from ...core.profiles.choices import Choice
@@ -94,6 +95,8 @@ async def new_lease(
         after_stop=options.after_stop_of(profile),
         mounts=mounts_of(server, options, profile),
         wait=_wait(choice, provisioner.now(), start_timeout),
+        # A user who is renamed still pays.
+        payer="" if choice.payer == user_payer(server.user) else choice.payer,
     )
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from ...core.offers.sold_out import Mark
 from ...core.offers.spot_wait import Turn, turn
 from ...wire import Market
+from ..limits.admission import Admission
 from ..model.cloud import LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import AttemptOutcome, Lease, LeaseState
@@ -40,6 +41,7 @@ class SpotWaits:
     """The starts that wait for spot, for their users."""
 
     state: State
+    admission: Admission
 
     def is_waiting(self, lease: Lease) -> bool:
         """True while nothing is requested for it because all its offers are sold out."""
@@ -51,8 +53,8 @@ class SpotWaits:
     async def buy_on_demand(self, lease_id: str, max_usd_per_hour: float | None) -> None:
         """Let a waiting start buy on-demand, up to the price in USD/hour that its user accepts.
 
-        None accepts any price. Raises `NotWaiting`, and `StoreError`: then it holds in memory, and
-        the next pass stores it.
+        None accepts any price. Raises `NotWaiting`, `LimitReached`, and `StoreError`: then it holds
+        in memory, and the next pass stores it.
         """
         lease = self.state.leases.get(lease_id)
         if lease is None or lease.wait is None or not self.is_waiting(lease):
@@ -64,9 +66,12 @@ class SpotWaits:
             markets=(Market.SPOT, Market.ON_DEMAND),
             max_usd_per_hour=max_usd_per_hour,
         )
+        admitted = self.admission.admit(
+            replace(lease, spec=spec, launch_key=launch_key_of(spec), wait=None)
+        )
         try:
             await self.state.leases.change(
-                lease_id, spec=spec, launch_key=launch_key_of(spec), wait=None
+                lease_id, spec=admitted.spec, launch_key=admitted.launch_key, wait=None
             )
         finally:
             self.state.wake()

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from ...core.idle import stop_decision as idle
 from ...core.idle.policy import bounded, in_force
 from ...core.ledger.cost import saved_usd, usd
+from ...core.ledger.cost_rows import Purpose, user_payer
 from ...core.ledger.idle_spans import record
 from ...core.ledger.segments import paid_until
 from ...core.text.durations import in_words
@@ -28,6 +29,7 @@ from ...wire import (
     Stop,
 )
 from ..model.lease import Lease, LeaseState
+from ..model.lease_costs import cost_by_purpose, payer_of
 from ..offers.prices import PriceCache
 from ..state.lease_registry import Contact
 from ..state.state import State
@@ -138,6 +140,8 @@ class Heartbeats:
         now = self.state.clock.now()
         current = lease.segments[-1] if lease.segments else None
         spent = self.state.spending.of(lease.user, self.state.leases)
+        split = cost_by_purpose(lease, now, self.state.settings.time_zone)
+        limits = self.state.settings.limits
         return Cost(
             usd=usd(lease.segments, now),
             usd_per_hour=current.usd_per_hour if current and not current.end else None,
@@ -149,6 +153,11 @@ class Heartbeats:
             saved_usd=saved_usd(lease.segments, now, self._on_demand),
             today_usd=spent.today,
             month_usd=spent.month,
+            budget_usd=limits.of(user_payer(lease.user)).usd_per_month,
+            payer=payer_of(lease),
+            used_usd=split[Purpose.USED],
+            idle_usd=split[Purpose.IDLE],
+            limit=self.state.limits_of.get(lease.lease_id),
         )
 
     def _on_demand(self, instance_type: str) -> float | None:

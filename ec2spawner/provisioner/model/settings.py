@@ -7,6 +7,7 @@ from datetime import UTC, tzinfo
 
 from ...core.alarms.alarm import AlarmRules
 from ...core.homes.snapshot_schedule import Schedule
+from ...core.limits.bounds import Limits
 from ...core.pricing.discounts import Discount
 from .cloud import ImageQuery
 
@@ -86,6 +87,8 @@ class Settings:
     """Of calendar days and months in costs and limits."""
     spending_days: int = 0
     """Days before today whose spending is remembered, besides those of this month."""
+    limits: Limits = field(default_factory=Limits)
+    """Of users, payers and the hub."""
     reap_interval: float = 600.0
     """Between scans for disks and network interfaces that are left over."""
     alarms: AlarmRules = field(default_factory=AlarmRules)

@@ -7,7 +7,8 @@ to as leases are forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
@@ -26,6 +27,9 @@ from ..runtime.clock import Clock
 from .lease_registry import LeaseRegistry
 
 DAY: Final = timedelta(days=1)
+
+BATCH: Final = 100
+"""After so many leases, whatever else waits has its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,26 @@ class Spending:
                     if day >= first:
                         add_to_day(days, day, amount)
         return days
+
+    async def by_scope(
+        self, scopes: Set[str], registry: LeaseRegistry
+    ) -> dict[str, dict[date, Amount]]:
+        """The same of many scopes; between leases, whatever else waits has its turn."""
+        now, first = self._clock.now(), self.first_day()
+        found = {
+            scope: {day: x for day, x in self._days.get(scope, {}).items() if day >= first}
+            for scope in scopes
+        }
+        for number, lease in enumerate(registry.in_memory()):
+            if number % BATCH == BATCH - 1:
+                await asyncio.sleep(0)
+            mine = [scope for scope in scopes_of(lease) if scope in found]
+            current = registry.get(lease.lease_id)  # one that is forgotten meanwhile still counts
+            days = self._days_of(current, now) if current else self._count(lease, now).days
+            for day, amount in days.items():
+                for scope in mine if day >= first else ():
+                    add_to_day(found[scope], day, amount)
+        return found
 
     def of(self, user: str, registry: LeaseRegistry) -> Spent:
         """What the user has spent."""

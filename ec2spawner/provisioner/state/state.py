@@ -15,7 +15,7 @@ from ...core.instances.retention_rules import Decision, decide
 from ...core.ledger.instance_end import close_at_end
 from ...core.ledger.segments import Segment
 from ...core.tags import STORE
-from ...wire import Market, Stop
+from ...wire import Limit, Market, Stop
 from ..model.cloud import GONE, Instance
 from ..model.instance_end import instance_end
 from ..model.lease import Lease, LeaseState, Snapshot
@@ -77,6 +77,8 @@ class State:
         """Instances to be terminated by this pass, whose cost is accounted for."""
         self.terminated_at: dict[str, float] = {}
         """By instance id: when its termination was last requested, on the loop's clock in s."""
+        self.limits_of: dict[str, Limit] = {}
+        """By lease id: the limit that a running server reaches first."""
         self.loaded_at: float | None = None
         """Uptime at which the store was read, in seconds."""
         self.pass_wanted = asyncio.Event()

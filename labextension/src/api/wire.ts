@@ -32,8 +32,8 @@ export interface ISentenceParameters {
   'gpu-memory-errors': { index: number };
   'gpu-xid': { index: number };
   'disk-full': object;
-  'budget-share': { percent: number };
-  'budget-used-up': object;
+  'limit-share': { percent: number; scope: string; name: string };
+  'limit-used-up': { scope: string; name: string };
   'gpu-unused': { count: number };
   'admin-message': object;
   'documents-saved': object;
@@ -48,7 +48,9 @@ export interface ISentenceParameters {
   'results-wrong': object;
   'replace-server-if-it-persists': object;
   'contact-admin-if-it-persists': object;
-  budget: { usd: number; estimate: boolean };
+  'limit-amount': { kind: string; used: number; limit: number };
+  'limit-forecast': { at: number };
+  'limit-stops': { scope: string; name: string };
   'profile-without-gpu': { files_kept: boolean };
   'message-text': { text: string };
   'extension-bounded': object;
@@ -89,6 +91,36 @@ export interface ICost {
   month_usd: number | null;
   /** What the user may spend in a month; null where no budget is set. */
   budget_usd: number | null;
+  /** `user:ann`, `group:research` or `project:nlp`; empty where it is not said. */
+  payer: string;
+  /** What of `usd` was spent on time with work in it, and without; the rest is start and stop. */
+  used_usd: number | null;
+  idle_usd: number | null;
+  /** The limit that is reached first. */
+  limit: ILimit | null;
+}
+
+/** Amounts in USD, or in GPU-hours for the kind `gpu_hours_per_month`. */
+export interface ILimit {
+  /** `user`, `group`, `project` or `hub`. */
+  scope: string;
+  name: string;
+  kind: string;
+  percent: number;
+  threshold: number;
+  /** Null for the hub: what all users together may spend is not said. */
+  limit: number | null;
+  used: number | null;
+  /** Length of the window. */
+  days: number | null;
+  /** The first day on which more is left. */
+  renews: string | null;
+  /** When nothing is left at the present rate; null if it renews before. */
+  reached_at: string | null;
+  /** Whether the server stops then. */
+  stops: boolean;
+  /** When the server stops, once that is announced. */
+  stop_at: string | null;
 }
 
 export type SlowedBy = 'power' | 'heat' | 'hardware' | 'sync';

@@ -26,6 +26,11 @@ const MAX_LATE_MS = 60_000;
 /** Before these, what is open is saved: "files are kept" holds for what is in files. */
 const SAVED_BEFORE: readonly INotice['kind'][] = ['idle', 'stopping', 'interruption'];
 
+/** Whether the server ends by it: a limit that is only partly used up ends nothing. */
+function isEnd({ kind, until }: INotice): boolean {
+  return SAVED_BEFORE.includes(kind) || (kind === 'budget' && until !== null);
+}
+
 /** And again so long before the end: after the notice people still type and cells still run. */
 const SAVED_AGAIN_MS = 15_000;
 
@@ -78,7 +83,7 @@ export class NoticeNotifications implements IDisposable {
   /** What was announced has happened, or is unknown: `ConnectionLostNotification` says which. */
   private _withdrawEnds(): void {
     for (const [id, shown] of this._shown) {
-      if (SAVED_BEFORE.includes(shown.notice.kind)) {
+      if (isEnd(shown.notice)) {
         this._shown.delete(id);
         shown.dispose();
       }
@@ -121,7 +126,7 @@ export class NoticeNotifications implements IDisposable {
 
   private _expectEnd(notices: INotice[]): void {
     const ends = this._settings.current.notices
-      ? notices.filter(({ kind, until }) => SAVED_BEFORE.includes(kind) && until !== null)
+      ? notices.filter(notice => isEnd(notice) && notice.until !== null)
       : [];
     const [first] = ends.sort((a, b) => (instant(a.until) ?? 0) - (instant(b.until) ?? 0));
     this._hiddenTabAlert.expect(
@@ -139,7 +144,7 @@ export class NoticeNotifications implements IDisposable {
         markShown(notice.id);
       }
     }
-    if (SAVED_BEFORE.includes(notice.kind)) {
+    if (isEnd(notice)) {
       this._save(shown);
     }
   }

@@ -1,6 +1,6 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { costText, type ILine } from '../text/costText.js';
+import { costText, type ICostText, type ILine } from '../text/costText.js';
 import { element, fill, setAttribute, setText, show } from '../dom.js';
 import type { IView } from '../model/statusModel.js';
 import { Section } from './section.js';
@@ -17,7 +17,7 @@ export class CostSection extends Section {
     this._meter.setAttribute('aria-valuemax', '100');
     this._meter.append(element('div', 'ec2-Bar-part'));
     const amount = element('p', 'ec2-Cost', this._amount, ' ', this._mark);
-    this.node.append(amount, this._caption, this._lines, this._meter);
+    this.node.append(amount, this._caption, this._lines, this._meter, this._forecast);
   }
 
   update(view: IView): void {
@@ -31,7 +31,7 @@ export class CostSection extends Section {
       setText(this._mark, '');
       setText(this._caption, this.trans.__('The cost of this server is not known yet.'));
       fill(this._lines, [], newLine, writeLine);
-      show(this._meter, false);
+      this._writeLimit(null);
       return;
     }
     const text = costText(cost, view.now, this.trans, stateOf(view).kind === 'stopped');
@@ -39,18 +39,20 @@ export class CostSection extends Section {
     setText(this._mark, text.mark);
     setText(this._caption, text.caption);
     fill(this._lines, text.lines, newLine, writeLine);
-    this._writeBudget(text.budget);
+    this._writeLimit(text.limit);
   }
 
-  private _writeBudget(budget: { percent: number; label: string } | null): void {
-    show(this._meter, budget !== null);
-    if (!budget) {
+  private _writeLimit(limit: ICostText['limit']): void {
+    show(this._meter, limit !== null);
+    show(this._forecast, Boolean(limit?.forecast));
+    setText(this._forecast, limit?.forecast ?? '');
+    if (!limit) {
       return;
     }
-    const percent = Math.min(100, budget.percent);
-    setAttribute(this._meter, 'aria-label', budget.label);
+    const percent = Math.min(100, limit.percent);
+    setAttribute(this._meter, 'aria-label', limit.label);
     setAttribute(this._meter, 'aria-valuenow', `${percent}`);
-    setAttribute(this._meter, 'data-level', level(budget.percent));
+    setAttribute(this._meter, 'data-level', level(limit.percent));
     setAttribute(this._meter.firstElementChild as Element, 'style', `width: ${percent}%`);
   }
 
@@ -59,11 +61,12 @@ export class CostSection extends Section {
   private readonly _caption = element('p', 'ec2-Cost-caption');
   private readonly _lines = element('dl', 'ec2-Lines');
   private readonly _meter = element('div', 'ec2-Bar');
+  private readonly _forecast = element('p', 'ec2-Cost-caption');
 }
 
-/** As the notices do: from 80 % on it is worth a look, at 100 % it is used up. */
+/** As the notices do: from 75 % on it is worth a look, at 100 % it is used up. */
 function level(percent: number): string {
-  return percent >= 100 ? 'error' : percent >= 80 ? 'warning' : 'ok';
+  return percent >= 100 ? 'error' : percent >= 75 ? 'warning' : 'ok';
 }
 
 function newLine(): HTMLElement {

@@ -3,12 +3,13 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import * as format from './format.js';
+import { limitForecast, limitName, limitUse, payerName } from './limitText.js';
 import { costAt } from '../model/state.js';
 import type { ICost } from '../api/wire.js';
 
 /** A name and its value, and what to know of it. */
 export interface ILine {
-  kind: 'price' | 'saved' | 'total';
+  kind: 'price' | 'saved' | 'split' | 'total' | 'payer' | 'limit';
   name: string;
   value: string;
   note: string;
@@ -21,8 +22,8 @@ export interface ICostText {
   mark: string;
   caption: string;
   lines: ILine[];
-  /** This month against the budget; null where none is set. */
-  budget: { percent: number; label: string } | null;
+  /** How much of the limit that is reached first is used; null where there is none. */
+  limit: { percent: number; label: string; forecast: string } | null;
 }
 
 /** `isOver`: the server has stopped, so that no price holds any more. */
@@ -41,9 +42,12 @@ export function costText(
     lines: [
       ...(isOver ? [] : [priceLine(cost, trans)]),
       ...savedLine(cost, now, trans),
-      ...totalLines(cost, now, trans)
+      ...splitLine(cost, trans),
+      ...totalLines(cost, now, trans),
+      ...payerLine(cost, trans),
+      ...limitLine(cost, trans)
     ],
-    budget: budget(cost, now, trans)
+    limit: limit(cost, now, trans)
   };
 }
 
@@ -81,7 +85,7 @@ function totalLines(cost: ICost, now: number, trans: TranslationBundle): ILine[]
   const lines: ILine[] = [];
   const grown = (usd: number): number => usd + (cost.usd_per_hour ?? 0) * hoursSince(cost, now);
   if (cost.today_usd !== null) {
-    const note = trans.__('all your servers since midnight UTC');
+    const note = trans.__("all your servers since midnight in the hub's time zone");
     lines.push({
       kind: 'total',
       name: trans.__('Today'),
@@ -94,30 +98,49 @@ function totalLines(cost: ICost, now: number, trans: TranslationBundle): ILine[]
     lines.push({
       kind: 'total',
       name: format.monthName(Date.parse(cost.as_of)),
-      value:
-        cost.budget_usd === null
-          ? month
-          : trans.__('%1 of %2', month, `$${plainAmount(cost.budget_usd)}`),
+      value: month,
       note: trans.__('all your servers')
     });
   }
   return lines;
 }
 
-function budget(cost: ICost, now: number, trans: TranslationBundle): ICostText['budget'] {
-  if (cost.month_usd === null || !cost.budget_usd) {
+function splitLine({ used_usd: used, idle_usd: idle }: ICost, trans: TranslationBundle): ILine[] {
+  if (typeof used !== 'number' || typeof idle !== 'number' || used + idle === 0) {
+    return [];
+  }
+  return [
+    {
+      kind: 'split',
+      name: trans.__('Used, idle'),
+      value: `${format.usd(used)}, ${format.usd(idle)}`,
+      note: trans.__('time with and without work; the rest is for start and stop')
+    }
+  ];
+}
+
+function payerLine({ payer }: ICost, trans: TranslationBundle): ILine[] {
+  const name = payerName(payer ?? '', trans);
+  const note = trans.__('to whom this server is charged');
+  return name ? [{ kind: 'payer', name: trans.__('Paid by'), value: name, note }] : [];
+}
+
+function limitLine({ limit }: ICost, trans: TranslationBundle): ILine[] {
+  if (!limit) {
+    return [];
+  }
+  const note = trans.__('the limit that is reached first: %1', limitName(limit, trans));
+  return [{ kind: 'limit', name: trans.__('Limit'), value: limitUse(limit, trans), note }];
+}
+
+function limit({ limit }: ICost, now: number, trans: TranslationBundle): ICostText['limit'] {
+  if (!limit) {
     return null;
   }
-  const month = cost.month_usd + (cost.usd_per_hour ?? 0) * hoursSince(cost, now);
-  const percent = Math.floor((100 * month) / cost.budget_usd);
-  return { percent, label: trans.__('%1 % of the budget for this month is used', percent) };
+  const label = trans.__('%1 % of %2 is used', limit.percent, limitName(limit, trans));
+  return { percent: limit.percent, label, forecast: limitForecast(limit, now, trans) };
 }
 
 function hoursSince(cost: ICost, now: number): number {
   return Math.max(0, now - Date.parse(cost.as_of)) / 3_600_000;
-}
-
-/** `200`, `12.50`. */
-function plainAmount(usd: number): string {
-  return Number.isInteger(usd) ? usd.toString() : usd.toFixed(2);
 }

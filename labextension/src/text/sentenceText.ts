@@ -3,7 +3,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ISentence } from '../api/wire.js';
-import { duration } from './format.js';
+import { duration, timeOfDay } from './format.js';
+import { limitAmount, limitName } from './limitText.js';
 import { xidText } from './xidText.js';
 
 /**
@@ -96,10 +97,10 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('GPU %1 reported an error', params.index);
     case 'disk-full':
       return trans.__('A disk is full');
-    case 'budget-share':
-      return trans.__('%1 % of your budget for this month is used', params.percent);
-    case 'budget-used-up':
-      return trans.__('Your budget for this month is used up');
+    case 'limit-share':
+      return trans.__('%1 % of %2 is used', params.percent, limitName(params, trans));
+    case 'limit-used-up':
+      return trans.__('Nothing is left of %1', limitName(params, trans));
     case 'gpu-unused':
       return trans._n(
         'The GPU has not been used for an hour',
@@ -134,10 +135,19 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('If it persists, start a new server to get another machine.');
     case 'contact-admin-if-it-persists':
       return trans.__('If it persists, contact the admin of this machine.');
-    case 'budget':
-      return params.estimate
-        ? trans.__('The budget is %1 (USD); the cost so far is an estimate.', dollars(params.usd))
-        : trans.__('The budget is %1 (USD).', dollars(params.usd));
+    case 'limit-amount':
+      return trans.__(
+        'That is %1 of %2; costs are estimates.',
+        limitAmount(params.kind, params.used, trans),
+        limitAmount(params.kind, params.limit, trans)
+      );
+    case 'limit-forecast':
+      return trans.__(
+        'At the present rate it is used up at %1.',
+        timeOfDay(1000 * params.at, Date.now())
+      );
+    case 'limit-stops':
+      return trans.__('By then %1 is used up.', limitName(params, trans));
     case 'profile-without-gpu':
       return params.files_kept
         ? trans.__('If you do not need one, a profile without a GPU costs less. Files are kept.')
@@ -186,8 +196,4 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
 
 function withoutStop(text: string): string {
   return text.trim().replace(/\.$/, '');
-}
-
-function dollars(usd: number): string {
-  return `$${usd.toFixed(2)}`;
 }

@@ -67,7 +67,7 @@ export function stopReason(stop: IStop, isOwner: boolean, trans: TranslationBund
     case 'max-age':
       return trans.__('It reached its maximum age.');
     case 'budget':
-      return trans.__('Your budget is used up.');
+      return details || trans.__('A limit of spending is used up.');
     case 'interruption':
       return trans.__('AWS reclaimed this instance.');
     case 'capacity':

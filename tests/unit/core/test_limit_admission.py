@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ec2spawner.core.ledger.cost_rows import HUB
 from ec2spawner.core.limits.admission import (
     Account,
     Grant,
@@ -19,7 +20,7 @@ from ec2spawner.core.limits.admission import (
     reservation,
 )
 from ec2spawner.core.limits.bounds import GPU_HOUR, NANO, Bounds, Kind
-from ec2spawner.core.limits.scopes import HUB, scopes_of
+from ec2spawner.core.limits.scopes import scopes_of
 from ec2spawner.core.limits.standing import Standing
 from ec2spawner.core.limits.words import limit_words, refusal_words, short_refusal
 
@@ -147,14 +148,6 @@ def test_an_unknown_price_is_no_way_around_a_limit_of_money() -> None:
         assert isinstance(refused, Refusal)
         assert refused.obstacle is Obstacle.UNKNOWN_PRICE
     assert decide([Account(HUB, Bounds(servers=1))], []) == Grant(None, 0.0)
-
-
-def test_nothing_starts_before_earlier_spending_is_read() -> None:
-    standing = Standing(HUB, Kind.MONTH, NANO, 0)
-    account = Account(HUB, Bounds(usd_per_month=1), (standing,), is_known=False)
-    refused = decide([account], [OfferPrice(0.1)])
-    assert isinstance(refused, Refusal)
-    assert refused.obstacle is Obstacle.UNKNOWN_SPENDING
 
 
 def test_gpu_hours_that_are_used_up_still_allow_a_server_without_gpus() -> None:

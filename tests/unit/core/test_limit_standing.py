@@ -9,21 +9,22 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ec2spawner.core.ledger.amount import Amount
 from ec2spawner.core.limits.bounds import NANO, Bounds, Kind
-from ec2spawner.core.limits.standing import Spent, Standing, next_month, standings, used_on
+from ec2spawner.core.limits.standing import Standing, next_month, standings, used_on
 
 FIRST = date(2026, 1, 20)
 
 usd = st.integers(0, 20 * NANO)
 spending = st.dictionaries(
     st.integers(0, 60).map(lambda days: FIRST + timedelta(days=days)),
-    st.builds(Spent, usd, usd),
+    st.builds(Amount, usd, usd),
     max_size=30,
 )
 days_after = st.integers(0, 70).map(lambda days: FIRST + timedelta(days=days))
 
 
-def credit_left(bounds: Bounds, days: Mapping[date, Spent], today: date) -> Fraction:
+def credit_left(bounds: Bounds, days: Mapping[date, Amount], today: date) -> Fraction:
     """A bucket, day by day: refilled at each midnight, emptied by what is spent."""
     assert bounds.credit_usd is not None
     full, bucket = Fraction(round(bounds.credit_usd * NANO)), Fraction(bounds.credit_usd) * NANO
@@ -31,14 +32,14 @@ def credit_left(bounds: Bounds, days: Mapping[date, Spent], today: date) -> Frac
     while day <= today:
         if day > FIRST:
             bucket = min(bucket + bounds.refill, full)
-        bucket -= days.get(day, Spent()).nano_usd
+        bucket -= days.get(day, Amount()).nano_usd
         day += timedelta(days=1)
     return bucket
 
 
 @given(spending, days_after, st.integers(1, 50), st.integers(0, 10))
 def test_a_credit_is_a_bucket_that_is_refilled_each_day(
-    days: dict[date, Spent], today: date, credit: int, refill: int
+    days: dict[date, Amount], today: date, credit: int, refill: int
 ) -> None:
     bounds = Bounds(credit_usd=credit, credit_usd_per_day=refill)
     used = used_on(Kind.CREDIT, bounds, days, today)
@@ -47,13 +48,13 @@ def test_a_credit_is_a_bucket_that_is_refilled_each_day(
 
 @given(spending, days_after, st.integers(1, 31))
 def test_a_window_counts_its_days_and_a_month_its_own(
-    days: dict[date, Spent], today: date, length: int
+    days: dict[date, Amount], today: date, length: int
 ) -> None:
     bounds = Bounds(usd_per_month=1, usd_per_window=1, window_days=length, gpu_hours_per_month=1)
     window = [today - timedelta(days=back) for back in range(length)]
     month = [day for day in days if day.strftime("%Y-%m") == today.strftime("%Y-%m")]
     month = [day for day in month if day <= today]
-    spent = {day: days.get(day, Spent()) for day in (*window, *month)}
+    spent = {day: days.get(day, Amount()) for day in (*window, *month)}
     assert used_on(Kind.WINDOW, bounds, days, today) == sum(spent[d].nano_usd for d in window)
     assert used_on(Kind.MONTH, bounds, days, today) == sum(spent[d].nano_usd for d in month)
     assert used_on(Kind.GPU_HOURS, bounds, days, today) == sum(
@@ -63,7 +64,7 @@ def test_a_window_counts_its_days_and_a_month_its_own(
 
 @given(spending, days_after, st.integers(1, 20))
 def test_more_is_left_on_the_day_on_which_a_limit_renews_and_not_before(
-    days: dict[date, Spent], today: date, length: int
+    days: dict[date, Amount], today: date, length: int
 ) -> None:
     days = {day: spent for day, spent in days.items() if day <= today}
     bounds = Bounds(usd_per_window=5, window_days=length, credit_usd=9, credit_usd_per_day=2)
@@ -94,7 +95,7 @@ def test_thresholds_are_passed_only_when_their_share_is_used() -> None:
 
 def test_a_one_time_credit_never_renews() -> None:
     [standing] = standings(
-        "project:nlp", Bounds(credit_usd=1), {FIRST: Spent(NANO)}, FIRST + timedelta(days=300)
+        "project:nlp", Bounds(credit_usd=1), {FIRST: Amount(NANO)}, FIRST + timedelta(days=300)
     )
     assert standing.is_reached
     assert standing.renews is None

@@ -829,3 +829,45 @@ def test_a_link_preselects_its_choice() -> None:
 )
 def test_amounts_in_words(amount: float, says: str) -> None:
     assert usd(amount) == says
+
+
+# --- limits and payers -----------------------------------------------------------------------
+
+PAYERS = (("group:lab", "Group lab"), ("user:ann", "Yourself"))
+
+
+def test_what_nobody_can_pay_is_disabled_and_says_why() -> None:
+    why = "$0.10 is left of the limit of ann until 1 December 2026"
+    poor = replace(T4, slug="poor", refusals={"user:ann": why}, cannot_start=True)
+    seen = page(poor, T4, payers=[("user:ann", "Yourself")])
+    disabled, enabled = seen.radios
+    assert "disabled" in disabled
+    assert "checked" not in disabled
+    assert "checked" in enabled, "the first that can be started is selected"
+    assert f"{disabled['id']}-limit" in str(disabled["aria-describedby"])
+    assert why in seen.text
+
+
+def test_what_one_payer_cannot_pay_says_which_and_can_be_chosen() -> None:
+    card = replace(T4, refusals={"group:lab": "$0 is left of the limit of group lab"})
+    seen = page(card, payers=PAYERS)
+    assert "disabled" not in seen.radios[0]
+    assert "Not charged to Group lab: $0 is left" in seen.text
+
+
+def test_a_user_with_several_payers_chooses_one() -> None:
+    seen = page(T4, payers=PAYERS, chosen={"payer": "user:ann"})
+    assert [each["value"] for each in seen.options["payer"]] == ["group:lab", "user:ann"]
+    [chosen] = [each for each in seen.options["payer"] if "selected" in each]
+    assert chosen["value"] == "user:ann"
+    assert "payer" not in page(T4, payers=PAYERS[:1]).fields
+
+
+def test_a_user_for_whom_nobody_may_pay_reads_whom_to_ask() -> None:
+    assert "gpu-help@example.org" in page(T4, payers=[], contact="gpu-help@example.org").text
+
+
+def test_without_a_card_that_can_be_started_none_is_checked() -> None:
+    poor = replace(T4, refusals={"user:ann": "no"}, cannot_start=True)
+    assert initial_card([poor], "t4") == "t4"
+    assert "checked" not in page(poor, payers=PAYERS[1:]).radios[0]

@@ -23,6 +23,7 @@ from ec2spawner.wire import (
     Idleness,
     IdlePolicy,
     KeepChoice,
+    Limit,
     NotebookStatus,
     Notice,
     NoticesEvent,
@@ -241,20 +242,59 @@ def test_a_past_error_is_dropped_after_an_hour(xid: int, still_shown: bool) -> N
     assert bool(notices(status(NOW + 61 * MINUTE, telemetry=telemetry))) == still_shown
 
 
+def limited(**changes: Any) -> Cost:
+    values: dict[str, Any] = {
+        "scope": "group",
+        "name": "lab",
+        "kind": "usd_per_month",
+        "percent": 80,
+        "threshold": 75,
+        "used": 160,
+        "limit": 200,
+        "stops": True,
+    }
+    return Cost(as_of=NOW, since=NOW, limit=Limit(**values | changes))
+
+
 @pytest.mark.parametrize(
-    ("spent", "level"), [(159.9, None), (160.0, "info"), (199.0, "info"), (200.0, "warning")]
+    ("threshold", "level"), [(0, None), (25, "info"), (75, "info"), (100, "warning")]
 )
-def test_budget_notices_appear_at_the_thresholds(spent: float, level: str | None) -> None:
-    cost = Cost(as_of=NOW, since=NOW, month_usd=spent, budget_usd=200)
-    found = notices(status(cost=cost))
+def test_a_notice_appears_at_each_share_of_a_limit(threshold: int, level: str | None) -> None:
+    found = notices(status(cost=limited(threshold=threshold)))
     assert [each.level for each in found] == ([level] if level else [])
-    if found:
-        assert found[0].details == [sentence("budget", usd=200, estimate=True)]
-        assert found[0].id.endswith("2026-11")
+    for notice in found:
+        amount = sentence("limit-amount", kind="usd_per_month", used=160.0, limit=200.0)
+        assert notice.details == [amount]
+        assert (f"-{threshold}-" in notice.id, notice.id.endswith("2026-11")) == (True, True)
+
+
+def test_each_share_is_a_notice_of_its_own() -> None:
+    ids = [notices(status(cost=limited(threshold=each)))[0].id for each in (25, 50, 75, 100)]
+    ids += [notices(status(cost=limited(name="other")))[0].id]
+    assert len(set(ids)) == 5
+
+
+def test_a_forecast_is_shown_until_the_limit_is_used_up() -> None:
+    [found] = notices(status(cost=limited(reached_at=NOW + MINUTE)))
+    assert found.details[-1] == sentence("limit-forecast", at=(NOW + MINUTE).timestamp())
+    [used_up] = notices(status(cost=limited(reached_at=NOW, threshold=100)))
+    assert "limit-forecast" not in {each.code for each in used_up.details}
+
+
+def test_an_announced_stop_says_when_and_takes_the_place_of_the_share() -> None:
+    [found] = notices(status(cost=limited(stop_at=NOW + 5 * MINUTE)))
+    assert (found.kind, found.title, found.until) == ("budget", sentence("stops"), NOW + 5 * MINUTE)
+    assert notices(status(cost=limited(), stop=Stop(reason="budget")))[0].kind == "stopping"
+
+
+def test_what_all_users_spend_together_is_not_shown() -> None:
+    [found] = notices(status(cost=limited(scope="hub", name="", used=None, limit=None)))
+    assert found.title == sentence("limit-share", percent=75, scope="hub", name="")
+    assert found.details == []
 
 
 @pytest.mark.parametrize("cost", [None, Cost(as_of=NOW, since=NOW, month_usd=500)])
-def test_without_a_budget_there_is_no_budget_notice(cost: Cost | None) -> None:
+def test_without_a_limit_there_is_no_notice_of_one(cost: Cost | None) -> None:
     assert notices(status(cost=cost)) == []
 
 
@@ -320,7 +360,7 @@ def test_ids_are_unique_and_the_most_severe_comes_first(data: st.DataObject) -> 
             interruption_at=data.draw(st.none() | st.just(NOW + MINUTE)),
             files_kept=data.draw(st.booleans()),
             telemetry=machine(*gpus),
-            cost=Cost(as_of=NOW, since=NOW, month_usd=data.draw(st.floats(0, 300)), budget_usd=200),
+            cost=limited(threshold=data.draw(st.sampled_from([0, 50, 100]))),
         )
     )
     assert len({each.id for each in found}) == len(found)

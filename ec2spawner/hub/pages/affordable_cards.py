@@ -1,0 +1,47 @@
+"""Which cards of the spawn page their user can afford, and who may pay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...config import Options
+from ...core.limits.admission import Refusal
+from ...core.limits.scopes import scopes_of
+from ...core.limits.words import scope_words, short_refusal
+from ...provisioner.provisioner import Provisioner
+from .profile_card import Card
+
+
+async def with_refusals(
+    cards: Sequence[Card],
+    options: Options,
+    provisioner: Provisioner,
+    user: str,
+    payers: Sequence[str],
+) -> tuple[Card, ...]:
+    """The cards, each with the payers that cannot pay its first hour now, and why not."""
+    if not provisioner.settings.limits.bind:
+        return tuple(cards)
+    limits = provisioner.settings.limits
+    refusals: list[dict[str, str]] = [{} for _ in cards]
+    for payer in payers:
+        preview = provisioner.admission.preview(user, payer)
+        longest = limits.max_run_seconds(scopes_of(user, payer)) or 0.0
+        for card, refused in zip(cards, refusals, strict=True):
+            offers = [x.offer for x in card.offers if card.may_buy(x.offer.market)]
+            why: Refusal | None = preview.refusal(offers, longest) if offers else None
+            if why is not None:
+                refused[payer] = short_refusal(why)
+        await asyncio.sleep(0)  # several payers at once would delay all other requests
+    return tuple(
+        replace(card, refusals=refused, cannot_start=len(refused) == len(payers) > 0)
+        for card, refused in zip(cards, refusals, strict=True)
+    )
+
+
+def payer_label(payer: str, user: str) -> str:
+    """`Group research`, `Yourself`: a payer as its user chooses it."""
+    words = scope_words(payer)
+    return "Yourself" if words == user and payer.startswith("user:") else words.capitalize()

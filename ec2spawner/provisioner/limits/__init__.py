@@ -1,0 +1,1 @@
+"""Limits on starts, and on servers while they run."""

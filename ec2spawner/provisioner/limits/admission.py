@@ -1,0 +1,101 @@
+"""Admits starts within the limits.
+
+A lease that is on the waiting list reserves its first hour: nothing else records a reservation, so
+none can be lost or left over. Admission and the waiting list are one step without an await, so that
+starts at the same moment do not spend the same money.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...core.limits.admission import FIRST_HOUR, Account, Grant, Refusal, decide
+from ...core.limits.bounds import Bounds
+from ...core.limits.scopes import scopes_of as scopes_of_payer
+from ...core.offers.purchase import Offer, affordable
+from ..model.launch_key import launch_key_of
+from ..model.lease import Lease
+from ..offers.market import MarketData
+from ..state.spending import scopes_of
+from ..state.state import State
+from .accounts import Accounts, reserved_seconds
+
+log = logging.getLogger(__name__)
+
+
+class LimitReached(Exception):
+    """A start cannot afford its first hour, or there are too many servers already."""
+
+    def __init__(self, refusal: Refusal, bounds: Bounds) -> None:
+        super().__init__(f"{refusal.obstacle} of {refusal.scope}")
+        self.refusal = refusal
+        self.bounds = bounds
+        """Of the scope that refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Judges starts by limits, prices, and all leases in memory."""
+
+    state: State
+    market: MarketData
+
+    def admit(self, lease: Lease) -> Lease:
+        """The lease, without the offers that it cannot afford. Raises `LimitReached`.
+
+        The caller puts it on the waiting list before it awaits anything.
+        """
+        if not self.state.settings.limits.bind:
+            return lease
+        accounts = Accounts(self.state, self.market)
+        every = self.market.offers.all_for(lease.spec)
+        of_scopes = accounts.of(scopes_of(lease), without=lease.lease_id)
+        found = decide(of_scopes, accounts.prices_of(every), reserved_seconds(lease))
+        if isinstance(found, Refusal):
+            log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
+            raise LimitReached(found, self.state.settings.limits.of(found.scope))
+        return _within(lease, every, found)
+
+    def preview(self, user: str, payer: str) -> Preview:
+        """What a user can start now if this payer pays."""
+        accounts = Accounts(self.state, self.market)
+        is_bound = self.state.settings.limits.bind
+        return Preview(accounts, accounts.of(scopes_of_payer(user, payer)) if is_bound else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The accounts of one user and payer at one moment, for all profiles of a page."""
+
+    accounts: Accounts
+    of_scopes: Sequence[Account]
+
+    def refusal(self, offers: Sequence[Offer], max_run: float) -> Refusal | None:
+        """Why a start of these offers would be refused; None if it would not.
+
+        `max_run` is the longest that it may run in seconds, 0 for no limit.
+        """
+        seconds = min(FIRST_HOUR, max_run or FIRST_HOUR)
+        found = decide(self.of_scopes, self.accounts.prices_of(offers), seconds)
+        return found if isinstance(found, Refusal) else None
+
+
+def _within(lease: Lease, every: Sequence[Offer], grant: Grant) -> Lease:
+    """The lease with offers that it can afford; unchanged if that excludes none."""
+    left = affordable(every, grant.max_usd_per_hour)
+    if len(left) == len(every):
+        return lease
+    spec = replace(
+        lease.spec,
+        max_usd_per_hour=grant.max_usd_per_hour,
+        # A retained instance is bought already: by type and market it must be affordable as well.
+        markets=tuple(m for m in lease.spec.markets if any(o.market is m for o in left)),
+        instance_types=tuple(
+            name
+            for name in lease.spec.instance_types
+            if any(offer.instance_type == name for offer in left)
+        ),
+    )
+    return replace(lease, spec=spec, launch_key=launch_key_of(spec))

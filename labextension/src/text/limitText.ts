@@ -1,0 +1,79 @@
+/** Limits of spending and use, in words. Pure. */
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { ILimit } from '../api/wire.js';
+import * as format from './format.js';
+
+/** Whose limit it is: `your limit`, `the limit of group research`. */
+export function limitName(
+  { scope, name }: Pick<ILimit, 'scope' | 'name'>,
+  trans: TranslationBundle
+): string {
+  switch (scope) {
+    case 'user':
+      return trans.__('your limit');
+    case 'group':
+      return trans.__('the limit of group %1', name);
+    case 'project':
+      return trans.__('the limit of project %1', name);
+    default:
+      return trans.__('the limit of this hub');
+  }
+}
+
+/** `$412.50`, `12.5 GPU-hours`. */
+export function limitAmount(kind: string, amount: number, trans: TranslationBundle): string {
+  return kind === 'gpu_hours_per_month'
+    ? trans.__('%1 GPU-hours', Math.round(10 * amount) / 10)
+    : `$${Number.isInteger(amount) ? amount : amount.toFixed(2)}`;
+}
+
+/** `$412.50 of $3000 this month`; only the share where amounts are not said. */
+export function limitUse(limit: ILimit, trans: TranslationBundle): string {
+  const share = trans.__('%1 %', limit.percent);
+  if (limit.used === null || limit.limit === null) {
+    return share;
+  }
+  const used = limitAmount(limit.kind, limit.used, trans);
+  const whole = limitAmount(limit.kind, limit.limit, trans);
+  switch (limit.kind) {
+    case 'usd_per_window':
+      return limit.days === 1
+        ? trans.__('%1 of %2 today', used, whole)
+        : trans.__('%1 of %2 in %3 days', used, whole, limit.days ?? 0);
+    case 'credit_usd':
+      return trans.__('%1 of %2 credit', used, whole);
+    default:
+      return trans.__('%1 of %2 this month', used, whole);
+  }
+}
+
+/** What comes of it: `Used up at 16:40 at this rate; then the server stops.` Empty for nothing. */
+export function limitForecast(limit: ILimit, now: number, trans: TranslationBundle): string {
+  const at = limit.stop_at ?? limit.reached_at;
+  if (at === null) {
+    return '';
+  }
+  const time = format.timeOfDay(Date.parse(at), now);
+  if (limit.stop_at !== null) {
+    return trans.__('The server stops at %1.', time);
+  }
+  if (limit.percent >= 100) {
+    return trans.__('Used up: no server can start.');
+  }
+  return limit.stops
+    ? trans.__('Used up at %1 at this rate; then the server stops.', time)
+    : trans.__('Used up at %1 at this rate.', time);
+}
+
+/** Who pays, where that is not the user alone: `group research`; else empty. */
+export function payerName(payer: string, trans: TranslationBundle): string {
+  const [kind, ...rest] = payer.split(':');
+  const name = rest.join(':');
+  return kind === 'group'
+    ? trans.__('group %1', name)
+    : kind === 'project'
+      ? trans.__('project %1', name)
+      : '';
+}
