@@ -136,7 +136,7 @@ class Provisioner:
         unhealthy = UnhealthyInstances(state, claims, market.offers)
         self.agents = AgentCalls(state, starts, heartbeats, unhealthy)
         self.homes = ServerHomes(state, volumes, migrations)
-        self.usage = Usage(store)
+        self.usage = Usage(state, store)
         self.overview = Overview(state, market, AdminActions(state))
         self.admission = admission = Admission(state, market)
         self.spot_waits = SpotWaits(state, admission)

@@ -2,19 +2,93 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta, tzinfo
 
+from ..core.ledger.cost_rows import CostSum, Dimension, Filter, merge_sums, sum_rows
+from ..core.ledger.idle_savings import Savings, Session, savings
+from ..core.ledger.local_days import midnight
 from .model.lease import Lease
+from .model.lease_costs import costs_of
+from .state.state import State
 from .store.store import Store
+
+PART = timedelta(days=10)
+"""A longer range is read in parts. All reads and writes of the store wait for each other: of a hub
+with 100,000 leases a year, such a part takes 40 ms, and the whole year nearly a second."""
+
+DAY = timedelta(days=1)
+
+IDLE_LIMITS = tuple(timedelta(minutes=minutes) for minutes in (120, 60, 30, 15, 5))
+"""The idle limits that are replayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Reads; changes nothing. All methods may raise `StoreError`."""
+    """Reads; changes nothing. All `async` methods may raise `StoreError`."""
 
+    state: State
     store: Store
+
+    @property
+    def time_zone(self) -> tzinfo:
+        """Of the days."""
+        return self.state.settings.time_zone
+
+    def today(self) -> date:
+        """The calendar day in the hub's time zone."""
+        return self.state.spending.today()
 
     async def past_leases(self, user: str, before: datetime, limit: int) -> tuple[Lease, ...]:
         """The user's last `limit` leases that ended earlier than `before`, the newest first."""
         return await self.store.past_leases(user, before, limit)
+
+    async def costs(
+        self, since: date, until: date, by: Sequence[Dimension], only: Filter | None = None
+    ) -> tuple[CostSum, ...]:
+        """All costs from `since` to `until`, both days included, by these dimensions.
+
+        `only` limits them to these values.
+        """
+        parts = [await self.store.costs(*part, by, only) for part in _parts(since, until)]
+        # After the read: a lease that ends meanwhile is in neither for a moment, never in both.
+        leases, now = tuple(self.state.leases.open()), self.state.clock.now()
+        running = await asyncio.to_thread(self._running, leases, now, (since, until), by, only)
+        return merge_sums(*parts, running)
+
+    def _running(
+        self,
+        leases: Sequence[Lease],
+        now: datetime,
+        days: tuple[date, date],
+        by: Sequence[Dimension],
+        only: Filter | None,
+    ) -> tuple[CostSum, ...]:
+        first, last = days
+        users = (only or {}).get(Dimension.USER)
+        rows = (
+            row
+            for lease in leases
+            if users is None or lease.user in users
+            for row in costs_of(lease, now, self.time_zone)
+            if first <= row.day <= last
+        )
+        return sum_rows(rows, by, only)
+
+    async def idle_savings(self, since: date, until: date) -> Savings:
+        """What idle rules saved, of the sessions that ended on these days, both included."""
+        sessions: list[Session] = []
+        for first, last in _parts(since, until):
+            begin, end = midnight(first, self.time_zone), midnight(last + DAY, self.time_zone)
+            sessions += await self.store.idle_sessions(begin, end)
+        now = min(self.state.clock.now(), midnight(until + DAY, self.time_zone))
+        return await asyncio.to_thread(savings, sessions, IDLE_LIMITS, now)
+
+
+def _parts(since: date, until: date) -> Iterator[tuple[date, date]]:
+    """First and last day of each part."""
+    while since <= until:
+        yield since, min(since + PART - DAY, until)
+        since += PART

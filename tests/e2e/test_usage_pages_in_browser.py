@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import pytest_asyncio
 
 from tests.e2e.accessibility import is_accessible
-from tests.e2e.usage_scenes import MARKUP, instances, usage
+from tests.e2e.usage_scenes import IDLE_SAVINGS, MARKUP, costs, instances, usage
 from tests.harness import BUSY, PASSWORD, Embedded, Hub
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
 async def open_page(hub: Hub, visit: Visit, path: str, answers: dict[str, Any]) -> Any:
     """The hub's page, whose script gets these answers of the API."""
     page = await visit(f"{hub.url}/hub/login?next=/hub/ec2/{path}")
+    await page.route("**/hub/api/ec2/**costs?*", _answer_costs)
+    await page.route("**/hub/api/ec2/idle-savings?*", _answering(IDLE_SAVINGS))
     for call, answer in answers.items():
         await page.route(f"**/hub/api/ec2/{call}", _answering(answer))
     await page.get_by_label("Username").fill("admin")
@@ -60,6 +63,11 @@ def _answering(answer: Any) -> Callable[[Any], Any]:
     return fulfill
 
 
+async def _answer_costs(route: Any) -> None:
+    [by] = parse_qs(urlsplit(route.request.url).query)["by"]
+    await route.fulfill(json=costs(tuple(by.split(","))))
+
+
 def rows(page: Any) -> Any:
     return page.locator("#ec2-rows tr")
 
@@ -71,18 +79,18 @@ async def is_as_wide_as_the_screen(page: Any) -> bool:
 
 async def test_a_thousand_servers_are_there_at_once_and_found(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "instances", {"instances": instances()})
-    await expect(rows(page)).to_have_count(50)
+    await expect(rows(page)).to_have_count(25)
     await page.reload()
-    await expect(rows(page)).to_have_count(50)
+    await expect(rows(page)).to_have_count(25)
     paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
     assert await page.evaluate(paint) < BUSY * FIRST_PAINT_MS
-    await expect(page.locator("#ec2-count")).to_have_text("1,000")
-    await expect(page.locator("#ec2-shown")).to_have_text("1–50 of 1000")
+    await expect(page.locator("#ec2-count")).to_contain_text("1,000 servers")
+    await expect(page.locator("#ec2-shown")).to_have_text("1–25 of 1000")
     assert await page.title() != "owned"
     await expect(rows(page).first).to_contain_text(MARKUP)
     await is_accessible(page)
     await page.get_by_role("button", name="Next").click()
-    await expect(page.locator("#ec2-shown")).to_have_text("51–100 of 1000")
+    await expect(page.locator("#ec2-shown")).to_have_text("26–50 of 1000")
     await page.get_by_role("searchbox").fill("user0010 g4dn")
     await expect(rows(page)).to_have_count(1)
     await page.get_by_role("searchbox").fill("nobody")
@@ -144,12 +152,42 @@ async def test_a_hub_that_is_away_is_said_and_the_rows_stay(hub: Hub, visit: Vis
 
 
 async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> None:
-    page = await open_page(hub, visit, "usage", {"usage*": usage()})
+    page = await open_page(hub, visit, "usage", {"usage": usage()})
     await expect(page.locator("#ec2-running tr")).to_have_count(1)
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("It had been idle for 1 hour")
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("$0.74")
     await expect(page.locator("#ec2-ended tr").last).to_contain_text("unknown")
     assert await page.title() != "owned"
+    await is_accessible(page)
+    await page.set_viewport_size(PHONE)
+    assert await is_as_wide_as_the_screen(page)
+    await is_accessible(page)
+
+
+async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) -> None:
+    page = await open_page(hub, visit, "instances", {"instances": instances(3)})
+    await expect(page.locator("#ec2-month")).to_have_text("$100.00")
+    await expect(page.locator("#ec2-parts")).to_have_text("used 78 % · idle 15 % · overhead 7 %")
+    await expect(page.locator("#ec2-saved")).to_have_text("$200.00")
+    await expect(page.locator("#ec2-chart rect")).to_have_count(3 * 20)
+    await expect(page.locator("#ec2-sums tbody tr").first).to_contain_text("$400.00")
+    await expect(page.locator("#ec2-sums")).to_contain_text("at least $100.00")
+    await expect(page.locator("#ec2-replays tbody tr").last).to_contain_text("30 min")
+    await expect(page.locator("#ec2-idle-stops")).to_contain_text("saved about $1,090")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.partition("/ec2/")[2]))
+    await page.get_by_label("Range").select_option("Last month")
+    await expect(page.locator("#ec2-costs-of")).to_contain_text("from Oct 1 to Oct 31")
+    await page.get_by_role("combobox", name="Cost by").select_option("Profile")
+    await expect(page.locator("#ec2-sums thead")).to_contain_text("Profile")
+    await page.get_by_label("Range").select_option("From … to …")
+    await page.get_by_label("First day").fill("2026-11-30")
+    await expect(page.locator("#ec2-offline")).to_contain_text("The first day is after the last.")
+    assert "costs?from=2026-10-01&to=2026-10-31&by=day,purpose" in asked
+    assert "costs?from=2026-10-01&to=2026-10-31&by=profile,purpose" in asked
+    assert "idle-savings?from=2026-10-01&to=2026-10-31" in asked
+    assert await page.title() != "owned"
+    await page.get_by_text("As a table").click()
     await is_accessible(page)
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)

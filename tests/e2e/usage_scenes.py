@@ -121,3 +121,54 @@ def usage() -> dict[str, Any]:
         "sessions": [ended, unknown],
         "more_before": None,
     }
+
+
+def costs(by: tuple[str, ...], first: str = "2026-11-01") -> dict[str, Any]:
+    """The answer of `GET costs` and `GET usage/costs`."""
+    days = [f"2026-11-{day:02}" for day in range(1, 21)]
+    values = {
+        "day": days,
+        "user": [MARKUP, "ann", "bob", ""],
+        "profile": ["t4", "a10g", MARKUP],
+    }
+    shares = {"used": 78.0, "idle": 15.0, "overhead": 7.0}
+    sums = []
+    for place, value in enumerate(values.get(by[0], ["one"])):
+        for purpose, share in shares.items():
+            usd = share * (1 + place % 5)
+            key = [value, purpose] if len(by) == 2 else [purpose]
+            sums.append(
+                {
+                    "key": key,
+                    "usd": usd,
+                    "unknown": int(value == MARKUP),
+                    "saved_usd": usd * 2,
+                    "hours": usd * 3,
+                    "gpu_hours": usd * 2,
+                }
+            )
+        if len(by) == 1:
+            break
+    return {
+        "first_day": first,
+        "last_day": "2026-11-20",
+        "today": "2026-11-20",
+        "time_zone": "Europe/Berlin",
+        "by": list(by),
+        "sums": sums,
+    }
+
+
+IDLE_SAVINGS: dict[str, Any] = {
+    "first_day": "2026-11-01",
+    "last_day": "2026-11-20",
+    "sessions": 412,
+    "unknown": 0,
+    "idle_usd": 363.0,
+    "idle_stops": 120,
+    "stops_saved_usd": 1090.0,
+    "replays": [
+        {"limit_seconds": 3600, "idle_usd": 363.0, "saved_usd": 0.0, "stops": 0},
+        {"limit_seconds": 1800, "idle_usd": 214.0, "saved_usd": 149.0, "stops": 130},
+    ],
+}

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from jupyterhub.apihandlers.base import APIHandler
-from jupyterhub.user import User
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from tornado.web import HTTPError
 
@@ -21,14 +20,10 @@ from ...provisioner.overview import ServerNow
 from ...provisioner.store.store import StoreError
 from ...wire import Market
 from .instances import ServerModel, server_model
-from .user_call import Model, require_instances_scope, running
+from .user_call import Model, running, whose
 
 SESSIONS = 50
 """Ended sessions in one answer."""
-
-SCOPE = "read:servers"
-"""Required to read the caller's own usage. A user's login and own tokens have it; the token of a
-server, which everyone with access to that server can read, does not."""
 
 _INSTANT: TypeAdapter[datetime] = TypeAdapter(AwareDatetime)
 
@@ -74,7 +69,7 @@ class UsageHandler(APIHandler):
     async def get(self) -> None:
         """`GET usage`: 400 for a wrong argument, 403 for another user's without the scope."""
         _, provisioner = running(self)
-        user, now = _whose(self), provisioner.now()
+        user, now = whose(self), provisioner.now()
         before = self._before() or now
         try:
             past = await provisioner.usage.past_leases(user, before, SESSIONS + 1)
@@ -90,21 +85,6 @@ class UsageHandler(APIHandler):
             return _INSTANT.validate_python(text) if text else None
         except ValidationError as error:
             raise HTTPError(400, "`before` is an instant: 2026-11-23T12:00:00Z") from error
-
-
-def _whose(handler: APIHandler) -> str:
-    """Raises `HTTPError` (403) where the caller may not see that user's usage."""
-    caller = handler.current_user
-    own = caller.name if isinstance(caller, User) else ""
-    asked: str = handler.get_query_argument("user", own)
-    if asked == own and own:
-        if not handler.has_scope(f"{SCOPE}!user={own}"):
-            raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
-        return own
-    require_instances_scope(handler)
-    if not asked:
-        raise HTTPError(400, "a service has no usage: send `user`")
-    return asked
 
 
 def _usage_json(

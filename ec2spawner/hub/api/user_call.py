@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.user import User
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tornado.web import HTTPError
 
@@ -14,6 +15,10 @@ from ..app.service import HubService
 from ..security.instances_scope import SCOPE, has_scope
 
 M = TypeVar("M", bound=BaseModel)
+
+OWN_SCOPE = "read:servers"
+"""Required to read the caller's own usage. A user's login and own tokens have it; the token of a
+server, which everyone with access to that server can read, does not."""
 
 
 class Model(BaseModel):
@@ -35,6 +40,24 @@ def require_instances_scope(handler: APIHandler) -> None:
     """Raises `HTTPError` (403) for who may not see the servers of all users."""
     if not has_scope(handler):
         raise HTTPError(403, f"this needs the scope {SCOPE}")
+
+
+def whose(handler: APIHandler) -> str:
+    """The user whose usage is asked for: `user=`, or else the caller.
+
+    Raises `HTTPError` (403) where the caller may not see it.
+    """
+    caller = handler.current_user
+    own = caller.name if isinstance(caller, User) else ""
+    asked: str = handler.get_query_argument("user", own)
+    if asked == own and own:
+        if not handler.has_scope(f"{OWN_SCOPE}!user={own}"):
+            raise HTTPError(403, f"the token needs the scope {OWN_SCOPE} for its user")
+        return own
+    require_instances_scope(handler)
+    if not asked:
+        raise HTTPError(400, "a service has no usage: send `user`")
+    return asked
 
 
 def read(handler: APIHandler, model: type[M], example: str) -> M:

@@ -28,7 +28,7 @@ def replace_lease_costs(connection: Connection, lease_id: str, costs: Sequence[C
     connection.execute(delete(cost_table).where(cost_table.c.lease_id == lease_id))
     if costs:
         connection.execute(
-            insert(cost_table), [{**_values(row), "lease_id": lease_id} for row in costs]
+            insert(cost_table), [{**row_values(row), "lease_id": lease_id} for row in costs]
         )
 
 
@@ -44,7 +44,7 @@ def replace_overhead_costs(
     connection.execute(delete(cost_table).where(ours))
     if costs:
         named = {"instance_id": instance_id, "overhead_key": key}
-        connection.execute(insert(cost_table), [{**_values(row), **named} for row in costs])
+        connection.execute(insert(cost_table), [{**row_values(row), **named} for row in costs])
     return replaced
 
 
@@ -103,7 +103,8 @@ def _sums(connection: Connection, where: Any, by: Sequence[Dimension]) -> tuple[
     return tuple(sorted(found, key=lambda each: each.key))
 
 
-def _values(row: CostRow) -> dict[str, Any]:
+def row_values(row: CostRow) -> dict[str, Any]:
+    """The columns of a line."""
     return {
         "day": row.day,
         "user_name": row.user,

@@ -36,11 +36,12 @@ from ...core.alarms.alarm import Alarm
 from ...core.alarms.grouping import Raised
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter
+from ...core.ledger.idle_savings import Session
 from ...core.ledger.segments import Segment
 from ...wire import Step
 from ..model.alarm_delivery import AlarmDelivery
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
-from . import alarms, cost_queries, queries, rows, tables
+from . import alarms, cost_queries, idle_queries, queries, rows, tables
 from .backends import DEFAULT_URL, open_database
 from .database import StoreAwayError, StoreError, StoreHeldError
 from .database_thread import DatabaseThread
@@ -247,6 +248,12 @@ class Store:
         """The user's last `limit` leases that ended earlier than `before`, the newest first."""
         return await self._read(
             lambda connection: queries.past_leases(connection, user, before, limit)
+        )
+
+    async def idle_sessions(self, since: datetime, until: datetime) -> tuple[Session, ...]:
+        """The sessions that ended from `since` on, before `until`, with their idle periods."""
+        return await self._read(
+            lambda connection: idle_queries.idle_sessions(connection, since, until)
         )
 
     async def start_durations(self, profile: str, limit: int = 30) -> Mapping[Step, float]:

@@ -8,6 +8,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from ec2spawner.hub.api.costs import Costs, IdleSavings
 from ec2spawner.hub.api.usage import UsageModel
 from tests.harness import ADMIN_TOKEN, Embedded, Hub, demo_config
 from tests.integration.hub.agent_by_hand import SILENT_AGENTS, server_by_hand
@@ -37,10 +38,10 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
         print(running.tail(60))
 
 
-async def ask(hub: Hub, token: str, query: str = "") -> httpx.Response:
+async def ask(hub: Hub, token: str, query: str = "", call: str = "usage") -> httpx.Response:
     headers = {"Authorization": f"token {token}"}
     async with httpx.AsyncClient(base_url=hub.url, headers=headers, timeout=60) as client:
-        return await client.get(f"/hub/api/ec2/usage{query}")
+        return await client.get(f"/hub/api/ec2/{call}{query}")
 
 
 async def test_a_users_servers_and_sessions(hub: Hub) -> None:
@@ -73,11 +74,46 @@ async def test_another_users_usage_needs_the_scope_of_admins(hub: Hub) -> None:
     assert (await ask(hub, "wrong")).status_code == 403
 
 
+async def test_costs_are_ones_own_and_those_of_all_need_the_scope(hub: Hub) -> None:
+    ann, admin = await hub.user_token("ann"), await hub.user_token("admin")
+    by_server = "?by=server,purpose"
+    own = Costs.model_validate_json((await ask(hub, ann, by_server, "usage/costs")).content)
+    assert {each.key[0] for each in own.sums} == {"", "sweep"}
+    assert own.time_zone == "UTC"
+    assert own.first_day.day == 1
+    by_user = (await ask(hub, ann, "?by=user", "usage/costs")).json()["sums"]
+    assert [each["key"] for each in by_user] == [["ann"]]
+    assert by_user[0]["usd"] > 0
+    assert by_user[0]["gpu_hours"] == pytest.approx(by_user[0]["hours"]), "a T4 each"
+    assert (await ask(hub, ann, "?user=eva", "usage/costs")).status_code == 403
+    for call in ("costs", "idle-savings"):
+        assert (await ask(hub, ann, "", call)).status_code == 403
+    everyone = (await ask(hub, admin, "?by=user", "costs")).json()["sums"]
+    assert {each["key"][0] for each in everyone} >= {"ann", "eva"}
+    saved = IdleSavings.model_validate_json((await ask(hub, admin, "", "idle-savings")).content)
+    assert (saved.sessions, saved.idle_stops) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?from=soon",
+        "?from=2026-11-02&to=2026-11-01",
+        "?from=2024-01-01&to=2026-01-01",
+        "?by=token_sha256",
+        "?by=day,user,zone,market",
+    ],
+)
+async def test_a_wrong_range_or_dimension_is_refused(hub: Hub, query: str) -> None:
+    assert (await ask(hub, await hub.user_token("ann"), query, "usage/costs")).status_code == 400
+
+
 async def test_a_token_with_which_others_may_come_reads_no_usage(hub: Hub) -> None:
     """Such as a server's token, which users with access to the server can read."""
     wanted = {"note": "test", "scopes": ["users:activity!user", "access:servers!server=ann/"]}
     reply = await hub.api.post("/users/ann/tokens", json=wanted)
-    assert (await ask(hub, reply.json()["token"])).status_code == 403
+    for call in ("usage", "usage/costs"):
+        assert (await ask(hub, reply.json()["token"], call=call)).status_code == 403
 
 
 async def test_a_wrong_instant_is_refused(hub: Hub) -> None:

@@ -41,15 +41,11 @@ function tiles(found) {
   const idle = servers.filter((row) => stateOf(row) === "idle");
   const wasted = idle.reduce((sum, row) => sum + (row.usd_per_hour ?? 0), 0);
   setText(element("rate"), money(found.usd_per_hour) + "/h");
+  setText(element("count"), counted(servers.length, "server") + " · " + spot + " spot · " + idle.length + " idle");
   setText(
     element("rate-of"),
     "estimate; " + money(wasted) + "/h of it idle" +
       (found.unknown_prices ? "; " + counted(found.unknown_prices, "price") + " unknown" : "")
-  );
-  setText(element("count"), servers.length.toLocaleString("en-US"));
-  setText(
-    element("count-of"),
-    spot + " spot · " + idle.length + " idle · " + counted(found.kept.length, "kept instance")
   );
 }
 
@@ -60,4 +56,6 @@ const refresh = keepFresh(async () => {
   tiles(found);
   attention(found, table.now);
   drawTable();
+  const days = await readCosts();
+  if (days && !idleSavings.isRead) await rangeChosen(days);
 });

@@ -1,6 +1,6 @@
-// The table of servers: filtered, ordered, 50 rows at a time. Rows stay in place when refreshed, so
+// The table of servers: filtered, ordered, 25 rows at a time. Rows stay in place when refreshed, so
 // that neither focus nor position is lost.
-const PAGE_ROWS = 50;
+const PAGE_ROWS = 25;
 
 const FILTERS = [
   ["all", "All", () => true],
@@ -81,11 +81,11 @@ function newRow() {
     "tr",
     {},
     name,
-    cell("ec2-wide", made.profile, made.place),
+    cell("", made.profile, made.place),
     cell("ec2-number", made.since),
     cell("", made.doing, made.gpu, made.gpuBar),
-    cell("ec2-number", made.usd, made.rate),
-    cell("ec2-wide", made.buttons)
+    cell("ec2-number ec2-cost", made.usd, made.rate),
+    cell("", made.buttons)
   );
   row.setAttribute("role", "row");
   return { row, made };

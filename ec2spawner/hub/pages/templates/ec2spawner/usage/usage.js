@@ -1,6 +1,8 @@
 // A user's own sessions: what runs is read again every ten seconds, what has ended once.
 const ended = { sessions: new Map(), before: undefined };
 
+const REASONS = { user: "you stopped it", admin: "an admin stopped it" };
+
 const STATES = { waiting: "waiting for an instance", starting: "starting", ending: "stopping" };
 
 function sessionRow({ server, what, place, since, seconds, ended, usd, isRunning }, now) {
@@ -19,7 +21,7 @@ function sessionRow({ server, what, place, since, seconds, ended, usd, isRunning
     cell("ec2-number", clock(since, now)),
     cell("ec2-number", lasting(seconds)),
     cell("", ended),
-    cell("ec2-number", make("strong", {}, money(usd)))
+    cell("ec2-number ec2-cost", make("strong", {}, money(usd)))
   );
   row.setAttribute("role", "row");
   return row;
@@ -50,7 +52,7 @@ function endedRow(user, row, now) {
       place: [row.instance_types.join(", then "), row.markets.join(", then ")].filter(Boolean).join(" · "),
       since: row.since,
       seconds: (Date.parse(row.ended_at) - Date.parse(row.since)) / 1000,
-      ended: row.message || row.reason,
+      ended: row.message || REASONS[row.reason] || row.reason,
       usd: row.usd,
     },
     now
@@ -80,7 +82,10 @@ async function readUsage() {
   if (ended.before === undefined) ended.before = found.more_before;
   drawNow(found, now);
   drawEnded(found, now);
+  await readCosts();
 }
+
+function rangeChosen() {}
 
 element("more").addEventListener("click", async () => {
   element("more").disabled = true;

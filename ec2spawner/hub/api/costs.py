@@ -1,0 +1,210 @@
+"""Sums of costs over any range of days, and what idle rules saved.
+
+The models are the contract, described field by field in `docs/reference/http.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+from jupyterhub.apihandlers.base import APIHandler
+from tornado.web import HTTPError
+
+from ...core.ledger import exact
+from ...core.ledger.cost_rows import CostSum, Dimension, Filter
+from ...core.ledger.idle_savings import Savings
+from ...provisioner.store.store import StoreError
+from ...provisioner.usage import Usage
+from .user_call import Model, require_instances_scope, running, whose
+
+MAX_DAYS = 400
+"""Days in one range: a year, and the month that it is compared with."""
+
+MAX_DIMENSIONS = 3
+
+MICROSECONDS = 3600 * 1e6
+"""Of an hour."""
+
+
+class SumModel(Model):
+    """The costs that agree in the dimensions of `Costs.by`."""
+
+    key: tuple[str, ...]
+    """Their values, in the order of `by`; days as `2026-11-23`."""
+    usd: float
+    """An estimate: list prices or configured discounts. As far as prices are known."""
+    unknown: int
+    """Parts whose price is unknown: with any, `usd` is a lower bound."""
+    saved_usd: float
+    """What the same time on demand would have cost more; negative if it would have cost less."""
+    hours: float
+    """Of instances."""
+    gpu_hours: float
+
+
+class Costs(Model):
+    """`GET costs` and `GET usage/costs`."""
+
+    first_day: date
+    last_day: date
+    """Included."""
+    today: date
+    time_zone: str
+    """In which days begin: the option `time_zone`."""
+    by: tuple[Dimension, ...]
+    sums: tuple[SumModel, ...]
+
+
+class ReplayModel(Model):
+    """The same sessions under one idle limit."""
+
+    limit_seconds: float
+    idle_usd: float
+    """What idle time would have cost."""
+    saved_usd: float
+    stops: int
+    """Idle periods that were longer: each would have been a stop."""
+
+
+class IdleSavings(Model):
+    """`GET idle-savings`: all USD are estimates."""
+
+    first_day: date
+    last_day: date
+    sessions: int
+    """That ended on these days, at known prices."""
+    unknown: int
+    """Those that had idle time at an unknown price: left out."""
+    idle_usd: float
+    """What idle time did cost."""
+    idle_stops: int
+    stops_saved_usd: float
+    """What the idle stops saved: until the server's next start, at most 12 hours each."""
+    replays: tuple[ReplayModel, ...]
+
+
+class CostsHandler(APIHandler):
+    """Costs of all users, and overhead."""
+
+    async def get(self) -> None:
+        """`GET costs?from=&to=&by=`: 400 for a wrong argument, 403 without the scope."""
+        require_instances_scope(self)
+        await answer_costs(self, None)
+
+
+class UsageCostsHandler(APIHandler):
+    """Costs of the caller; with the scope of admins also those of another user."""
+
+    async def get(self) -> None:
+        """`GET usage/costs?from=&to=&by=`: 403 for another user's without the scope."""
+        user = whose(self)
+        await answer_costs(self, {Dimension.USER: [user]})
+
+
+class IdleSavingsHandler(APIHandler):
+    """What idle rules saved, and what others would have saved."""
+
+    async def get(self) -> None:
+        """`GET idle-savings?from=&to=`: 403 without the scope."""
+        require_instances_scope(self)
+        _, provisioner = running(self)
+        first, last = _days(self, provisioner.usage)
+        try:
+            found = await provisioner.usage.idle_savings(first, last)
+        except StoreError as error:
+            raise HTTPError(503, str(error)) from error
+        self.finish(_savings(found, first, last).model_dump_json())
+
+
+async def answer_costs(handler: APIHandler, only: Filter | None) -> None:
+    """Answer the sums that the request's arguments ask for, of these costs only."""
+    _, provisioner = running(handler)
+    usage = provisioner.usage
+    first, last = _days(handler, usage)
+    by = _dimensions(handler)
+    try:
+        sums = await usage.costs(first, last, by, only)
+    except StoreError as error:
+        raise HTTPError(503, str(error)) from error
+    handler.set_header("Cache-Control", "no-store")
+    handler.finish(
+        Costs(
+            first_day=first,
+            last_day=last,
+            today=usage.today(),
+            time_zone=str(usage.time_zone),
+            by=by,
+            sums=tuple(map(_sum, sums)),
+        ).model_dump_json()
+    )
+
+
+def _days(handler: APIHandler, usage: Usage) -> tuple[date, date]:
+    """The range; this month up to today unless it is given. Raises `HTTPError` (400)."""
+    today = usage.today()
+    last = _day(handler, "to", today)
+    first = _day(handler, "from", last.replace(day=1))
+    if not timedelta() <= last - first < timedelta(days=MAX_DAYS):
+        raise HTTPError(400, f"send `from` before `to`, with at most {MAX_DAYS} days between them")
+    return first, last
+
+
+def _day(handler: APIHandler, name: str, otherwise: date) -> date:
+    text = handler.get_query_argument(name, "")
+    try:
+        return date.fromisoformat(text) if text else otherwise
+    except ValueError as error:
+        raise HTTPError(400, f"`{name}` is a day: 2026-11-23") from error
+
+
+def _dimensions(handler: APIHandler) -> tuple[Dimension, ...]:
+    names = [name for name in handler.get_query_argument("by", "").split(",") if name]
+    try:
+        by = tuple(dict.fromkeys(Dimension(name) for name in names))
+    except ValueError as error:
+        known = ", ".join(Dimension)
+        raise HTTPError(400, f"`by` is up to {MAX_DIMENSIONS} of {known}") from error
+    if len(by) > MAX_DIMENSIONS:
+        raise HTTPError(400, f"`by` has at most {MAX_DIMENSIONS} dimensions")
+    return by
+
+
+def _sum(found: CostSum) -> SumModel:
+    return SumModel(
+        key=found.key,
+        usd=exact.usd(found.nano_usd),
+        unknown=found.unknown,
+        saved_usd=exact.usd(found.on_demand_nano_usd - found.comparable_nano_usd),
+        hours=found.microseconds / MICROSECONDS,
+        gpu_hours=found.gpu_microseconds / MICROSECONDS,
+    )
+
+
+def _savings(found: Savings, first: date, last: date) -> IdleSavings:
+    return IdleSavings(
+        first_day=first,
+        last_day=last,
+        sessions=found.sessions,
+        unknown=found.unknown,
+        idle_usd=found.idle_usd,
+        idle_stops=found.idle_stops,
+        stops_saved_usd=found.stops_saved_usd,
+        replays=tuple(
+            ReplayModel(
+                limit_seconds=each.limit.total_seconds(),
+                idle_usd=each.idle_usd,
+                saved_usd=each.saved_usd,
+                stops=each.stops,
+            )
+            for each in found.replays
+        ),
+    )
+
+
+handlers: list[tuple[str, Callable[..., Any]]] = [
+    (r"/api/ec2/costs", CostsHandler),
+    (r"/api/ec2/usage/costs", UsageCostsHandler),
+    (r"/api/ec2/idle-savings", IdleSavingsHandler),
+]

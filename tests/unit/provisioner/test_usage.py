@@ -1,0 +1,86 @@
+"""Costs of what has ended and of what runs, as one sum; and idle periods, replayed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ec2spawner.core.ledger import exact
+from ec2spawner.core.ledger.cost_rows import Dimension
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.wire import IdlePolicy
+from tests.unit.provisioner.world import World, until
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+async def priced(world: World) -> World:
+    """A world whose prices are known."""
+    world.cloud.prices = {
+        ("g4dn.xlarge", zone): 0.2 for zone in ("us-east-1a", "us-east-1b", "us-east-1c")
+    }
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    return world
+
+
+async def test_a_running_server_costs_as_much_before_and_after_it_ends(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready("ada")
+    await world.ready("bob")
+    await agent.heartbeat_often(3 * 3600)
+    usage, today = world.provisioner.usage, world.provisioner.usage.today()
+    by = (Dimension.USER, Dimension.PROFILE)
+    running = {each.key: each for each in await usage.costs(today - DAY, today, by)}
+    assert {user for user, _ in running} >= {"ada", "bob"}
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    ended = {each.key: each for each in await usage.costs(today - DAY, today, by)}
+    of_ada = next(key for key in ended if key[0] == "ada")
+    assert ended[of_ada].nano_usd >= running[of_ada].nano_usd > 0
+    assert ended[of_ada].nano_usd < 1.01 * running[of_ada].nano_usd + exact.NANO / 1000
+    [only] = await usage.costs(today - DAY, today, (), {Dimension.USER: ["ada"]})
+    assert only.nano_usd == ended[of_ada].nano_usd
+    assert await usage.costs(today - 60 * DAY, today - 30 * DAY, by) == ()
+
+
+async def test_a_long_range_is_the_sum_of_its_days(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat_often(30 * 3600, every=600)
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    usage, today = world.provisioner.usage, world.provisioner.usage.today()
+    days = list(await usage.costs(today - 35 * DAY, today, (Dimension.DAY,)))
+    [whole] = await usage.costs(today - 35 * DAY, today, ())
+    assert len(days) >= 2
+    assert sum(each.nano_usd for each in days) == whole.nano_usd
+
+
+async def test_an_idle_stop_counts_as_saved(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready("ada", idle=IdlePolicy(server_seconds=3600))
+    idle_since = world.clock()
+    for _ in range(62):
+        world.clock.advance(60)
+        await agent.heartbeat(idle_since)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    world.clock.advance(2 * 3600)
+    usage, today = world.provisioner.usage, world.provisioner.usage.today()
+    found = await usage.idle_savings(today - DAY, today)
+    assert (found.sessions, found.idle_stops) == (1, 1)
+    price = lease_price(world)
+    assert abs(found.stops_saved_usd - 2 * price) < 0.1 * price
+    half = next(each for each in found.replays if each.limit == timedelta(minutes=30))
+    assert abs(half.saved_usd - price / 2) < 0.1 * price
+    assert half.stops == 1
+
+
+def lease_price(world: World) -> float:
+    [ended] = world.provisioner._state.leases.ended_since(world.clock() - DAY)
+    assert ended.segments[0].usd_per_hour is not None
+    return ended.segments[0].usd_per_hour
