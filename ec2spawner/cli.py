@@ -218,6 +218,11 @@ def _report(report: argparse.ArgumentParser) -> None:
         help="an export of the bill, CUR 2.0 or FOCUS: s3://bucket/prefix, a folder or a file "
         "(default: Cost Explorer, the last 14 days)",
     )
+    report.add_argument(
+        "--reservations",
+        action="store_true",
+        help="also report on the use of the account's Reserved Instances; asks EC2 for them",
+    )
     shape = report.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="one line of JSON")
     shape.add_argument("--csv", action="store_true", help="comma-separated values")

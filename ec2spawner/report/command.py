@@ -14,11 +14,14 @@ from zoneinfo import ZoneInfo
 from rich.console import Console
 
 from ..aws.client import Client
+from ..aws.ec2 import EC2Cloud
 from ..check.hub_config import ConfigurationBroken, load
 from ..config import Options
 from ..core.ledger.cost_rows import Dimension
 from ..core.ledger.local_days import local_day, midnight
 from ..core.ledger.reconciliation import reconcile
+from ..core.pricing.discounts import Discount
+from ..provisioner.model.cloud import CloudError
 from ..provisioner.store.read_only import Ledger, LedgerQuery, read_ledger
 from ..provisioner.store.store import StoreError
 from ..terminal import complain
@@ -27,7 +30,7 @@ from .bill.errors import BillError
 from .bill.source import open_bill
 from .contents import Report, Scope, needed, report_of
 from .delimited import report_csv
-from .discount_use import DiscountUse, discount_use
+from .discount_use import discount_use
 from .document import report_json
 from .page import report_html
 from .reconciled import Reconciled
@@ -61,7 +64,7 @@ def run_report(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int
         if arguments.focus:
             return _write_focus(scope, options, now)
         report, found = asyncio.run(_read(scope, options, arguments, now))
-    except (StoreError, BillError) as error:
+    except (StoreError, BillError, CloudError) as error:
         complain("report", str(error))
         return FAILED
     _write(report, found, arguments)
@@ -82,7 +85,9 @@ def _write(report: Report, found: Reconciled | None, arguments: argparse.Namespa
 
 
 def _write_focus(scope: Scope, options: Options, now: datetime) -> int:
-    ledger = asyncio.run(read_ledger(options.store_url, _query(scope, focus.DIMENSIONS), now=now))
+    ledger = asyncio.run(
+        read_ledger(options.store_url, _query(scope, focus.DIMENSIONS, segments=False), now=now)
+    )
     place = ZoneInfo(scope.time_zone)
     text, left_out = focus.focus_csv(
         ledger.costs, hub=scope.hub, region=options.region, place=place
@@ -96,13 +101,41 @@ def _write_focus(scope: Scope, options: Options, now: datetime) -> int:
 async def _read(
     scope: Scope, options: Options, arguments: argparse.Namespace, now: datetime
 ) -> tuple[Report, Reconciled | None]:
-    """Raises `StoreError`, `BillError`."""
+    """Raises `StoreError`, `BillError`, `CloudError`."""
+    # A report on one user has no place for what everybody shares.
+    discounts = () if scope.user else await _discounts(options, arguments.reservations)
+    query = _query(scope, needed(scope.by), segments=bool(discounts) or arguments.reconcile)
     with Console(stderr=True).status("Reading the store"):
-        ledger = await read_ledger(options.store_url, _query(scope, needed(scope.by)), now=now)
-    report = report_of(scope, ledger.costs, now, _discounts(scope, options, ledger, now))
+        ledger = await read_ledger(options.store_url, query, now=now)
+    place = ZoneInfo(scope.time_zone)
+    start = midnight(scope.since, place)
+    end = min(midnight(scope.until + timedelta(days=1), place), now)
+    uses = discount_use(discounts, ledger.segments, start, max(end, start))
+    report = report_of(scope, ledger.costs, now, uses)
     if not arguments.reconcile:
         return report, None
     return report, await _reconciled(scope, options, arguments.bill, ledger, now)
+
+
+async def _discounts(options: Options, reservations: bool) -> Sequence[Discount]:
+    """The configured ones, and the account's reservations of other types: the hub's own rule."""
+    configured = [each.discount() for each in options.discounts]
+    if not reservations:
+        return configured
+    types = {each.instance_type for each in configured}
+    cloud = EC2Cloud(options.region, options.endpoint_url or None)
+    try:
+        with Console(stderr=True).status("Asking EC2"):
+            found = await cloud.reservations()
+    finally:
+        await cloud.close()
+    if not found:
+        complain(
+            "report",
+            f"no Reserved Instances were found in {options.region}: there are none, or "
+            "ec2:DescribeReservedInstances is not permitted",
+        )
+    return [*configured, *(each for each in found if each.instance_type not in types)]
 
 
 async def _reconciled(
@@ -121,28 +154,14 @@ async def _reconciled(
     return Reconciled(result, bill.source)
 
 
-def _query(scope: Scope, by: Sequence[Dimension]) -> LedgerQuery:
-    """The segments of the days in the hub's time zone and in UTC, which differ by hours."""
-    period = billing_period(scope)
+def _query(scope: Scope, by: Sequence[Dimension], *, segments: bool) -> LedgerQuery:
+    """With the segments of these days in the hub's time zone and in UTC, which differ by hours."""
+    period, margin = billing_period(scope), timedelta(days=1)
     return LedgerQuery(
         since=scope.since,
         until=scope.until,
         by=by,
         only={Dimension.USER: [scope.user]} if scope.user else {},
         time_zone=ZoneInfo(scope.time_zone),
-        segments_from=period.start - timedelta(days=1),
-        segments_until=period.end + timedelta(days=1),
+        segments_between=(period.start - margin, period.end + margin) if segments else None,
     )
-
-
-def _discounts(
-    scope: Scope, options: Options, ledger: Ledger, now: datetime
-) -> Sequence[DiscountUse]:
-    """Of everybody's servers; a report on one user has no place for them."""
-    if scope.user:
-        return ()
-    place = ZoneInfo(scope.time_zone)
-    start = midnight(scope.since, place)
-    end = min(midnight(scope.until + timedelta(days=1), place), now)
-    discounts = [each.discount() for each in options.discounts]
-    return discount_use(discounts, ledger.segments, start, max(end, start))

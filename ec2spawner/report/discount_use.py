@@ -146,7 +146,13 @@ def _count(
         ]
         if more and discount.holds(since):
             tally.beyond += duration
-            tally.beyond_ticks = _plus(tally.beyond_ticks, duration, more[0].usd_per_hour)
+            tally.beyond_ticks = _plus(tally.beyond_ticks, duration, _full_price(more[0]))
+
+
+def _full_price(segment: Segment) -> float | None:
+    """USD/hour on demand: the hub may have given the discount to this instance."""
+    listed = segment.on_demand_usd_per_hour
+    return segment.usd_per_hour if listed is None else listed
 
 
 def _plus(ticks: int | None, duration: int, usd_per_hour: float | None) -> int | None:

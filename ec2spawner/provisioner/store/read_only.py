@@ -67,9 +67,8 @@ class LedgerQuery:
     by: Sequence[Dimension]
     time_zone: tzinfo
     """The hub's."""
-    segments_from: datetime
-    segments_until: datetime
-    """The segments that overlap the time between the two, UTC."""
+    segments_between: tuple[datetime, datetime] | None = None
+    """Also the segments that overlap the time between these, UTC; None for no segments."""
     only: Filter = field(default_factory=dict)
 
 
@@ -80,7 +79,7 @@ class Ledger:
     costs: Sequence[CostSum]
     """Of what has ended, and of open leases up to the instant."""
     segments: Sequence[Segment]
-    """Of leases and of overhead, oldest first; not filtered by `LedgerQuery.only`."""
+    """Of leases and of overhead, oldest first, if they were asked for; of every user."""
 
 
 async def read_ledger(url: str, query: LedgerQuery, *, now: datetime) -> Ledger:
@@ -99,9 +98,10 @@ def _read_ledger(url: str, query: LedgerQuery, now: datetime) -> Ledger:
             for row in costs_of(lease, now, query.time_zone)
             if query.since <= row.day <= query.until
         )
+        between = query.segments_between
         return Ledger(
             costs=merge_sums(ended, sum_rows(rows, query.by, query.only)),
-            segments=queries.segments(connection, query.segments_from, query.segments_until),
+            segments=queries.segments(connection, *between) if between else (),
         )
 
     with _explained(database):

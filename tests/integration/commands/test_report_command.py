@@ -222,13 +222,18 @@ async def test_each_instance_is_compared_with_an_export_in_s3(
         bill_row("i-bob", day, 24, 12.0),
     ]
     place = await put(embedded, "agrees", rows)
-    arguments = ("--reconcile", f"--bill={place}")
+    reserved = {"instance_type": "g5.xlarge", "count": 2, "usd_per_hour": 0.25}
+    await embedded.control("reservations", {"reservations": [reserved]})
+    arguments = ("--reconcile", f"--bill={place}", "--reservations")
     ended = await reported(admin, *arguments, "--json", environment=embedded.admin_credentials)
     assert ended.status == 0, ended.errors
     found = ended.json["reconciliation"]
     assert found["differences"] == {"credit": -0.25, "spot-price": 0.1}
     assert found["billed_usd"] == pytest.approx(found["recorded_usd"] - 0.15)
     assert all(each["settled"] for each in found["instances"])
+
+    [discount] = ended.json["discounts"]
+    assert (discount["covered_hours"], discount["used_hours"]) == (2 * 48, 0)
 
     leaked = bill_row("i-leaked", START, 3, 1.5)
     place = await put(embedded, "leaks", [*rows, leaked])

@@ -63,7 +63,7 @@ def test_an_open_segment_lasts_until_the_end() -> None:
 
 
 def test_an_unknown_price_makes_the_arithmetic_unknown() -> None:
-    unknown = replace(SECOND, usd_per_hour=None)
+    unknown = replace(SECOND, usd_per_hour=None, on_demand_usd_per_hour=None)
     [use] = discount_use([G5], [RUN, unknown], START, END)
     assert use.one_more_saves_nano_usd is None
 

@@ -1,0 +1,82 @@
+"""The ledger is read beside the hub that writes it: what has ended, and open leases up to now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, timedelta
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.core.ledger.cost_rows import Cause, Dimension
+from ec2spawner.core.ledger.lease_costs import overhead_costs
+from ec2spawner.core.ledger.segments import Segment
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.lease_costs import costs_of
+from ec2spawner.provisioner.store.read_only import LedgerQuery, read_ledger
+from ec2spawner.provisioner.store.store import Store, StoreError
+from ec2spawner.wire import Market
+from tests.postgresql_server import PostgreSQL
+from tests.stored import NOW, lease
+
+HOUR = timedelta(hours=1)
+USD = 1_000_000_000
+SEGMENT = Segment("i-1", Market.SPOT, 1.0, NOW - 5 * HOUR, NOW - 3 * HOUR, gpus=1)
+QUERY = LedgerQuery(
+    since=NOW.date(),
+    until=NOW.date(),
+    by=(Dimension.USER,),
+    time_zone=UTC,
+    segments_between=(NOW - HOUR, NOW),
+)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ec2spawner.sqlite'}"
+    server: PostgreSQL = request.getfixturevalue("postgresql")
+    return server.new_database()
+
+
+async def fill(store: Store) -> None:
+    ended = lease("ended", state=LeaseState.ENDED, ready_at=SEGMENT.start, segments=(SEGMENT,))
+    await store.save_lease(ended, costs_of(ended, NOW, UTC))
+    running = replace(SEGMENT, instance_id="i-2", start=NOW - 2 * HOUR, end=None)
+    await store.save_lease(lease("open", user="bob", state=LeaseState.READY, segments=(running,)))
+    spare = replace(SEGMENT, instance_id="i-3")
+    costs = overhead_costs(spare, Cause.UNASSIGNED, NOW, UTC)
+    await store.save_overhead(spare, "key", costs)
+
+
+async def test_what_has_ended_and_what_runs_add_up(url: str) -> None:
+    store = await Store.open(url, now=NOW)
+    try:
+        await fill(store)
+        found = await read_ledger(url, QUERY, now=NOW)
+        spent = {each.key[0]: each.nano_usd for each in found.costs}
+        assert spent == {"": 2 * USD, "ada": 2 * USD, "bob": 2 * USD}
+        assert [each.instance_id for each in found.segments] == ["i-2"]
+        later = await read_ledger(url, QUERY, now=NOW + HOUR)
+        assert {e.key[0]: e.nano_usd for e in later.costs}["bob"] == 3 * USD
+    finally:
+        await store.close()
+
+
+async def test_other_users_and_other_days_are_left_out(url: str) -> None:
+    store = await Store.open(url, now=NOW)
+    await fill(store)
+    await store.close()
+    for user in ("ada", "bob"):
+        query = replace(QUERY, only={Dimension.USER: [user]}, segments_between=None)
+        found = await read_ledger(url, query, now=NOW)
+        assert [each.key for each in found.costs] == [(user,)]
+        assert found.segments == ()
+    yesterday = replace(QUERY, since=date(2026, 11, 1), until=NOW.date() - timedelta(days=1))
+    assert (await read_ledger(url, yesterday, now=NOW)).costs == ()
+
+
+async def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        await read_ledger(f"sqlite:///{tmp_path / 'none.sqlite'}", QUERY, now=NOW)
+    assert list(tmp_path.iterdir()) == []
