@@ -378,6 +378,8 @@ class SimulatedCloud:
 
     def _end(self, instance_id: str, reason: str) -> None:
         machine = self.machines[instance_id]
+        if machine.ended is InstanceState.TERMINATED:
+            return
         machine.ended, machine.ended_reason = InstanceState.TERMINATED, reason
         machine.ended_at = self.clock()
         if self.keeps_volumes:
@@ -396,6 +398,13 @@ class SimulatedCloud:
                 old = self.volumes[resource_id].tags
                 self._change(resource_id, tags={**old, **tags})
         await self._lose_answer(faults)
+
+    async def ran_until(
+        self, instance_ids: Sequence[str], since: datetime, until: datetime
+    ) -> Mapping[str, datetime]:
+        await self._receive("ran_until", tuple(instance_ids))
+        known = {each: self.machines[each] for each in instance_ids if each in self.machines}
+        return {each: machine.ended_at or until for each, machine in known.items()}
 
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
         await self._lose_answer(await self._receive("zones_of", tuple(subnets)))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from ..provisioner.model.cloud import FleetResponse, Image, ImageQuery, LaunchRequest
 from .client import Client, Timeouts
 from .images import find_image
+from .instance_activity import InstanceActivity
 from .instance_types import InstanceTypes
 from .instances import Instances
 from .interfaces import Interfaces
@@ -20,7 +21,9 @@ from .templates import Template, Templates, list_templates
 from .volumes import Volumes
 
 
-class EC2Cloud(Instances, Interfaces, InstanceTypes, Prices, Quotas, Snapshots, Volumes):
+class EC2Cloud(
+    InstanceActivity, Instances, Interfaces, InstanceTypes, Prices, Quotas, Snapshots, Volumes
+):
     """One region of one account. Credentials come from boto3's chain: environment, file or role.
 
     The base classes hold the calls of one kind of resource each, over the same `client`.

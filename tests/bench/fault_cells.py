@@ -107,6 +107,7 @@ WANTED: Final[Mapping[str, frozenset[str]]] = {
 """What an action can be refused for want of."""
 
 UNPLAYED: Final[Mapping[str, str]] = {
+    "GetMetricData": "only a server that ended while no hub ran needs it, and it ends without it",
     "PutMetricData": "no hub of the bench publishes metrics, and no start or stop waits for it",
     **dict.fromkeys(
         ("GetCostAndUsageWithResources", "GetObject", "ListObjectsV2"),

@@ -20,6 +20,7 @@ from ..api.protocol import EC2Error
 from ..market.capacity import Capacity, Offer
 from ..runtime.instance import SimulatedInstance
 from ..runtime.instance_runtime import InstanceRuntime
+from .basic_monitoring import record_run
 from .quotas import counted_by
 from .reachability import passage
 
@@ -224,11 +225,12 @@ class Lifecycles:
         """Terminate; one that is terminated already is no error."""
         if life.state in ("shutting-down", "terminated"):
             return
-        gives_back = life.uses_capacity and reason != SPOT_TERMINATION
+        has_run = life.uses_capacity
+        gives_back = has_run and reason != SPOT_TERMINATION
         if life.interruption_timer is not None:
             life.interruption_timer.cancel()
         life.set_state("shutting-down", reason)
-        self._then(life, self._terminate(life, reason, gives_back))
+        self._then(life, self._terminate(life, reason, gives_back=gives_back, has_run=has_run))
 
     def interrupt(self, life: Lifecycle, notice_seconds: float) -> None:
         """EC2 reclaims a spot instance: notice now, termination after `notice_seconds`."""
@@ -289,12 +291,17 @@ class Lifecycles:
 
     async def _stop(self, life: Lifecycle, reason: str) -> None:
         await self._runtime.halt(life.instance_id)
+        await self._record_run(life)
         self._capacity.give_back(life.offer)
         if life.state == "stopping":
             life.set_state("stopped", reason)
 
-    async def _terminate(self, life: Lifecycle, reason: str, gives_back: bool) -> None:
+    async def _terminate(
+        self, life: Lifecycle, reason: str, *, gives_back: bool, has_run: bool
+    ) -> None:
         await self._runtime.remove(life.instance_id)
+        if has_run:
+            await self._record_run(life)
         await self._moto.run(lambda: self._end_in_moto(life))
         life.set_state("terminated", reason)
         if gives_back:
@@ -302,6 +309,10 @@ class Lifecycles:
         await asyncio.sleep(self._terminated_visible_seconds)
         await self._moto.run(lambda: self._forget_in_moto(life))
         self._lifecycles.pop(life.instance_id, None)
+
+    async def _record_run(self, life: Lifecycle) -> None:
+        began, ended = life.instance.pending_since, datetime.now(UTC)
+        await self._moto.run(lambda: record_run(self._moto, life.instance_id, began, ended))
 
     def _end_in_moto(self, life: Lifecycle) -> None:
         """Detach or delete its volumes, delete its interfaces, and free its address."""

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ...core.ledger.segments import close
+from ...core.ledger.instance_end import InstanceEnd, close_at_end
+from ...core.ledger.segments import Segment, close
 from ..homes.volumes import HomeVolumes
 from ..instances.surplus import terminate
 from ..model import metrics
-from ..model.cloud import Cloud
+from ..model.cloud import Cloud, CloudError
 from ..model.lease import OPEN, Lease, LeaseState
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
@@ -124,16 +125,13 @@ class Termination:
         leases, now = self.state.leases, self.state.clock.now()
         lease = leases.get(lease_id)
         assert lease is not None
-        # From then on it is the hub's overhead.
-        kept = self.state.retained.get(lease.instance_id or "")
+        segments = await self._closed_segments(lease, now)
         try:
             await leases.change(
                 lease_id,
                 state=LeaseState.ENDED,
                 ended_at=now,
-                segments=close(lease.segments, kept.kept_at)
-                if kept
-                else self.state.closed_segments(lease, now),
+                segments=segments,
                 sealed_start="",
             )
         except StoreError as error:
@@ -143,3 +141,30 @@ class Termination:
         leases.notify_agent(lease_id)
         self.ended(leases.get(lease_id) or lease)
         self.state.wake()
+
+    async def _closed_segments(self, lease: Lease, now: datetime) -> tuple[Segment, ...]:
+        """What the lease pays for, up to its end."""
+        kept = self.state.retained.get(lease.instance_id or "")
+        if kept is not None:  # from then on it is the hub's overhead
+            return close(lease.segments, kept.kept_at)
+        instances = self.state.instances
+        if instances.listings and lease.instance_id in instances.unseen and lease.segments:
+            return await self._closed_while_no_hub_ran(lease, now)
+        return self.state.closed_segments(lease, now)
+
+    async def _closed_while_no_hub_ran(self, lease: Lease, now: datetime) -> tuple[Segment, ...]:
+        """EC2 lists an ended instance for about an hour. Its metrics last."""
+        running = lease.segments[-1]
+        try:
+            ran = await self.cloud.ran_until([running.instance_id], running.start, now)
+        except CloudError as error:
+            log.error(
+                "When %s ended is not known, so %s is charged until now: CloudWatch: %s",
+                running.instance_id,
+                lease.lease_id,
+                error,
+            )
+            return close(lease.segments, now)
+        ended_at = ran.get(running.instance_id, running.start)
+        end = InstanceEnd(running.instance_id, running.start, ended_at, was_interrupted=False)
+        return close_at_end(lease.segments, now, end)

@@ -285,6 +285,14 @@ class Cloud(Protocol):
     async def tag(self, resource_ids: Sequence[str], tags: Mapping[str, str]) -> None:
         """Set tags, keeping others. Raises `CloudError`."""
 
+    async def ran_until(
+        self, instance_ids: Sequence[str], since: datetime, until: datetime
+    ) -> Mapping[str, datetime]:
+        """Instance id -> until when it ran, UTC, from metrics that outlive the listing.
+
+        To five minutes, and at most `until`; without those of which nothing is known since `since`.
+        """
+
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
         """Subnet id -> availability zone."""
 

@@ -29,6 +29,8 @@ class InstanceCache:
         """By instance id, in any state."""
         self.listings = 0
         """Number of complete listings; 0 means that nothing is known yet."""
+        self.unseen: set[str] = set()
+        """Instances of an earlier process that no listing of this one has shown."""
         self.listed_at: float | None = None
         """Uptime of the last complete listing, in seconds; None before the first."""
         self.failure: CloudError | None = None
@@ -102,6 +104,7 @@ class InstanceCache:
         self._count_missing(found)
         self._count_interruptions(found)
         self.listed = found
+        self.unseen -= found.keys()
         self.listings += 1
         self.listed_at = self._clock.uptime()
         done, self._next = self._next, asyncio.Event()

@@ -103,7 +103,9 @@ class State:
             self.claims.heard(instance_id)  # no agent could claim while no hub ran
         waiting = list(self.leases.open(LeaseState.WAITING))
         self.launches.load(snapshot.intents, waiting, self.clock.now())
-        self.instances.track(lease.instance_id for lease in snapshot.leases if lease.instance_id)
+        held = {lease.instance_id for lease in snapshot.leases if lease.instance_id}
+        self.instances.track(held)
+        self.instances.unseen = held
 
     def wake(self) -> None:
         """Let a pass begin now."""

@@ -10,6 +10,7 @@ import pytest
 from ec2spawner.core.ledger.amount import Amount, between
 from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import CostSum, Dimension, user_payer
+from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.test_spending import SPOT, forget, served
 from tests.unit.provisioner.world import Agent, World, until
@@ -173,3 +174,51 @@ async def test_a_spot_instance_interrupted_in_its_first_hour_is_free(priced: Wor
     found = await costs(world, Dimension.PURPOSE)
     assert found["used",].nano_usd == 0
     assert found["used",].on_demand_nano_usd > 0.4e9
+
+
+async def test_a_week_without_a_hub_costs_what_ec2_says(priced: World) -> None:
+    """Two servers end in it, long before the hub is back; the third runs on."""
+    world = priced
+    ada, first = await world.ready("ada")
+    bob, second = await world.ready("bob")
+    eve, third = await world.ready("eve")
+    for agent in (first, second, third):
+        await agent.heartbeat()
+    world.clock.advance(3600)
+    await world.kill()
+    world.clock.advance(3600)
+    world.cloud.power_off(first.instance_id)
+    world.clock.advance(3600)
+    world.cloud.end(second.instance_id)
+    world.clock.advance(7 * 86400 - 7200)
+    for agent in (first, second):
+        world.cloud.machines[agent.instance_id].hidden = True
+    await world.start()
+    await third.heartbeat()
+    hours = 1.0
+    for lease in (ada, bob):
+        hours += 1.0
+        ended = await world.state(lease, LeaseState.ENDED)
+        assert nano_usd(ended.segments, world.clock()) == pytest.approx(hours * 0.2e9, rel=0.01)
+    week = nano_usd(world.now(eve).segments, world.clock())
+    assert week == pytest.approx((7 * 24 + 1) * 0.2e9, rel=0.01)
+    await world.complete_passes(1)
+    users = [spent(world, user_payer(user)).nano_usd for user in ("ada", "bob", "eve")]
+    assert spent(world, "hub").nano_usd == sum(users)
+
+
+async def test_without_metrics_a_lost_server_is_charged_until_it_was_missed(
+    priced: World,
+) -> None:
+    world = priced
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat()
+    await world.kill()
+    world.clock.advance(7200)
+    world.cloud.end(agent.instance_id)
+    world.cloud.machines[agent.instance_id].hidden = True
+    world.clock.advance(7200)
+    world.cloud.fail("ran_until", CloudError("AccessDenied", "no", retryable=False), 1)
+    await world.start()
+    ended = await world.state(lease, LeaseState.ENDED)
+    assert nano_usd(ended.segments, world.clock()) == pytest.approx(0.8e9, rel=0.01)
