@@ -262,6 +262,12 @@ export interface IKeepChoice {
   changes: boolean;
 }
 
+/** A message of an admin. */
+export interface IAdminMessage {
+  id: string;
+  text: string;
+}
+
 export interface IStop {
   reason: StopReason;
   /** The hub's own words, in English: the details of what `reason` leaves open. */
@@ -358,4 +364,6 @@ export interface INotebookStatus {
   notices: INotice[];
   /** Where the hub answers an `IServerEnd` when this server no longer answers; or empty. */
   end_url: string;
+  /** What an admin wants the user to read now; it is shown as a notice. */
+  message: IAdminMessage | null;
 }
