@@ -81,12 +81,12 @@ c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
 # c.EC2Spawner.store_url = "postgresql://ec2spawner@db.example.org/ec2spawner?sslmode=verify-full"
 c.EC2Spawner.contact = "gpu-help@example.org"  # <-
 
-# --- alarms: idle GPUs, interruptions, price jumps, quotas, leaks; see docs/how-to/alarms.md ---
+# --- alarms: limits, idle GPUs, interruptions, prices, quotas, leaks; see docs/how-to/alarms.md ---
 
 # An Apprise URL, such as mailtos://user:password@mail.example.org?to=ops@example.org, in
 # secrets.env. Needs ec2spawner[alarms].
 if "ALARMS_TO" in os.environ:
-    c.EC2Spawner.alarms = [os.environ["ALARMS_TO"]]
+    c.EC2Spawner.alarms = {"to": [os.environ["ALARMS_TO"]], "summary": "Mon 08:00"}
 
 # --- the hub itself, on a machine that `../aws` has set up ---
 

@@ -112,7 +112,12 @@ class AlarmsConfig(Words):
     kinds: Annotated[tuple[str, ...], BeforeValidator(_kinds), BeforeValidator(listed)] = Field(
         default=KINDS,
         description="The kinds to raise; by default all.",
-        examples=[["idle-gpu", "interruptions", "leak"]],
+        examples=[["limit", "idle-gpu", "interruptions"]],
+    )
+    limit_used: Percent = Field(
+        default=90.0,
+        description="A limit of which so many percent are used; another alarm follows when it is "
+        "used up.",
     )
     idle_gpu: PositiveDuration = Field(
         default=as_written("6h"),
@@ -164,6 +169,7 @@ class AlarmsConfig(Words):
         """The thresholds, with durations in seconds."""
         return AlarmRules(
             kinds=frozenset({*map(Kind, self.kinds), Kind.SUMMARY}),
+            limit_used=self.limit_used,
             idle_gpu=self.idle_gpu,
             unattended_gpu=self.unattended_gpu,
             interruptions=self.interruptions,

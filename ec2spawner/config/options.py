@@ -262,8 +262,8 @@ class Options(Words):
     )
     alarms: AlarmsWords = Field(
         default=NO_ALARMS,
-        description="Where alarms are sent, such as of idle GPU servers, spot interruptions and "
-        "price jumps: Apprise URLs (mail, Slack, webhooks and more) and SNS topics. A list of "
+        description="Where alarms are sent, such as of limits, idle GPU servers and spot "
+        "interruptions: Apprise URLs (mail, Slack, webhooks and more) and SNS topics. A list of "
         "them, or a dict that also sets kinds and thresholds. Empty sends none.",
         examples=[["arn:aws:sns:us-east-1:123456789012:gpu-hub"]],
     )

@@ -15,6 +15,10 @@ from .weekly import Schedule
 class Kind(StrEnum):
     """What an alarm is about, as an admin writes it in `alarms`."""
 
+    LIMIT = "limit"
+    """A limit on spending or use is used up, or nearly."""
+    DENIED_START = "denied-start"
+    """A limit refused a start."""
     IDLE_GPU = "idle-gpu"
     """A server with a GPU has been idle for long, and runs."""
     UNATTENDED_GPU = "unattended-gpu"
@@ -43,7 +47,11 @@ class Severity(StrEnum):
 
 SEVERITIES: Final[Mapping[Kind, Severity]] = MappingProxyType(
     dict.fromkeys(Kind, Severity.WARNING)
-    | {Kind.SUMMARY: Severity.INFO, Kind.UNATTENDED_GPU: Severity.FAILURE}
+    | {
+        Kind.DENIED_START: Severity.INFO,
+        Kind.SUMMARY: Severity.INFO,
+        Kind.UNATTENDED_GPU: Severity.FAILURE,
+    }
 )
 
 
@@ -77,6 +85,8 @@ class AlarmRules:
     """Which kinds are raised, and from which value on. Durations in seconds."""
 
     kinds: frozenset[Kind] = frozenset(Kind)
+    limit_used: float = 90.0
+    """Percent of a limit."""
     idle_gpu: float = 6 * 3600.0
     """A GPU server idle for so long raises an alarm."""
     unattended_gpu: float = 1800.0

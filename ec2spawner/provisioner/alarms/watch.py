@@ -11,12 +11,14 @@ from typing import Final
 from ...core.alarms import account_rules, server_rules
 from ...core.alarms.account_rules import Interruption, Running, SpotPool
 from ...core.alarms.alarm import Alarm, Kind
+from ...core.alarms.limit_rules import limits_used
 from ...core.alarms.server_rules import GpuServer
 from ...wire import Market
 from ..model.cloud import Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..offers.market import MarketData
 from ..runtime.task_group import TaskGroup
+from ..state.spending import scopes_of
 from ..state.state import State
 from .outbox import Outbox
 from .quota_readings import QuotaReadings
@@ -57,6 +59,7 @@ class AlarmWatch:
             incidents = self.state.incidents.waiting()
             await self.outbox.add((*incidents, *self._of_servers(now), *self._of_account(now)))
             self.state.incidents.stored(incidents)
+            await self._add_limits(now)
             await self._add_storm(now)
             await self._add_quotas(now)
             await self.outbox.add_rests(now)
@@ -119,6 +122,29 @@ class AlarmWatch:
         ]
         yield from account_rules.price_rises(spot, rules, now)
         yield from account_rules.discounts_expiring(prices.discounts, rules, now)
+
+    async def _add_limits(self, now: datetime) -> None:
+        """Of the scopes whose limits a lease in memory uses: those that ended lately, too."""
+        state, rules = self.state, self.outbox.rules
+        bounds = {
+            scope: found
+            for lease in state.leases.in_memory()
+            for scope in scopes_of(lease)
+            if (found := state.settings.limits.of(scope)).days
+        }
+        if not bounds or Kind.LIMIT not in rules.kinds:
+            return
+        spent, today = (
+            await state.spending.by_scope(bounds.keys(), state.leases),
+            state.spending.today(),
+        )
+        await self.outbox.add(
+            [
+                alarm
+                for scope, days in spent.items()
+                for alarm in limits_used(scope, bounds[scope], days, today, rules, now)
+            ]
+        )
 
     async def _add_storm(self, now: datetime) -> None:
         rules = self.outbox.rules

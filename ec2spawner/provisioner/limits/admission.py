@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ...core.alarms.limit_rules import denied_start
 from ...core.limits.admission import FIRST_HOUR, Account, Grant, Refusal, decide
 from ...core.limits.bounds import Bounds
 from ...core.limits.scopes import scopes_of as scopes_of_payer
@@ -55,8 +56,14 @@ class Admission:
         found = decide(of_scopes, accounts.prices_of(every), reserved_seconds(lease))
         if isinstance(found, Refusal):
             log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
+            self._record(lease, found)
             raise LimitReached(found, self.state.settings.limits.of(found.scope))
         return _within(lease, every, found)
+
+    def _record(self, lease: Lease, refusal: Refusal) -> None:
+        today, now = self.state.spending.today(), self.state.clock.now()
+        alarm = denied_start(lease.user, lease.profile_name, refusal, today, now)
+        self.state.incidents.record(alarm)
 
     def preview(self, user: str, payer: str) -> Preview:
         """What a user can start now if this payer pays."""

@@ -53,7 +53,7 @@ def test_thresholds_become_seconds_and_percent() -> None:
         ({"to": WEBHOOK}, "no list"),
         ([WEBHOOK, 5], r"to\[1\] is no text"),
         ([WEBHOOK] * 21, "more than 20"),
-        ({"to": [WEBHOOK], "kinds": ["leaks"]}, "did you mean leak"),
+        ({"to": [WEBHOOK], "kinds": ["limits"]}, "did you mean limit"),
         ({"to": [WEBHOOK], "idle_gpu": "soon"}, "no duration"),
         ({"to": [WEBHOOK], "quota_used": 0}, "alarms.quota_used"),
         ({"to": [WEBHOOK], "summary": "Monday 8"}, "no time of day"),

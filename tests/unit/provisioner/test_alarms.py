@@ -11,10 +11,12 @@ import pytest
 from ec2spawner.core.alarms.alarm import AlarmRules, Kind
 from ec2spawner.core.alarms.weekly import Schedule
 from ec2spawner.core.instances.leaks import GRACE
+from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.offers.quotas import ListedQuota
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.tags import HUB, INTENT, STORE
 from ec2spawner.provisioner.alarms.watch import INTERVAL, AlarmWatch
+from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError, Volume
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import GpuSample, IdlePolicy, Telemetry, Worker
@@ -179,6 +181,44 @@ async def test_deliveries_of_a_destination_that_was_removed_are_dropped(world: W
     await world.restart(alarm_destinations=("json #1",))
     left: list[Any] = list(await world.store.undelivered_alarms())
     assert [each.destination for each in left] == ["json #1"]
+
+
+# --- limits ---
+
+
+async def test_a_limit_that_stopped_its_last_server_is_reported(watched: World) -> None:
+    world = watched
+    world.cloud.prices = {("g4dn.xlarge", zone): 0.20 for zone in ("us-east-1a", "us-east-1b")}
+    await world.restart(limits=Limits(Bounds(usd_per_month=0.25)), spending_days=31)
+    await until(lambda: world.provisioner.market.prices.history("g4dn.xlarge", "us-east-1a"))
+    lease, agent = await world.ready("ada", idle=NEVER_STOPS)
+    for _ in range(100):
+        if world.now(lease).state is not LeaseState.READY:
+            break
+        world.clock.advance(60)
+        await agent.heartbeat()
+        await world.watch_passes(1)
+    assert (await world.stop_of(lease)).reason == "budget"
+    await evaluate(world)
+    await world.settle()
+    assert await raised(world) == [
+        (Kind.LIMIT, "user:ada/usd_per_month/near"),
+        (Kind.LIMIT, "user:ada/usd_per_month/reached"),
+    ]
+
+
+async def test_a_user_who_repeats_a_refused_start_raises_one_alarm(watched: World) -> None:
+    world = watched
+    await world.restart(limits=Limits(Bounds(servers=1)), spending_days=31)
+    await world.request()
+    for number in range(1100):
+        with pytest.raises(LimitReached):
+            await world.request(server=f"s{number}")
+    incidents = world.provisioner._state.incidents
+    assert len(incidents.waiting()) <= 1
+    await evaluate(world)
+    assert await raised(world) == [(Kind.DENIED_START, "ada/user:ada/servers")]
+    assert not incidents.waiting()
 
 
 # --- the weekly summary ---
