@@ -17,6 +17,7 @@ from typing import Final
 from ...wire import Market
 from .bill_lines import TIME, BillLine, Charge
 from .exact import TICKS, microseconds, price_units
+from .instance_end import FREE_FIRST_HOUR
 from .segments import MINIMUM, Segment
 
 
@@ -71,9 +72,6 @@ LINE_ROUNDING: Final = 1_000
 SPOT_RATIO: Final = 2
 """EC2 moves spot prices gradually: more than twice or less than half of the recorded price is left
 unexplained."""
-
-FREE_FIRST: Final = timedelta(hours=1)
-"""A spot instance that EC2 interrupts within it is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +247,7 @@ def _parts_of_time(
         return [Part(Reason.LATE_DATA if is_late else Reason.NOT_BILLED, difference)]
     if not recorded.is_priced:
         return [Part(Reason.UNKNOWN_PRICE, difference)]
-    brief = recorded.microseconds <= FREE_FIRST // timedelta(microseconds=1)
+    brief = recorded.microseconds <= FREE_FIRST_HOUR // timedelta(microseconds=1)
     if not billed and recorded.market is Market.SPOT and brief:
         return [Part(Reason.INTERRUPTED, difference)]
     of_time = _value_of_time(recorded, lines)

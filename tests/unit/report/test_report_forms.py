@@ -7,17 +7,22 @@ import io
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from ec2spawner.core.ledger.cost_rows import Cause
+from ec2spawner.core.ledger.reconciliation import Reason
 from ec2spawner.report import wording
+from ec2spawner.report.contents import DIMENSIONS as DIMENSIONS_OF_REPORTS
 from ec2spawner.report.delimited import FORMULA, delimited, report_csv, safe
 from ec2spawner.report.document import report_json
 from ec2spawner.report.focus import DIMENSIONS, focus_csv
 from ec2spawner.report.page import bars, report_html
+from ec2spawner.report.reconciled import MEANINGS
 from ec2spawner.report.table import print_report
 from tests.unit.report.ledger import ADA, BERLIN, ROWS, USD, report, sums
 
@@ -160,3 +165,10 @@ def test_an_empty_focus_file_still_names_its_columns() -> None:
     text, _ = focus_csv((), hub="demo", region="us-east-1", place=BERLIN)
     assert text.startswith("AvailabilityZone,BilledCost,")
     assert len(text.splitlines()) == 1
+
+
+def test_the_page_of_the_documentation_names_every_cause_and_reason() -> None:
+    page = (Path(__file__).parents[3] / "docs/how-to/report.md").read_text("utf-8")
+    named = {*Cause, *Reason, *DIMENSIONS_OF_REPORTS}
+    assert not [each for each in named if f"`{each}`" not in page]
+    assert MEANINGS.keys() == set(Reason)
