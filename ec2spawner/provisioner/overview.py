@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import fmean
 
 from ..core.instances.retention_rules import Kept
+from ..core.limits.admission import Account
+from ..core.limits.bounds import Bounds, Kind
+from ..core.limits.standing import Standing
 from ..core.offers.sold_out import Mark, Scope
 from ..wire import Telemetry
 from .lifecycle.admin_actions import AdminActions
+from .limits.accounts import Accounts
 from .model.cloud import Instance
 from .model.lease import Lease
 from .offers.market import MarketData
+from .state.denied_starts import DeniedStart
 from .state.state import State
 
 FAILURES_SHOWN = timedelta(days=1)
@@ -51,6 +56,14 @@ class KeptNow:
     instance: Instance | None
     usd_per_hour: float | None
     """Of its running time; None if it is stopped, or the price is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitNow:
+    """One limit of a user, a payer or the hub, and how much of it is used."""
+
+    bounds: Bounds
+    standing: Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +105,15 @@ class Overview:
         """What is not requested now, because EC2 refused it."""
         return self.market.offers.sold_out.all(self.state.clock.now())
 
+    def denied_starts(self) -> tuple[DeniedStart, ...]:
+        """The last start of each server that a limit refused within a day, the newest first."""
+        return self.state.denied_starts.since(self.state.clock.now() - FAILURES_SHOWN)
+
+    def limits(self, scopes: Sequence[str]) -> tuple[LimitNow, ...]:
+        """How the limits of these scopes stand now, those without limits left out."""
+        accounts = Accounts(self.state, self.market).of(scopes)
+        return tuple(limit for account in accounts for limit in _limits(account))
+
     def failed_starts(self) -> tuple[Lease, ...]:
         """The last start of each server that failed within a day, the newest first."""
         since = self.state.clock.now() - FAILURES_SHOWN
@@ -101,6 +123,16 @@ class Overview:
             if lease.ready_at is None and lease.stop is not None and lease.stop.reason != "user"
         ]
         return tuple(sorted(failed, key=_requested, reverse=True))
+
+
+def _limits(account: Account) -> Iterator[LimitNow]:
+    bounds = account.bounds
+    for standing in account.standings:
+        yield LimitNow(bounds, standing)
+    for kind, used in ((Kind.RATE, account.rate), (Kind.SERVERS, account.servers)):
+        limit = bounds.limit(kind)
+        if limit is not None:
+            yield LimitNow(bounds, Standing(account.scope, kind, limit, used))
 
 
 def _all(state: State) -> Sequence[Kept]:

@@ -28,6 +28,7 @@ def server(number: int, **changes: Any) -> dict[str, Any]:
         "instance_type": kind,
         "zone": f"us-east-1{'abc'[number % 3]}",
         "market": "spot" if number % 4 else "on-demand",
+        "payer": "group:research" if number % 5 == 0 else f"user:user{number:04}",
         "since": since.isoformat(),
         "ready_at": since.isoformat() if state == "ready" else None,
         "idle_since": (NOW - timedelta(minutes=38)).isoformat() if is_idle else None,
@@ -42,6 +43,20 @@ def server(number: int, **changes: Any) -> dict[str, Any]:
     return known | changes
 
 
+def limit(scope: str, kind: str, words: str, limit: float, used: float) -> dict[str, Any]:
+    """One of the limits in both answers."""
+    return {
+        "scope": scope,
+        "kind": kind,
+        "words": words,
+        "limit": limit,
+        "used": used,
+        "left": max(limit - used, 0),
+        "percent": int(100 * used / limit),
+        "renews": "2026-12-01",
+    }
+
+
 def instances(count: int = 1000) -> dict[str, Any]:
     """The answer of `GET instances`."""
     servers = [server(number) for number in range(count)]
@@ -52,6 +67,7 @@ def instances(count: int = 1000) -> dict[str, Any]:
         "usd_per_hour": sum(each["usd_per_hour"] for each in servers),
         "unknown_prices": 1,
         "servers": servers,
+        "limits": [limit("hub", "usd_per_month", "$10,000 per month", 10_000.0, 2418.0)],
         "kept": [
             {
                 "user": "kim",
@@ -87,7 +103,15 @@ def instances(count: int = 1000) -> dict[str, Any]:
                 "at": (NOW - timedelta(minutes=9)).isoformat(),
                 "reason": "capacity",
                 "message": f"L40S is sold out {MARKUP}",
-            }
+            },
+            {
+                "user": "eva",
+                "server": "",
+                "profile": "8 × A100, 320 GB",
+                "at": (NOW - timedelta(minutes=30)).isoformat(),
+                "reason": "limit",
+                "message": "$3.12 is left of the limit of eva until 1 December",
+            },
         ],
     }
 
@@ -99,6 +123,7 @@ def usage() -> dict[str, Any]:
         "profile": "T4, 16 GB",
         "instance_types": ["g4dn.xlarge"],
         "markets": ["spot", "on-demand"],
+        "payer": "group:research",
         "since": (NOW - timedelta(days=3, hours=5)).isoformat(),
         "ended_at": (NOW - timedelta(days=3)).isoformat(),
         "reason": "idle",
@@ -120,6 +145,10 @@ def usage() -> dict[str, Any]:
         "servers": [server(5, user="admin", usd=0.51)],
         "sessions": [ended, unknown],
         "more_before": None,
+        "limits": [
+            limit("user:admin", "usd_per_month", "$200 per month of admin", 200.0, 62.1),
+            limit("group:research", "gpu_hours_per_month", "40 GPU-hours per month", 40.0, 41.5),
+        ],
     }
 
 

@@ -14,10 +14,15 @@ from jupyterhub.apihandlers.base import APIHandler
 from pydantic import AwareDatetime
 
 from ...core.ledger.cost import usd
+from ...core.ledger.cost_rows import HUB
+from ...core.limits.words import short_refusal
 from ...core.offers.sold_out import Mark, Scope
 from ...provisioner.model.lease import Lease
+from ...provisioner.model.lease_costs import payer_of
 from ...provisioner.overview import KeptNow, Overview, ServerNow
+from ...provisioner.state.denied_starts import DeniedStart
 from ...wire import Market
+from .limits import LimitModel, limit_models
 from .user_call import Model, require_instances_scope, running
 
 
@@ -36,6 +41,8 @@ class ServerModel(Model):
     instance_type: str
     zone: str
     market: Market | None
+    payer: str
+    """To whom it is charged: `user:ann`, `group:research`, `project:nlp`."""
     since: AwareDatetime
     """When its cost began; before that, when it was requested."""
     ready_at: AwareDatetime | None
@@ -89,14 +96,14 @@ class SoldOutModel(Model):
 
 
 class FailedStart(Model):
-    """The last start of a server, if it failed within a day."""
+    """The last start of a server, if it failed or was refused within a day."""
 
     user: str
     server: str
     profile: str
     at: AwareDatetime
     reason: str
-    """As of a stop: `capacity`, `quota`, `budget`, `failed`, …"""
+    """`limit` if a limit refused it; else as of a stop: `capacity`, `quota`, `failed`, …"""
     message: str
 
 
@@ -113,6 +120,8 @@ class Instances(Model):
     kept: tuple[KeptModel, ...]
     sold_out: tuple[SoldOutModel, ...]
     failed_starts: tuple[FailedStart, ...]
+    limits: tuple[LimitModel, ...]
+    """Of the hub."""
 
 
 class InstancesHandler(APIHandler):
@@ -131,10 +140,13 @@ class InstancesHandler(APIHandler):
 
 
 def _rest(overview: Overview) -> dict[str, Any]:
+    denied = map(_denied, overview.denied_starts())
+    failed = [*map(_failed, overview.failed_starts()), *denied]
     return {
         "kept": tuple(map(_kept, overview.kept())),
         "sold_out": tuple(_sold_out(scope, mark) for scope, mark in overview.sold_out()),
-        "failed_starts": tuple(map(_failed, overview.failed_starts())),
+        "failed_starts": tuple(sorted(failed, key=lambda each: each.at, reverse=True)),
+        "limits": limit_models(overview.limits([HUB])),
     }
 
 
@@ -164,6 +176,7 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
         instance_type=current.instance_type if current else "",
         zone=instance.zone if instance else "",
         market=current.market if current else None,
+        payer=payer_of(lease),
         since=lease.segments[0].start if lease.segments else lease.requested_at,
         ready_at=lease.ready_at,
         idle_since=seen.idle_since if lease.ready_at else None,
@@ -217,6 +230,17 @@ def _failed(lease: Lease) -> FailedStart:
         at=lease.ended_at,
         reason=lease.stop.reason,
         message=lease.stop.message,
+    )
+
+
+def _denied(denied: DeniedStart) -> FailedStart:
+    return FailedStart(
+        user=denied.user,
+        server=denied.server,
+        profile=denied.profile_name,
+        at=denied.at,
+        reason="limit",
+        message=short_refusal(denied.refusal),
     )
 
 

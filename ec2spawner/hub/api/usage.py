@@ -11,15 +11,20 @@ from datetime import datetime
 from typing import Any
 
 from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.user import User
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from tornado.web import HTTPError
 
+from ...config import Options
 from ...core.ledger.cost import usd
+from ...core.ledger.cost_rows import user_payer
 from ...provisioner.model.lease import Lease
-from ...provisioner.overview import ServerNow
+from ...provisioner.model.lease_costs import payer_of
+from ...provisioner.overview import LimitNow, ServerNow
 from ...provisioner.store.store import StoreError
 from ...wire import Market
 from .instances import ServerModel, server_model
+from .limits import LimitModel, limit_models
 from .user_call import Model, running, whose
 
 SESSIONS = 50
@@ -38,6 +43,8 @@ class Session(Model):
     instance_types: tuple[str, ...]
     """Of its instances, one after the other; a repeated one once."""
     markets: tuple[Market, ...]
+    payer: str
+    """To whom it was charged."""
     since: AwareDatetime
     """When its cost began; if there was none, when it was requested."""
     ended_at: AwareDatetime
@@ -59,6 +66,8 @@ class UsageModel(Model):
     """What runs."""
     sessions: tuple[Session, ...]
     """What has ended, the newest first."""
+    limits: tuple[LimitModel, ...]
+    """Of the user, and of groups and projects that may pay for the caller."""
     more_before: AwareDatetime | None
     """Send this as `before` for earlier sessions; null if there are none."""
 
@@ -68,16 +77,27 @@ class UsageHandler(APIHandler):
 
     async def get(self) -> None:
         """`GET usage`: 400 for a wrong argument, 403 for another user's without the scope."""
-        _, provisioner = running(self)
+        hub, provisioner = running(self)
         user, now = whose(self), provisioner.now()
         before = self._before() or now
         try:
             past = await provisioner.usage.past_leases(user, before, SESSIONS + 1)
         except StoreError as error:
             raise HTTPError(503, str(error)) from error
-        servers = provisioner.overview.servers(user)
+        overview = provisioner.overview
+        servers, limits = overview.servers(user), overview.limits(self._scopes(hub.options, user))
         self.set_header("Cache-Control", "no-store")
-        self.finish(await asyncio.to_thread(_usage_json, now, user, servers, past))
+        self.finish(await asyncio.to_thread(_usage_json, now, user, servers, past, limits))
+
+    def _scopes(self, options: Options, user: str) -> tuple[str, ...]:
+        """The user and who else may pay for them: JupyterHub knows the groups of the caller."""
+        own = user_payer(user)
+        caller = self.current_user
+        if not isinstance(caller, User) or caller.name != user:
+            return (own,)
+        groups = {group.name for group in caller.groups}
+        payers = options.payers.payers().of(user, groups)
+        return (own, *(each for each in payers if each != own))
 
     def _before(self) -> datetime | None:
         text = self.get_query_argument("before", "")
@@ -88,7 +108,11 @@ class UsageHandler(APIHandler):
 
 
 def _usage_json(
-    now: datetime, user: str, servers: Sequence[ServerNow], past: Sequence[Lease]
+    now: datetime,
+    user: str,
+    servers: Sequence[ServerNow],
+    past: Sequence[Lease],
+    limits: Sequence[LimitNow],
 ) -> str:
     shown = past[:SESSIONS]
     return UsageModel(
@@ -96,6 +120,7 @@ def _usage_json(
         user=user,
         servers=tuple(server_model(each, now) for each in servers),
         sessions=tuple(_session(each, now) for each in shown),
+        limits=limit_models(limits),
         more_before=shown[-1].ended_at if len(past) > SESSIONS else None,
     ).model_dump_json()
 
@@ -107,6 +132,7 @@ def _session(lease: Lease, now: datetime) -> Session:
         server=lease.server,
         profile=lease.profile_name,
         instance_types=tuple(dict.fromkeys(each.instance_type for each in segments)),
+        payer=payer_of(lease),
         markets=tuple(dict.fromkeys(each.market for each in segments)),
         since=segments[0].start if segments else lease.requested_at,
         ended_at=lease.ended_at,

@@ -23,6 +23,7 @@ from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
 from .claim_registry import ClaimRegistry
+from .denied_starts import DeniedStarts
 from .home_records import HomeRecords
 from .incidents import Incidents
 from .instance_cache import InstanceCache
@@ -60,6 +61,7 @@ class State:
         self.launches = Launches(store, self.instances)
         self.spending = Spending(clock, settings)
         self.incidents = Incidents()
+        self.denied_starts = DeniedStarts()
         self.brake = Brake(clock)
         self.stock = Stock()
         """As the last pass found it."""

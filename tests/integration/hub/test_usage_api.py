@@ -10,17 +10,31 @@ import pytest_asyncio
 
 from ec2spawner.hub.api.costs import Costs, IdleSavings
 from ec2spawner.hub.api.usage import UsageModel
-from tests.harness import ADMIN_TOKEN, Embedded, Hub, demo_config
+from tests.harness import ADMIN_TOKEN, Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import SILENT_AGENTS, server_by_hand
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=15)]
+
+
+LIMITS = {
+    "user": {"usd_per_month": 200, "servers": 3},
+    "users": {"zoe": {"usd_per_month": 0.0001}},
+    "group": {"research": {"gpu_hours_per_month": 40}},
+    "hub": {"usd_per_month": 10000},
+}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("hub")
     embedded = await Embedded(directory / "embedded").start()
-    config = demo_config(directory, "c.JupyterHub.allow_named_servers = True")
+    config = demo_config(
+        directory,
+        "c.JupyterHub.allow_named_servers = True",
+        'c.JupyterHub.load_groups = {"research": {"users": ["ann"]}}',
+        'c.EC2Spawner.payers = {"group": ["research"]}',
+        f"c.EC2Spawner.limits = {LIMITS!r}",
+    )
     running = Hub(directory / "hub", embedded, SILENT_AGENTS, config=config)
     try:
         await running.start()
@@ -54,12 +68,44 @@ async def test_a_users_servers_and_sessions(hub: Hub) -> None:
     assert (session.server, session.profile) == ("sweep", "T4, 16 GB")
     assert session.instance_types == ("g4dn.xlarge",)
     assert session.since < session.ended_at
+    assert session.payer == found.servers[0].payer == "group:research"
     assert session.usd is not None
     assert session.usd > 0
     assert session.reason == "hub", "a service of this hub stopped it"
     assert found.more_before is None
     earlier = await ask(hub, await hub.user_token("ann"), f"?before={session.ended_at:%FT%TZ}")
     assert earlier.json()["sessions"] == []
+
+
+async def test_limits_of_a_user_and_of_who_may_pay(hub: Hub) -> None:
+    reply = await ask(hub, await hub.user_token("ann"))
+    limits = {(each["scope"], each["kind"]): each for each in reply.json()["limits"]}
+    assert set(limits) == {
+        ("user:ann", "usd_per_month"),
+        ("user:ann", "servers"),
+        ("group:research", "gpu_hours_per_month"),
+    }
+    month = limits["user:ann", "usd_per_month"]
+    assert month["limit"] == 200
+    assert month["used"] > 0
+    assert month["left"] == pytest.approx(200 - month["used"])
+    assert limits["user:ann", "servers"]["used"] == 1
+    assert limits["group:research", "gpu_hours_per_month"]["left"] < 40
+    of_eva = (await ask(hub, await hub.user_token("eva"))).json()["limits"]
+    assert {each["scope"] for each in of_eva} == {"user:eva"}
+
+
+async def test_a_start_that_a_limit_refused_is_shown_to_admins(hub: Hub) -> None:
+    async def start() -> bool:
+        """Refused by the limit, once prices are known."""
+        return (await hub.request_server("zoe")).status_code == 403
+
+    await until(start, 30, "the limit to refuse the start")
+    found = (await ask(hub, await hub.user_token("admin"), call="instances")).json()
+    [denied] = [each for each in found["failed_starts"] if each["user"] == "zoe"]
+    assert denied["reason"] == "limit"
+    assert "of the limit of zoe" in denied["message"]
+    assert [each["scope"] for each in found["limits"]] == ["hub"]
 
 
 async def test_another_users_usage_needs_the_scope_of_admins(hub: Hub) -> None:

@@ -21,7 +21,15 @@ from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
 from ec2spawner.core.backoff import Backoff
 from ec2spawner.core.idle.activity import Reading
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
-from ec2spawner.wire import Cost, HeartbeatResponse, IdlePolicy, KernelState, Observation, Stop
+from ec2spawner.wire import (
+    AdminMessage,
+    Cost,
+    HeartbeatResponse,
+    IdlePolicy,
+    KernelState,
+    Observation,
+    Stop,
+)
 from tests.unit.agent.lease_grant import lease_grant
 
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
@@ -145,10 +153,12 @@ def test_the_hubs_response_is_applied(status: LeaseStatus, clock: Clock) -> None
             idle=IdlePolicy(server_seconds=60),
             extended_until=until,
             stop=Stop(reason="user"),
+            message=AdminMessage(id="1", text="Please stop by 18:00"),
         )
     )
     assert status.heartbeat(10).state_seen == 7
     state = status.state()
+    assert state.message == AdminMessage(id="1", text="Please stop by 18:00")
     assert state.idleness.stop_at == until
     assert state.cost == cost
     assert state.stop.reason == "user"

@@ -3,7 +3,7 @@ const PURPOSES = ["used", "idle", "overhead"];
 const SERIES = PURPOSES.map((name) => ({ name, className: "ec2-" + name }));
 const COSTS_MS = 60000;
 
-const costs = { path: element("costs").dataset.path, today: null, bars: [], readAt: 0 };
+const costs = { path: element("costs").dataset.path, today: null, month: 0, bars: [], readAt: 0 };
 
 function addDays(day, days) {
   const at = new Date(day + "T12:00:00Z");
@@ -128,6 +128,7 @@ async function readMonth() {
     month.saved += sum.saved_usd;
     month.unknown += sum.unknown;
   }
+  costs.month = month.usd;
   const name = new Date(found.today + "T12:00:00Z").toLocaleDateString([], { month: "long", timeZone: "UTC" });
   setText(element("month-name"), name);
   setText(element("month"), money(month.usd));
@@ -139,6 +140,15 @@ async function readMonth() {
   setText(element("parts"), PURPOSES.map((purpose, part) => purpose + " " + percent(month.parts[part], month.usd)).join(" · "));
   setText(element("idle-usd"), money(month.parts[1]) + " idle, " + money(month.parts[2]) + " overhead");
   setText(element("saved"), money(month.saved));
+}
+
+/** The limit of the month below its cost, where there is one. */
+function drawMonthLimit(limits, scope) {
+  const limit = limits.find((each) => each.kind === "usd_per_month" && each.scope === scope);
+  element("month-bar").hidden = element("month-limit").hidden = !limit;
+  if (!limit) return;
+  element("month-bar").firstElementChild.style.width = Math.min(limit.percent, 100) + "%";
+  setText(element("month-limit"), "of " + money(limit.limit) + ", " + money(limit.left) + " left");
 }
 
 async function drawCosts() {

@@ -15,7 +15,7 @@ function attention(found, now) {
   const notes = [
     ...found.failed_starts.map(
       (start) =>
-        "The start of " + serverName(start) + " (" + start.profile + ") failed at " + clock(start.at, now) + ": " + start.message
+        "The start of " + serverName(start) + " (" + start.profile + ") " + (start.reason === "limit" ? "was refused" : "failed") + " at " + clock(start.at, now) + ": " + start.message
     ),
     ...found.sold_out.map((mark) => soldOutNote(mark, now)),
     ...found.kept.map(
@@ -25,14 +25,18 @@ function attention(found, now) {
         (kept.then === "linger" ? ", at " + rate(kept.usd_per_hour) : ", " + kept.disk_gib + " GiB of disk")
     ),
   ];
-  const items = notes.slice(0, MAX_NOTES).map((note) => make("li", {}, note));
-  const rest = notes.length - items.length;
-  if (rest > 0) items.push(make("li", {}, "and " + counted(rest, "more note").replace("more notes", "more")));
   const list = element("attention-list");
-  const text = items.map((item) => item.textContent).join("\n");
-  if (list.dataset.text !== text) list.replaceChildren(...items);
-  list.dataset.text = text;
-  element("attention").hidden = items.length === 0;
+  const rest = element("attention-rest");
+  const text = notes.join("\n");
+  if (list.dataset.text !== text) {
+    const items = notes.map((note) => make("li", {}, note));
+    list.replaceChildren(...items.slice(0, MAX_NOTES));
+    rest.replaceChildren(...items.slice(MAX_NOTES));
+    list.dataset.text = text;
+  }
+  element("attention-more").hidden = notes.length <= MAX_NOTES;
+  setText(element("attention-count"), notes.length - MAX_NOTES + " more");
+  element("attention").hidden = notes.length === 0;
 }
 
 function tiles(found) {
@@ -49,6 +53,14 @@ function tiles(found) {
   );
 }
 
+/** What the month will have cost at the present rate. */
+function drawForecast(found) {
+  const now = new Date(found.now);
+  const ends = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
+  const usd = costs.month + (found.usd_per_hour * (ends - now)) / 3600000;
+  setText(element("month-of"), "estimate; at this rate " + money(usd) + " by the end of the month");
+}
+
 const refresh = keepFresh(async () => {
   const found = await call("ec2/instances");
   table.now = new Date(found.now);
@@ -56,6 +68,8 @@ const refresh = keepFresh(async () => {
   tiles(found);
   attention(found, table.now);
   drawTable();
+  drawMonthLimit(found.limits, "hub");
   const days = await readCosts();
+  drawForecast(found);
   if (days && !idleSavings.isRead) await rangeChosen(days);
 });

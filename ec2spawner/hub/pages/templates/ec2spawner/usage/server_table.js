@@ -36,7 +36,7 @@ function doing(row, now) {
 }
 
 function searched(row, words) {
-  const text = [row.user, row.server, row.profile, row.instance_type, row.zone, row.market, row.doing]
+  const text = [row.user, row.server, row.profile, row.instance_type, row.zone, row.market, row.doing, row.payer]
     .join(" ")
     .toLowerCase();
   return words.every((word) => text.includes(word));

@@ -5,7 +5,7 @@ const REASONS = { user: "you stopped it", admin: "an admin stopped it" };
 
 const STATES = { waiting: "waiting for an instance", starting: "starting", ending: "stopping" };
 
-function sessionRow({ server, what, place, since, seconds, ended, usd, isRunning }, now) {
+function sessionRow({ server, what, place, payer, since, seconds, ended, usd, isRunning }, now) {
   const cell = (className, ...children) => {
     const node = make("td", { className }, ...children);
     node.setAttribute("role", "cell");
@@ -17,7 +17,7 @@ function sessionRow({ server, what, place, since, seconds, ended, usd, isRunning
     "tr",
     {},
     name,
-    cell("", make("div", {}, what), make("div", { className: "ec2-minor" }, place)),
+    cell("", make("div", {}, what), make("div", { className: "ec2-minor" }, place, payerNote(payer))),
     cell("ec2-number", clock(since, now)),
     cell("ec2-number", lasting(seconds)),
     cell("", ended),
@@ -27,6 +27,9 @@ function sessionRow({ server, what, place, since, seconds, ended, usd, isRunning
   return row;
 }
 
+/** Who pays, unless it is the user. */
+const payerNote = (payer) => (payer.startsWith("user:") ? "" : " · paid by " + payer.replace(":", " "));
+
 function runningRow(user, row, now) {
   const idle = row.idle_since && "idle for " + lasting((now - Date.parse(row.idle_since)) / 1000);
   return sessionRow(
@@ -34,6 +37,7 @@ function runningRow(user, row, now) {
       server: serverName({ user, server: row.server }),
       what: row.profile,
       place: [row.instance_type, row.market].filter(Boolean).join(" · "),
+      payer: row.payer,
       since: row.since,
       seconds: (now - Date.parse(row.since)) / 1000,
       ended: STATES[row.state] || idle || "running",
@@ -50,6 +54,7 @@ function endedRow(user, row, now) {
       server: serverName({ user, server: row.server }),
       what: row.profile,
       place: [row.instance_types.join(", then "), row.markets.join(", then ")].filter(Boolean).join(" · "),
+      payer: row.payer,
       since: row.since,
       seconds: (Date.parse(row.ended_at) - Date.parse(row.since)) / 1000,
       ended: row.message || REASONS[row.reason] || row.reason,
@@ -82,6 +87,8 @@ async function readUsage() {
   if (ended.before === undefined) ended.before = found.more_before;
   drawNow(found, now);
   drawEnded(found, now);
+  drawLimits(found.limits);
+  drawMonthLimit(found.limits, "user:" + found.user);
   await readCosts();
 }
 
