@@ -20,8 +20,8 @@ from .alarm import Alarm, AlarmRules, Kind
 NAMED: Final = 10
 """Things that one message names; the rest is counted."""
 
-SAMPLES: Final = 7 * 24
-"""Of a week's price: one an hour."""
+SAMPLES: Final = 7 * 8
+"""Of a week's price: one in three hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +72,26 @@ class SpotPool:
     """Of the last seven days, oldest first."""
 
 
-def price_rises(pools: Iterable[SpotPool], rules: AlarmRules, now: datetime) -> Iterator[Alarm]:
-    """Spot prices far above their median of the last seven days; once a day for each pool."""
-    for pool in pools:
-        current = price_at(pool.history, now)
-        known = [usd for usd in sampled(pool.history, now - WEEK, now, SAMPLES) if usd is not None]
-        if current is None or not known:
-            continue
-        usual = median(known)
-        rise = round((current / usual - 1) * 100, 6)  # 0.6 is 50 % more than 0.4
-        if rise < rules.price_rise:
-            continue
-        yield Alarm(
-            Kind.PRICE,
-            f"{pool.instance_type}/{pool.zone}",
-            now.date().isoformat(),
-            f"The spot price of {pool.instance_type} in {pool.zone} rose by {rise:.0f} %",
-            f"It is {current:.4f} USD/hour, and its median of the last 7 days is {usual:.4f}. "
-            f"Running there: {pool.instances}. They pay the new price from now on; a restart may "
-            "find a cheaper zone or type.",
-            now,
-        )
+def price_rise(pool: SpotPool, rules: AlarmRules, now: datetime) -> Alarm | None:
+    """A spot price far above its median of the last seven days; once a day."""
+    current = price_at(pool.history, now)
+    known = [usd for usd in sampled(pool.history, now - WEEK, now, SAMPLES) if usd is not None]
+    if current is None or not known:
+        return None
+    usual = median(known)
+    rise = round((current / usual - 1) * 100, 6)  # 0.6 is 50 % more than 0.4
+    if rise < rules.price_rise:
+        return None
+    return Alarm(
+        Kind.PRICE,
+        f"{pool.instance_type}/{pool.zone}",
+        now.date().isoformat(),
+        f"The spot price of {pool.instance_type} in {pool.zone} rose by {rise:.0f} %",
+        f"It is {current:.4f} USD/hour, and its median of the last 7 days is {usual:.4f}. "
+        f"Running there: {pool.instances}. They pay the new price from now on; a restart may "
+        "find a cheaper zone or type.",
+        now,
+    )
 
 
 @dataclass(frozen=True, slots=True)

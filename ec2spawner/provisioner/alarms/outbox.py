@@ -17,6 +17,7 @@ from typing import Final
 
 from ...core.alarms.alarm import Alarm, AlarmRules
 from ...core.alarms.grouping import HOUR, rests
+from ..model import metrics
 from ..model.alarm_delivery import AlarmDelivery
 from ..store.store import Store
 
@@ -43,6 +44,8 @@ class Outbox:
         self._seen: set[str] = set()
         self._waiting: dict[str, list[AlarmDelivery]] = {name: [] for name in self.destinations}
         """By destination, oldest first."""
+        self._kept_up: datetime | None = None
+        """The hour of the last upkeep."""
         self._changed = asyncio.Event()
         """Set and replaced when deliveries are added."""
 
@@ -50,7 +53,6 @@ class Outbox:
         """Take up what an earlier process has not delivered. Raises `StoreError`."""
         if not self.destinations:
             return
-        await self._store.forget_alarms(now - KEPT)
         for delivery in await self._store.undelivered_alarms():
             if delivery.destination in self._waiting:
                 self._waiting[delivery.destination].append(delivery)
@@ -78,14 +80,21 @@ class Outbox:
             self._seen.clear()
         self._seen.update(alarm.alarm_id for alarm in new)
         for each in added:
+            metrics.ALARMS.labels(each.alarm.kind).inc()
             log.info("Alarm (%s): %s", each.alarm.kind, each.alarm.title)
             for name in () if each.grouped else self.destinations:
                 self._waiting[name].append(AlarmDelivery(each.alarm, name))
         self._announce()
 
-    async def add_rests(self, now: datetime) -> None:
-        """Raise one alarm for those of each past hour that were too many. Raises `StoreError`."""
+    async def upkeep(self, now: datetime) -> None:
+        """Once in each hour, raise one alarm for those of each past hour that were too many, and
+        forget old ones. Raises `StoreError`."""
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        if hour == self._kept_up:
+            return
         await self.add(tuple(rests(await self._store.alarms_since(now - GROUPED_FOR), now)))
+        await self._store.forget_alarms(now - KEPT)
+        self._kept_up = hour
 
     async def last_raised(self, kind: str, since: datetime) -> datetime | None:
         """When an alarm of the kind was raised last, of `since` or later. Raises `StoreError`."""
@@ -125,6 +134,7 @@ class Outbox:
 
     async def failed(self, delivery: AlarmDelivery, next_at: datetime) -> None:
         """It was not accepted; try again at `next_at`, UTC."""
+        metrics.ALARMS_NOT_ACCEPTED.inc()
         tried = replace(delivery, attempts=delivery.attempts + 1, next_at=next_at)
         waiting = self._waiting[delivery.destination]
         waiting[:] = [tried if each.alarm == delivery.alarm else each for each in waiting]

@@ -7,6 +7,7 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
+from ...core.alarms.alarm import Kind
 from ...core.ledger.cost_rows import Purpose
 from ...core.starts.outcome import Outcome
 from ...wire import Market
@@ -69,8 +70,19 @@ REAPED: Final = Counter(
     ["kind"],
 )
 
+ALARMS: Final = Counter(
+    "ec2spawner_alarms_total", "Alarms that were raised, also those sent in one message", ["kind"]
+)
+
+ALARMS_NOT_ACCEPTED: Final = Counter(
+    "ec2spawner_alarms_not_accepted_total",
+    "Attempts to send an alarm that its destination did not accept",
+)
+
 # Alerts count by `increase()`, which misses the first event of a series that it makes appear.
 for _outcome, _market in product(Outcome, [*Market, NO_MARKET]):
     START_SECONDS.labels(_outcome, _market)
 for _purpose in Purpose:
     GPU_SECONDS.labels(_purpose)
+for _kind in Kind:
+    ALARMS.labels(_kind)

@@ -7,7 +7,8 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -173,8 +174,8 @@ async def test_a_flood_is_bounded_and_its_rest_is_one_message(tmp_path: Path) ->
     with webhook() as hook:
         async with hub(tmp_path, destinations(options_of(hook.url))) as outbox:
             await outbox.add([alarm(number) for number in range(50)])
-            await outbox.add_rests(NOW.replace(hour=13))
-            await outbox.add_rests(NOW.replace(hour=14))
+            await outbox.upkeep(NOW.replace(hour=13))
+            await outbox.upkeep(NOW.replace(hour=14))
             await delivered(outbox)
         assert len(hook.calls) == 4
         assert "47 more" in hook.calls[-1]["title"]
@@ -192,6 +193,14 @@ async def test_the_log_says_why_without_what_the_url_consists_of(
     assert len(said) == 1, "once, and not at each attempt"
     assert "json #1" in said[0]
     assert "500" in said[0]
+
+
+async def test_what_was_refused_for_days_is_given_up(tmp_path: Path) -> None:
+    choosy = Choosy()
+    async with hub(tmp_path, [choosy]) as outbox:
+        await outbox.add([replace(alarm(1), at=NOW - timedelta(days=4)), alarm(2)])
+        await delivered(outbox)
+    assert choosy.accepted == ["vol-2"]
 
 
 class Stuck:

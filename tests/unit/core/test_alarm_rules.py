@@ -16,7 +16,7 @@ from ec2spawner.core.alarms.account_rules import (
     SpotPool,
     discounts_expiring,
     interruption_storm,
-    price_rises,
+    price_rise,
     quotas_nearly_used,
 )
 from ec2spawner.core.alarms.alarm import SEVERITIES, Alarm, AlarmRules, Kind, Severity
@@ -137,19 +137,19 @@ def pool(*points: tuple[float, float]) -> SpotPool:
 @pytest.mark.parametrize(
     ("history", "rises"),
     [
-        ([], 0),
-        ([(7, 0.40)], 0),
-        ([(7, 0.40), (0.1, 0.59)], 0),
-        ([(7, 0.40), (0.1, 0.60)], 1),
-        ([(7, 0.40), (0.1, 0.90), (0.01, 0.40)], 0),
-        ([(7, 0.40), (6, 0.90)], 0),
-        ([(0.1, 0.90)], 0),
+        ([], False),
+        ([(7, 0.40)], False),
+        ([(7, 0.40), (0.1, 0.59)], False),
+        ([(7, 0.40), (0.1, 0.60)], True),
+        ([(7, 0.40), (0.1, 0.90), (0.01, 0.40)], False),
+        ([(7, 0.40), (6, 0.90)], False),
+        ([(0.1, 0.90)], False),
     ],
 )
 def test_a_price_is_compared_with_its_median_of_the_week(
-    history: list[tuple[float, float]], rises: int
+    history: list[tuple[float, float]], rises: bool
 ) -> None:
-    assert len(list(price_rises([pool(*history)], RULES, NOW))) == rises
+    assert (price_rise(pool(*history), RULES, NOW) is not None) is rises
 
 
 QUOTA = ListedQuota("L-3819A6DF", "All G and VT Spot Instance Requests", 64)
