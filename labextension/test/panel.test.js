@@ -74,7 +74,11 @@ test('the cost is shown with its parts', () => {
   assert.equal(values(text)['Today'], '$4.20');
   assert.equal(values(text)['Used, idle'], '$1.10, $0.200');
   assert.equal(values(text)['November'], '$62.10');
-  assert.equal(values(text)['Paid by'], undefined, 'users see that they pay only where others could');
+  assert.equal(
+    values(text)['Paid by'],
+    undefined,
+    'users see that they pay only where others could'
+  );
   assert.equal(text.limit, null);
 });
 

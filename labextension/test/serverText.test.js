@@ -263,6 +263,19 @@ test('users whom a server is shared with get no buttons, and see whose they are'
   assert.ok(!sentences(view({ ...shared, managed: false }), trans).includes(said));
 });
 
+test('a stop by a limit is announced wherever the server is described', () => {
+  const limit = { scope: 'group', name: 'lab', kind: 'usd_per_month', stop_at: at(9) };
+  const limited = { cost: { ...view().status.cost, limit }, idleness: idle(30) };
+  assert.deepEqual(stateOf(view(limited)), { kind: 'limited', stopAt: Date.parse(at(9)), limit });
+  assert.equal(stateOf(view({ ...limited, idleness: idle(5) })).kind, 'warned', 'the nearer stop');
+  const none = { statusBarUsage: false, statusBarCost: false, statusBarState: false };
+  assert.deepEqual(plain(parts(view(limited), 'wide', trans, none)), ['stops in 9:00']);
+  assert.ok(sentences(view(limited), trans).some(text => text.startsWith('It stops at ')));
+  const shown = stopText(view(limited), trans);
+  assert.equal(shown.headline, 'in 9 min 00 s');
+  assert.equal(shown.sentence, 'By then the limit of group lab is used up.');
+});
+
 test('the status bar shows the figures that were chosen, and always an imminent stop', () => {
   const shown = (changes, status = {}, form = 'wide') =>
     plain(parts(view(status), form, trans, changes));

@@ -34,6 +34,8 @@ def reached_at(
         at = now + _lasts(limit - used, rate)
         day = local_day(at, place)
         return at if (day.year, day.month) == (today.year, today.month) else None
+    if limit - used > rate * HORIZON_DAYS * 25:
+        return None  # what renews only adds to what is left; a day has 25 hours at most
     future, since = dict(days), now
     for _ in range(HORIZON_DAYS):
         left = limit - used_on(kind, bounds, future, today)

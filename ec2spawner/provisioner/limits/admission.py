@@ -18,6 +18,7 @@ from ...core.limits.scopes import scopes_of as scopes_of_payer
 from ...core.offers.purchase import Offer, affordable
 from ..model.launch_key import launch_key_of
 from ..model.lease import Lease
+from ..model.metrics import DENIED_STARTS
 from ..offers.market import MarketData
 from ..state.spending import scopes_of
 from ..state.state import State
@@ -61,6 +62,8 @@ class Admission:
         return _within(lease, every, found)
 
     def _record(self, lease: Lease, refusal: Refusal) -> None:
+        whose = refusal.scope.partition(":")[0]
+        DENIED_STARTS.labels(whose, refusal.kind or refusal.obstacle).inc()
         today, now = self.state.spending.today(), self.state.clock.now()
         alarm = denied_start(lease.user, lease.profile_name, refusal, today, now)
         self.state.incidents.record(alarm)

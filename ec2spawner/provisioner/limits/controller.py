@@ -30,7 +30,11 @@ GRACE: Final = 120.0
 """Seconds that a server runs at least after the announcement, also if its limit is used up already,
 as after a restart with lower limits."""
 
-BATCH: Final = 100
+CHECK_INTERVAL: Final = 15.0
+"""Seconds between two checks of all limits while no stop is announced: each reads what all scopes
+have spent."""
+
+BATCH: Final = 50
 """After so many leases, whatever else waits has its turn."""
 
 
@@ -57,11 +61,16 @@ class LimitStops:
     state: State
     _announced: dict[tuple[str, Kind], float] = field(default_factory=dict)
     """By limit: uptime at which its stop was announced, in seconds."""
+    _checked_at: float = float("-inf")
+    """Uptime of the last check, in seconds."""
 
     async def reconcile(self, now: datetime) -> None:
         """Look at all scopes with running servers."""
-        if not self.state.settings.limits.bind:
+        uptime = self.state.clock.uptime()
+        is_early = not self._announced and uptime - self._checked_at < CHECK_INTERVAL
+        if not self.state.settings.limits.bind or is_early:
             return
+        self._checked_at = uptime
         reaches = await self._reaches(now)
         near = {(r.standing.scope, r.standing.kind) for of in reaches.values() for r in of}
         self._announced = {key: at for key, at in self._announced.items() if key in near}

@@ -15,6 +15,12 @@ from ...wire import Market
 NO_MARKET: Final = "none"
 """Label of a start for which nothing was bought."""
 
+DENIED_STARTS: Final = Counter(
+    "ec2spawner_denied_starts_total",
+    "Starts that a limit refused, by whose limit it was and what it bounds",
+    ["scope", "limit"],
+)
+
 START_SECONDS: Final = Histogram(
     "ec2spawner_start_seconds",
     "From the request for a server to a notebook that listens, or to the end of a failed start",

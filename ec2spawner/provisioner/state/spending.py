@@ -28,7 +28,7 @@ from .lease_registry import LeaseRegistry
 
 DAY: Final = timedelta(days=1)
 
-BATCH: Final = 100
+BATCH: Final = 25
 """After so many leases, whatever else waits has its turn."""
 
 

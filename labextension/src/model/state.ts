@@ -1,7 +1,7 @@
 /** What a view of the server means. Pure: no DOM, no clock. */
 
 import type { IView } from './statusModel.js';
-import type { ICost, INotebookStatus } from '../api/wire.js';
+import type { ICost, ILimit, INotebookStatus } from '../api/wire.js';
 
 /** The one thing that matters most about a server right now, gravest first. */
 export type State =
@@ -12,6 +12,7 @@ export type State =
   | { kind: 'interrupted'; at: number }
   | { kind: 'agent-silent' }
   | { kind: 'warned'; stopAt: number }
+  | { kind: 'limited'; stopAt: number; limit: ILimit }
   | { kind: 'disk-full' }
   | { kind: 'hub-silent' }
   | { kind: 'idle'; stopAt: number | null }
@@ -40,7 +41,13 @@ export function stateOf(view: IView): State {
   }
   const stopAt = instant(status.idleness?.stop_at);
   const warnAt = instant(status.idleness?.warn_at);
-  if (stopAt !== null && warnAt !== null && view.now >= warnAt) {
+  const limit = status.cost?.limit ?? null;
+  const limitAt = instant(limit?.stop_at);
+  const isWarned = stopAt !== null && warnAt !== null && view.now >= warnAt;
+  if (limit !== null && limitAt !== null && !(isWarned && stopAt < limitAt)) {
+    return { kind: 'limited', stopAt: limitAt, limit };
+  }
+  if (isWarned) {
     return { kind: 'warned', stopAt };
   }
   if (status.full_disks.length > 0) {

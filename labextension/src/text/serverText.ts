@@ -29,6 +29,7 @@ export function announcement(view: IView, trans: TranslationBundle): string {
     case 'disk-full':
       return troubleSentences(view, trans).find(Boolean) ?? '';
     case 'warned':
+    case 'limited':
       return trans.__('This server stops soon.');
     case 'idle':
       return trans.__('This server is idle.');
@@ -141,6 +142,9 @@ function stopSentences(view: IView, trans: TranslationBundle): string[] {
     return []; // The troubles say so already, and what ran no longer keeps it on.
   }
   const said = activitySentence(view.status, view.now, trans);
+  if (state.kind === 'limited') {
+    return [said, trans.__('It stops at %1.', format.timeOfDay(state.stopAt, view.now))];
+  }
   if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null) {
     return [said];
   }

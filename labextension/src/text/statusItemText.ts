@@ -28,7 +28,7 @@ export function parts({ view, form, settings, trans }: IPartsOptions): string[] 
     return [text];
   }
   const isOver = state.kind === 'stopped';
-  const isUrgent = ['interrupted', 'warned', 'disk-full'].includes(state.kind);
+  const isUrgent = ['interrupted', 'warned', 'limited', 'disk-full'].includes(state.kind);
   const isNarrow = form === 'narrow';
   const usage = settings.statusBarUsage && !isOver ? usageText(status, form, trans) : '';
   const cost = settings.statusBarCost ? costText(status, now, isOver ? 'narrow' : form, trans) : '';
@@ -105,6 +105,7 @@ function stateText(state: State, now: number, trans: TranslationBundle): string 
     case 'agent-silent':
       return trans.__('agent not responding');
     case 'warned':
+    case 'limited':
       return trans.__('stops in %1', format.countdown(state.stopAt - now));
     case 'disk-full':
       return trans.__('disk full');

@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import * as format from './format.js';
 import { activitySentence, maxAgeSentence } from './activityText.js';
+import { limitName } from './limitText.js';
 import { filesSentence, interruptedSentence } from './serverText.js';
 import { terminationSentence } from './terminationText.js';
 import type { IView } from '../model/statusModel.js';
@@ -49,6 +50,11 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
   if (state.kind === 'interrupted') {
     const sentence = interruptedSentence(trans);
     const headline = trans.__('in %1', longCountdown(state.at - view.now, trans));
+    return { ...text, headline, urgent: true, sentence, kept: filesSentence(status, trans) };
+  }
+  if (state.kind === 'limited') {
+    const headline = trans.__('in %1', longCountdown(state.stopAt - view.now, trans));
+    const sentence = trans.__('By then %1 is used up.', limitName(state.limit, trans));
     return { ...text, headline, urgent: true, sentence, kept: filesSentence(status, trans) };
   }
   if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null) {

@@ -249,6 +249,25 @@ async def test_a_function_that_fails_changes_nothing_and_is_logged(
     assert logged in caplog.text
 
 
+# --- limits ----------------------------------------------------------------------------------
+
+
+async def test_the_shortest_of_max_age_and_the_limits_of_a_run_holds() -> None:
+    limits = {
+        "user": {"max_run": "12h"},
+        "group": {"lab": {"max_run": "2h"}},
+        "hub": {"max_run": "3d"},
+    }
+    hub = options(limits=limits, payers={"group": ["lab"]}, idle={"max_age": "6h"})
+    spawner = spawner_of("lab")
+    ages = [
+        (await policy_of(each, spawner, each.profiles[0], None, payer)).max_age_seconds
+        for each in (hub, hub.model_copy(update={"idle": IdleConfig()}))
+        for payer in ("", "group:lab")
+    ]
+    assert ages == [6 * 3600, 2 * 3600, 12 * 3600, 2 * 3600]
+
+
 # --- what its user chose ---------------------------------------------------------------------
 
 

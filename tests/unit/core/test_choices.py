@@ -271,3 +271,24 @@ def test_options_for_one_start_accept_a_zone_or_a_snapshot() -> None:
         assert chosen(replace_home=asked).replace_home == asked
     for wrong in ({"move_home": "<b>"}, {"move_home": True}, {"replace_home": "vol-1"}):
         assert "Send " in refusal(**wrong)
+
+
+# --- who pays --------------------------------------------------------------------------------
+
+PAYERS = ("group:lab", "user:ann")
+
+
+def test_the_first_payer_is_the_default() -> None:
+    assert apply_user_options(LIST, LIST, {}, payers=PAYERS).payer == "group:lab"
+    assert apply_user_options(LIST, LIST, {"payer": "user:ann"}, payers=PAYERS).payer == "user:ann"
+    assert chosen().payer == ""
+
+
+@pytest.mark.parametrize("asked", ["group:other", "hub", "user:ben", "", 3, ["group:lab"], None])
+def test_only_ones_own_payers_may_be_chosen(asked: object) -> None:
+    if asked is None:
+        with pytest.raises(OptionsRefused, match="nobody may pay"):
+            apply_user_options(LIST, LIST, {}, payers=())
+        return
+    with pytest.raises(OptionsRefused, match="group:lab, user:ann"):
+        apply_user_options(LIST, LIST, {"payer": asked}, payers=PAYERS)

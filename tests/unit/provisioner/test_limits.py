@@ -9,6 +9,7 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from prometheus_client import REGISTRY
 
 from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
 from ec2spawner.provisioner.limits.admission import LimitReached
@@ -98,8 +99,12 @@ async def test_a_start_may_not_buy_what_its_limit_cannot_pay(world: World) -> No
     admitted = world.now(lease)
     assert admitted.spec.markets == (Market.SPOT,)
     assert admitted.spec.max_usd_per_hour == 0.20
+    labels = {"scope": "user", "limit": "usd_per_month"}
+    name = "ec2spawner_denied_starts_total"
+    denied = REGISTRY.get_sample_value(name, labels) or 0
     with pytest.raises(LimitReached) as refused:
         await world.request(server="second")
+    assert REGISTRY.get_sample_value(name, labels) == denied + 1
     assert refused.value.refusal.kind is Kind.MONTH
     assert refused.value.refusal.left == 100_000_000
 
