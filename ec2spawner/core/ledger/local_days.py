@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
+from typing import Final
 
 from .exact import instant, microseconds
 
@@ -24,18 +25,27 @@ def midnight(day: date, place: tzinfo) -> datetime:
     return datetime.combine(day, time(), place).astimezone(UTC)
 
 
-@lru_cache(1024)
-def _day_ends(day: date, place: tzinfo) -> int:
-    return microseconds(midnight(day + timedelta(days=1), place))
+QUARTER_HOUR: Final = 900_000_000
+"""In microseconds. Midnights and changes of clocks are at whole quarters of an hour, UTC, in every
+zone of today."""
+
+
+@lru_cache(8192)
+def _day_of_quarter(quarter: int, place: tzinfo) -> tuple[date, int]:
+    """The calendar day of a quarter of an hour since 1970, and when that day ends, in
+    microseconds."""
+    day = local_day(instant(quarter * QUARTER_HOUR), place)
+    ends = microseconds(midnight(day + timedelta(days=1), place))
+    if ends > quarter * QUARTER_HOUR:
+        return day, ends
+    # Clocks were set back over midnight: that day has ended already.
+    following = day + timedelta(days=1)
+    return following, microseconds(midnight(following + timedelta(days=1), place))
 
 
 def split_by_day(start: int, end: int, place: tzinfo) -> Iterator[tuple[date, int, int]]:
     """The parts of a period by calendar day: (day, start, end), in microseconds since 1970."""
     while start < end:
-        day = local_day(instant(start), place)
-        ends = _day_ends(day, place)
-        if ends <= start:  # clocks were set back over midnight: that day has ended already
-            day += timedelta(days=1)
-            ends = _day_ends(day, place)
+        day, ends = _day_of_quarter(start // QUARTER_HOUR, place)
         yield day, start, min(ends, end)
         start = ends

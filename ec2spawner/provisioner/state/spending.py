@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
 from ...core.ledger import exact
-from ...core.ledger.amount import Amount, add_to_day, amount_of, between
+from ...core.ledger.amount import Amount, add_to_day, amount_of, amounts_by_day, between
 from ...core.ledger.cost import nano_usd
 from ...core.ledger.cost_rows import HUB, CostRow, CostSum, user_payer
-from ...core.ledger.exact import TICKS, price_units
-from ...core.ledger.local_days import local_day, midnight
-from ...core.ledger.segments import MINIMUM, until
+from ...core.ledger.exact import TICKS, microseconds, price_units
+from ...core.ledger.local_days import local_day, split_by_day
+from ...core.ledger.segments import paid_until, until
 from ..model.lease import Lease
 from ..model.lease_costs import costs_of, payer_of
 from ..model.settings import Settings
@@ -48,9 +48,9 @@ class _Running:
 
     lease: Lease
     counted_at: datetime
-    expires: datetime
-    """At midnight all of it is counted anew."""
-    days: dict[date, Amount] = field(default_factory=dict)
+    is_young: bool
+    """Within the minimum of its instance, in which time adds nothing."""
+    days: dict[date, Amount]
 
 
 class Spending:
@@ -185,29 +185,30 @@ class Spending:
 
     def _days_of(self, lease: Lease, now: datetime) -> dict[date, Amount]:
         counted = self._running.get(lease.lease_id)
-        if counted is None or counted.lease is not lease or not _is_linear(counted, now):
+        if (
+            counted is None
+            or counted.lease is not lease
+            or counted.is_young
+            or now < counted.counted_at
+        ):
             counted = self._count(lease, now)
             self._running[lease.lease_id] = counted
         current = lease.segments[-1] if lease.segments else None
         if current is None or current.end is not None or now <= counted.counted_at:
             return counted.days
-        lasted = (now - counted.counted_at) // timedelta.resolution
-        price = price_units(current.usd_per_hour) if current.usd_per_hour is not None else 0
         days = dict(counted.days)
-        is_known = current.usd_per_hour is not None
-        more = Amount(price * lasted // TICKS, lasted * current.gpus, is_known)
-        add_to_day(days, local_day(counted.counted_at, self._time_zone), more)
+        since, until_now = microseconds(counted.counted_at), microseconds(now)
+        for day, start, end in split_by_day(since, until_now, self._time_zone):
+            cost = price_units(current.usd_per_hour or 0.0) * (end - start) // TICKS
+            is_known = current.usd_per_hour is not None
+            add_to_day(days, day, Amount(cost, (end - start) * current.gpus, is_known))
         return days
 
     def _count(self, lease: Lease, now: datetime) -> _Running:
-        tomorrow = midnight(local_day(now, self._time_zone) + DAY, self._time_zone)
-        current = lease.segments[-1] if lease.segments else None
         # Within its minimum, time adds nothing to what is paid.
-        is_young = current is not None and now - current.start < MINIMUM
-        counted = _Running(lease, now, now if is_young else tomorrow)
-        for row in costs_of(lease, now, self._time_zone):
-            add_to_day(counted.days, row.day, amount_of(row))
-        return counted
+        is_young = paid_until(lease.segments, now) > now
+        days = amounts_by_day(lease.segments, now, self._time_zone)
+        return _Running(lease, now, is_young, days)
 
 
 def scopes_of(lease: Lease) -> Sequence[str]:
@@ -221,7 +222,3 @@ def _scopes(user: str, payer: str) -> Iterator[str]:
     if payer not in {HUB, user_payer(user)}:
         yield payer
     yield HUB
-
-
-def _is_linear(counted: _Running, now: datetime) -> bool:
-    return counted.counted_at <= now < counted.expires

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ec2spawner.core.ledger.amount import amounts_by_day
 from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import (
     Cause,
@@ -311,3 +312,18 @@ def test_overhead_has_no_minimum() -> None:
     segment = Segment("i-1", Market.SPOT, 3.6, at(0), at(10))
     assert _whole(overhead_costs(segment, Cause.UNASSIGNED, NOW, UTC)) == 10_000_000
     assert overhead_costs(replace(segment, end=at(-5)), Cause.UNASSIGNED, NOW, UTC) == ()
+
+
+@given(price_paths(), seconds, st.sampled_from(ZONES))
+def test_amounts_by_day_are_those_of_the_lines(
+    segments: tuple[Segment, ...], probe: int, place: ZoneInfo
+) -> None:
+    now = segments[-1].start + timedelta(seconds=probe)
+    running = (*segments[:-1], replace(segments[-1], end=None))
+    amounts = amounts_by_day(running, now, place)
+    lines = sum_rows(lease_costs(running, Course(NOW), ADA, now, place), (Dimension.DAY,))
+    assert {str(day) for day in amounts} == {key for (key,) in (each.key for each in lines)}
+    for line in lines:
+        amount = amounts[date.fromisoformat(line.key[0])]
+        assert abs(amount.nano_usd - line.nano_usd) <= 1
+        assert amount.gpu_microseconds == line.gpu_microseconds
