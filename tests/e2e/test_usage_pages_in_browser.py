@@ -157,7 +157,8 @@ async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> N
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("It had been idle for 1 hour")
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("$0.74")
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("paid by group research")
-    await expect(page.locator("#ec2-month-limit")).to_have_text("of $200.00, $137.90 left")
+    await expect(page.locator("#ec2-ended tr").first).to_contain_text("9 % idle")
+    await expect(page.locator("#ec2-month-limit")).to_have_text("of $200.00, $140.00 left")
     research = page.locator("#ec2-limits tbody tr").last
     await expect(research).to_contain_text("0.0 GPU-hours")
     await expect(research).to_contain_text("100 %")
@@ -172,17 +173,17 @@ async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> N
 
 async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "instances", {"instances": instances(3)})
-    await expect(page.locator("#ec2-month")).to_have_text("$100.00")
-    await expect(page.locator("#ec2-month-limit")).to_have_text("of $10,000, $7,582 left")
+    await expect(page.locator("#ec2-month")).to_have_text("$60.00")
+    await expect(page.locator("#ec2-month-limit")).to_have_text("of $10,000, $9,940 left")
     await expect(page.locator("#ec2-month-of")).to_contain_text("at this rate $")
     await expect(page.locator("#ec2-attention")).to_contain_text("was refused at")
     await expect(page.locator("#ec2-parts")).to_have_text("used 78 % · idle 15 % · overhead 7 %")
-    await expect(page.locator("#ec2-saved")).to_have_text("$200.00")
+    await expect(page.locator("#ec2-saved")).to_have_text("$120.00")
     await expect(page.locator("#ec2-chart rect")).to_have_count(3 * 20)
-    await expect(page.locator("#ec2-sums tbody tr").first).to_contain_text("$400.00")
-    await expect(page.locator("#ec2-sums")).to_contain_text("at least $100.00")
+    await expect(page.locator("#ec2-sums tbody tr").first).to_contain_text("$24.00")
+    await expect(page.locator("#ec2-sums")).to_contain_text("at least $6.00")
     await expect(page.locator("#ec2-replays tbody tr").last).to_contain_text("30 min")
-    await expect(page.locator("#ec2-idle-stops")).to_contain_text("saved about $1,090")
+    await expect(page.locator("#ec2-idle-stops")).to_contain_text("saved about $27.25")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url.partition("/ec2/")[2]))
     await page.get_by_label("Range").select_option("Last month")

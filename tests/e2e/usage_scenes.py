@@ -67,7 +67,7 @@ def instances(count: int = 1000) -> dict[str, Any]:
         "usd_per_hour": sum(each["usd_per_hour"] for each in servers),
         "unknown_prices": 1,
         "servers": servers,
-        "limits": [limit("hub", "usd_per_month", "$10,000 per month", 10_000.0, 2418.0)],
+        "limits": [limit("hub", "usd_per_month", "$10,000 per month", 10_000.0, MONTH_USD)],
         "kept": [
             {
                 "user": "kim",
@@ -129,6 +129,7 @@ def usage() -> dict[str, Any]:
         "reason": "idle",
         "message": "It had been idle for 1 hour",
         "usd": 0.74,
+        "idle_seconds": 1620.0,
     }
     unknown = ended | {
         "server": "",
@@ -146,10 +147,14 @@ def usage() -> dict[str, Any]:
         "sessions": [ended, unknown],
         "more_before": None,
         "limits": [
-            limit("user:admin", "usd_per_month", "$200 per month of admin", 200.0, 62.1),
+            limit("user:admin", "usd_per_month", "$200 per month of admin", 200.0, MONTH_USD),
             limit("group:research", "gpu_hours_per_month", "40 GPU-hours per month", 40.0, 41.5),
         ],
     }
+
+
+MONTH_USD = 60.0
+SHARES = {"used": 0.78, "idle": 0.15, "overhead": 0.07}
 
 
 def costs(by: tuple[str, ...], first: str = "2026-11-01") -> dict[str, Any]:
@@ -160,15 +165,16 @@ def costs(by: tuple[str, ...], first: str = "2026-11-01") -> dict[str, Any]:
         "user": [MARKUP, "ann", "bob", ""],
         "profile": ["t4", "a10g", MARKUP],
     }
-    shares = {"used": 78.0, "idle": 15.0, "overhead": 7.0}
+    found = values.get(by[0], ["one"])
+    whole = MONTH_USD if len(by) == 2 else MONTH_USD * len(found)
+    weights = [1 + place % 5 for place in range(len(found))]
     sums = []
-    for place, value in enumerate(values.get(by[0], ["one"])):
-        for purpose, share in shares.items():
-            usd = share * (1 + place % 5)
-            key = [value, purpose] if len(by) == 2 else [purpose]
+    for value, weight in zip(found, weights, strict=True):
+        for purpose, share in SHARES.items():
+            usd = round(whole * share * weight / sum(weights), 4)
             sums.append(
                 {
-                    "key": key,
+                    "key": [value, purpose] if len(by) == 2 else [purpose],
                     "usd": usd,
                     "unknown": int(value == MARKUP),
                     "saved_usd": usd * 2,
@@ -193,11 +199,11 @@ IDLE_SAVINGS: dict[str, Any] = {
     "last_day": "2026-11-20",
     "sessions": 412,
     "unknown": 0,
-    "idle_usd": 363.0,
+    "idle_usd": 9.0,
     "idle_stops": 120,
-    "stops_saved_usd": 1090.0,
+    "stops_saved_usd": 27.25,
     "replays": [
-        {"limit_seconds": 3600, "idle_usd": 363.0, "saved_usd": 0.0, "stops": 0},
-        {"limit_seconds": 1800, "idle_usd": 214.0, "saved_usd": 149.0, "stops": 130},
+        {"limit_seconds": 3600, "idle_usd": 9.0, "saved_usd": 0.0, "stops": 0},
+        {"limit_seconds": 1800, "idle_usd": 5.3, "saved_usd": 3.7, "stops": 130},
     ],
 }

@@ -6,7 +6,7 @@ The models are the contract, described field by field in `docs/reference/http.md
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -54,6 +54,8 @@ class Session(Model):
     """The same in words."""
     usd: float | None
     """At list prices and without disks: an estimate. Null if a price is unknown."""
+    idle_seconds: float
+    """Of its time: the idle rule saw no work."""
 
 
 class UsageModel(Model):
@@ -139,7 +141,15 @@ def _session(lease: Lease, now: datetime) -> Session:
         reason=lease.stop.reason if lease.stop else "",
         message=lease.stop.message if lease.stop else "",
         usd=usd(segments, now),
+        idle_seconds=sum(_idle_seconds(lease)),
     )
+
+
+def _idle_seconds(lease: Lease) -> Iterator[float]:
+    over = lease.stop_requested_at or lease.ended_at
+    for span in lease.idle_spans:
+        end = span.end or over
+        yield max((end - span.start).total_seconds(), 0.0) if end else 0.0
 
 
 handlers: list[tuple[str, Callable[..., Any]]] = [(r"/api/ec2/usage", UsageHandler)]

@@ -71,6 +71,7 @@ async def test_a_users_servers_and_sessions(hub: Hub) -> None:
     assert session.payer == found.servers[0].payer == "group:research"
     assert session.usd is not None
     assert session.usd > 0
+    assert session.idle_seconds == 0
     assert session.reason == "hub", "a service of this hub stopped it"
     assert found.more_before is None
     earlier = await ask(hub, await hub.user_token("ann"), f"?before={session.ended_at:%FT%TZ}")

@@ -60,6 +60,7 @@ function keepFresh(read) {
 function money(usd) {
   if (usd === null || usd === undefined) return "unknown";
   const size = Math.abs(usd);
+  if (size > 0 && size < 0.0005) return "under $0.001";
   const digits = size >= 1000 ? 0 : size > 0 && size < 0.1 ? 3 : 2;
   return usd.toLocaleString("en-US", {
     style: "currency",

@@ -5,7 +5,7 @@ const REASONS = { user: "you stopped it", admin: "an admin stopped it" };
 
 const STATES = { waiting: "waiting for an instance", starting: "starting", ending: "stopping" };
 
-function sessionRow({ server, what, place, payer, since, seconds, ended, usd, isRunning }, now) {
+function sessionRow({ server, what, place, payer, since, seconds, idle, ended, usd, isRunning }, now) {
   const cell = (className, ...children) => {
     const node = make("td", { className }, ...children);
     node.setAttribute("role", "cell");
@@ -21,7 +21,11 @@ function sessionRow({ server, what, place, payer, since, seconds, ended, usd, is
     cell("ec2-number", clock(since, now)),
     cell("ec2-number", lasting(seconds)),
     cell("", ended),
-    cell("ec2-number ec2-cost", make("strong", {}, money(usd)))
+    cell(
+      "ec2-number ec2-cost",
+      make("strong", {}, money(usd)),
+      make("div", { className: "ec2-minor" }, idle ? percent(idle, seconds) + " idle" : "")
+    )
   );
   row.setAttribute("role", "row");
   return row;
@@ -57,6 +61,7 @@ function endedRow(user, row, now) {
       payer: row.payer,
       since: row.since,
       seconds: (Date.parse(row.ended_at) - Date.parse(row.since)) / 1000,
+      idle: row.idle_seconds,
       ended: row.message || REASONS[row.reason] || row.reason,
       usd: row.usd,
     },
