@@ -85,7 +85,7 @@ test('the cost is shown with its parts', () => {
 test('the payer and the nearest limit are shown with a forecast', () => {
   const of = changes => costText(cost({ payer: 'group:a:b', limit: limit(changes) }), NOW, trans);
   assert.equal(values(of())['Paid by'], 'group a:b');
-  assert.equal(values(of())['Limit'], '$62.10 of $200 this month');
+  assert.equal(values(of())['Limit (month)'], '$62.10 of $200');
   assert.deepEqual(of().limit, {
     percent: 31,
     label: '31 % of the limit of group research is used',
@@ -95,11 +95,11 @@ test('the payer and the nearest limit are shown with a forecast', () => {
   assert.match(of({ reached_at: at(90), stops: false }).limit.forecast, /at this rate\.$/);
   assert.match(of({ reached_at: at(5), stop_at: at(5) }).limit.forecast, /^The server stops at /);
   const hub = of({ scope: 'hub', name: '', limit: null, used: null });
-  assert.equal(values(hub)['Limit'], '31 %');
+  assert.equal(values(hub)['Limit (month)'], '31 %');
   const hours = of({ kind: 'gpu_hours_per_month', used: 12.34, limit: 100 });
-  assert.equal(values(hours)['Limit'], '12.3 GPU-hours of 100 GPU-hours this month');
+  assert.equal(values(hours)['Limit (month)'], '12.3 of 100 GPU-hours');
   const week = of({ kind: 'usd_per_window', days: 7, used: 5, limit: 50 });
-  assert.equal(values(week)['Limit'], '$5 of $50 in 7 days');
+  assert.equal(values(week)['Limit (7 days)'], '$5 of $50');
 });
 
 test('growing figures are extrapolated between responses', () => {

@@ -158,7 +158,8 @@ def test_shows_cost_activity_and_the_time_of_the_stop(lab: Lab) -> None:
     assert said["Now"] == "$0.42/h, spot"
     assert said["Saved by spot"] == "$1.92"
     assert said["Today"] == "$4.21"
-    assert "$62.10 of $200" in said.values()
+    assert said["Used, idle"] == "$1.06, $0.270"
+    assert said["Limit (month)"] == "$62.10 of $200"
     expect(panel.get_by_role("meter")).to_have_attribute("aria-valuenow", "31")
     assert said["GPU"] == "87 %"
     assert "14.2 of 24 GB" in panel.get_by_role("region", name="A10G · 24 GB").inner_text()

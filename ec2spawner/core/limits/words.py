@@ -6,7 +6,6 @@ from datetime import date
 from typing import Final
 
 from ..ledger.cost_rows import HUB
-from ..text.durations import in_words
 from .admission import Obstacle, Refusal, gpu_hours
 from .bounds import NANO, Bounds, Kind
 from .standing import Standing
@@ -67,27 +66,30 @@ def _period(kind: Kind, bounds: Bounds | None) -> str:
 
 
 def refusal_words(refusal: Refusal, contact: str, bounds: Bounds | None = None) -> str:
-    """Why a start is refused: what is left, until when, and who can raise the limit."""
-    whose = scope_words(refusal.scope)
+    """Why a start is refused: what is left, until when, and who can raise the limit.
+
+    For its user, who does not see what all users of the hub have spent.
+    """
     if refusal.obstacle is Obstacle.UNKNOWN_PRICE or refusal.kind is None:
         return (
             "The price of this server is not known, and spending is limited for "
-            f"{whose}. Try again in some minutes, choose another profile, or ask {contact}"
+            f"{scope_words(refusal.scope)}. Try again in some minutes, choose another profile, or "
+            f"ask {contact}"
         )
-    limit = limit_words(refusal.scope, refusal.kind, refusal.limit, bounds)
-    if refusal.kind is Kind.SERVERS:
-        return f"The limit is {limit}. Stop another server first, or ask {contact} to raise it"
-    left, needed = _amount(refusal.kind, refusal.left), _amount(refusal.kind, refusal.needed)
-    if refusal.kind is Kind.RATE:
+    kind, limit = refusal.kind, _users_limit(refusal.scope, refusal.kind, refusal.limit, bounds)
+    if kind is Kind.SERVERS:
+        return f"{limit} is reached. Stop another server first, or ask {contact} to raise it"
+    left, needed = _left(refusal, kind), _amount(kind, refusal.needed)
+    if kind is Kind.RATE:
         return (
-            f"The limit is {limit}: {left} per hour is left besides what runs now, and this server "
-            f"costs {needed} per hour. Stop another server first, choose a cheaper profile, or ask "
+            f"{limit}: {left} per hour is left besides what runs now, and this server costs "
+            f"{needed} per hour. Stop another server first, choose a cheaper profile, or ask "
             f"{contact} to raise the limit"
         )
     until = f" More is available on {day_words(refusal.renews)}." if refusal.renews else ""
     return (
-        f"The limit is {limit}: {left} is left, and the first hour of this server takes "
-        f"{needed}.{until} Choose a cheaper profile, or ask {contact} to raise the limit"
+        f"{limit}: {left} is left, and the first hour of this server takes {needed}.{until} "
+        f"Choose a cheaper profile, or ask {contact} to raise the limit"
     )
 
 
@@ -95,27 +97,38 @@ def short_refusal(refusal: Refusal) -> str:
     """The same in a few words, for a card of the spawn page."""
     if refusal.obstacle is not Obstacle.LIMIT or refusal.kind is None:
         return "Its price is not known yet"
-    whose = scope_words(refusal.scope)
-    left = _amount(refusal.kind, refusal.left)
+    whose, left = scope_words(refusal.scope), _left(refusal, refusal.kind)
     match refusal.kind:
         case Kind.SERVERS:
-            return f"The limit of {_amount(refusal.kind, refusal.limit)} of {whose} is reached"
+            return f"The limit of servers of {whose} is reached"
         case Kind.RATE:
-            return f"{left} per hour is left of the limit of {whose}"
+            return f"{_begin(left)} per hour left of the limit of {whose}"
     until = f" until {day_words(refusal.renews)}" if refusal.renews else ""
-    return f"{left} is left of the limit of {whose}{until}"
+    return f"{_begin(left)} left of the limit of {whose}{until}"
 
 
 def stop_words(standing: Standing, bounds: Bounds) -> str:
-    """Why a server was stopped, for the next login."""
-    limit = limit_words(standing.scope, standing.kind, standing.limit, bounds)
+    """Why a server was stopped, for its user at the next login."""
+    limit = _users_limit(standing.scope, standing.kind, standing.limit, bounds)
     until = f". More is available on {day_words(standing.renews)}" if standing.renews else ""
-    return f"The limit of {limit} is used up{until}"
+    return f"{limit} is used up{until}"
 
 
-def run_words(seconds: float) -> str:
-    """`12 hours`."""
-    return in_words(seconds)
+def _users_limit(scope: str, kind: Kind, limit: int, bounds: Bounds | None) -> str:
+    """`The limit of $200 per month of ann`; for the hub `The limit per month of this hub`."""
+    if scope == HUB:
+        return f"The limit{_period(kind, bounds)} of this hub"
+    return f"The limit of {limit_words(scope, kind, limit, bounds)}"
+
+
+def _left(refusal: Refusal, kind: Kind) -> str:
+    """What is left, if the user may see it."""
+    return "too little" if refusal.scope == HUB else _amount(kind, refusal.left)
+
+
+def _begin(words: str) -> str:
+    """As the beginning of a sentence."""
+    return words[:1].upper() + words[1:]
 
 
 def day_words(day: date) -> str:

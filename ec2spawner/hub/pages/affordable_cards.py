@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...config import Options
+from ...core.ledger.cost_rows import user_payer
 from ...core.limits.admission import Refusal
 from ...core.limits.scopes import scopes_of
 from ...core.limits.words import scope_words, short_refusal
@@ -44,4 +45,4 @@ async def with_refusals(
 def payer_label(payer: str, user: str) -> str:
     """`Group research`, `Yourself`: a payer as its user chooses it."""
     words = scope_words(payer)
-    return "Yourself" if words == user and payer.startswith("user:") else words.capitalize()
+    return "Yourself" if payer == user_payer(user) else words[:1].upper() + words[1:]

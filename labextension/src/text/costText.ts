@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import * as format from './format.js';
-import { limitForecast, limitName, limitUse, payerName } from './limitText.js';
+import { limitForecast, limitLabel, limitName, limitUse, payerName } from './limitText.js';
 import { costAt } from '../model/state.js';
 import type { ICost } from '../api/wire.js';
 
@@ -130,7 +130,7 @@ function limitLine({ limit }: ICost, trans: TranslationBundle): ILine[] {
     return [];
   }
   const note = trans.__('the limit that is reached first: %1', limitName(limit, trans));
-  return [{ kind: 'limit', name: trans.__('Limit'), value: limitUse(limit, trans), note }];
+  return [{ kind: 'limit', name: limitLabel(limit, trans), value: limitUse(limit, trans), note }];
 }
 
 function limit({ limit }: ICost, now: number, trans: TranslationBundle): ICostText['limit'] {

@@ -25,28 +25,32 @@ export function limitName(
 /** `$412.50`, `12.5 GPU-hours`. */
 export function limitAmount(kind: string, amount: number, trans: TranslationBundle): string {
   return kind === 'gpu_hours_per_month'
-    ? trans.__('%1 GPU-hours', Math.round(10 * amount) / 10)
+    ? trans.__('%1 GPU-hours', tenths(amount))
     : `$${Number.isInteger(amount) ? amount : amount.toFixed(2)}`;
 }
 
-/** `$412.50 of $3000 this month`; only the share where amounts are not said. */
-export function limitUse(limit: ILimit, trans: TranslationBundle): string {
-  const share = trans.__('%1 %', limit.percent);
-  if (limit.used === null || limit.limit === null) {
-    return share;
-  }
-  const used = limitAmount(limit.kind, limit.used, trans);
-  const whole = limitAmount(limit.kind, limit.limit, trans);
+/** What is counted, and in which time: `Limit (month)`, `Limit (7 days)`, `Credit`. */
+export function limitLabel(limit: ILimit, trans: TranslationBundle): string {
   switch (limit.kind) {
     case 'usd_per_window':
       return limit.days === 1
-        ? trans.__('%1 of %2 today', used, whole)
-        : trans.__('%1 of %2 in %3 days', used, whole, limit.days ?? 0);
+        ? trans.__('Limit (today)')
+        : trans.__('Limit (%1 days)', limit.days ?? 0);
     case 'credit_usd':
-      return trans.__('%1 of %2 credit', used, whole);
+      return trans.__('Credit');
     default:
-      return trans.__('%1 of %2 this month', used, whole);
+      return trans.__('Limit (month)');
   }
+}
+
+/** `$412.50 of $3000`, `12.5 of 100 GPU-hours`; only the share where amounts are not said. */
+export function limitUse({ kind, used, limit, percent }: ILimit, trans: TranslationBundle): string {
+  if (used === null || limit === null) {
+    return trans.__('%1 %', percent);
+  }
+  const whole = limitAmount(kind, limit, trans);
+  const part = kind === 'gpu_hours_per_month' ? `${tenths(used)}` : limitAmount(kind, used, trans);
+  return trans.__('%1 of %2', part, whole);
 }
 
 /** What comes of it: `Used up at 16:40 at this rate; then the server stops.` Empty for nothing. */
@@ -76,4 +80,8 @@ export function payerName(payer: string, trans: TranslationBundle): string {
     : kind === 'project'
       ? trans.__('project %1', name)
       : '';
+}
+
+function tenths(amount: number): number {
+  return Math.round(10 * amount) / 10;
 }

@@ -22,7 +22,7 @@ from ec2spawner.core.limits.admission import (
 from ec2spawner.core.limits.bounds import GPU_HOUR, NANO, Bounds, Kind
 from ec2spawner.core.limits.scopes import scopes_of
 from ec2spawner.core.limits.standing import Standing
-from ec2spawner.core.limits.words import limit_words, refusal_words, short_refusal
+from ec2spawner.core.limits.words import limit_words, refusal_words, short_refusal, stop_words
 
 
 @dataclass
@@ -167,5 +167,18 @@ def test_a_refusal_says_what_is_left_until_when_and_who_can_raise_it() -> None:
     for part in ("$200 per month", "ann", "$50", "$150", "gpu-help@example.org"):
         assert part in words
     assert "$50" in short_refusal(refused)
+    hours = Refusal("group:NLP", Obstacle.LIMIT, Kind.GPU_HOURS, GPU_HOUR, GPU_HOUR // 2, GPU_HOUR)
+    assert short_refusal(hours) == "0.5 GPU-hours left of the limit of group NLP"
     hub = Bounds(usd_per_window=5, window_days=7)
     assert limit_words(HUB, Kind.WINDOW, 5 * NANO, hub) == "$5 in 7 days of this hub"
+
+
+def test_users_do_not_see_what_the_hub_has_spent() -> None:
+    for kind in (Kind.MONTH, Kind.RATE, Kind.SERVERS):
+        refused = Refusal(HUB, Obstacle.LIMIT, kind, 777 * NANO, 333 * NANO, NANO)
+        for words in (refusal_words(refused, "an admin"), short_refusal(refused)):
+            assert "this hub" in words
+            assert "777" not in words
+            assert "333" not in words
+    standing = Standing(HUB, Kind.MONTH, 777 * NANO, 777 * NANO)
+    assert "777" not in stop_words(standing, Bounds(usd_per_month=777))

@@ -63,7 +63,7 @@ def test_a_refused_start_is_reported_once_a_day_for_each_limit() -> None:
     again = denied_start("ann", "A10G", refusal, TODAY, NOW + timedelta(hours=1))
     assert first.kind is Kind.DENIED_START
     assert first.alarm_id == again.alarm_id
-    assert "$1 is left" in first.body
+    assert "$1 left" in first.body
 
 
 def test_an_unknown_price_is_a_reason_too() -> None:

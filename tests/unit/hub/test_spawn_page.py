@@ -23,6 +23,7 @@ from ec2spawner.core.offers.sold_out import Mark
 from ec2spawner.core.pricing.gpu_value import Several, Value
 from ec2spawner.core.pricing.price_history import Pace, Steadiness
 from ec2spawner.core.profiles.profiles import Hardware
+from ec2spawner.hub.pages.affordable_cards import payer_label
 from ec2spawner.hub.pages.jinja_environment import TEMPLATES
 from ec2spawner.hub.pages.profile_card import Bounds, Card, Elsewhere, Line, OfferSeen, initial_card
 from ec2spawner.hub.pages.profile_card_text import badge, usd
@@ -871,3 +872,9 @@ def test_without_a_card_that_can_be_started_none_is_checked() -> None:
     poor = replace(T4, refusals={"user:ann": "no"}, cannot_start=True)
     assert initial_card([poor], "t4") == "t4"
     assert "checked" not in page(poor, payers=PAYERS[1:]).radios[0]
+
+
+def test_names_of_payers_are_written_as_they_are() -> None:
+    assert payer_label("group:NLP lab", "ann") == "Group NLP lab"
+    assert payer_label("project:user:ann", "ann") == "Project user:ann"
+    assert payer_label("user:ann", "ann") == "Yourself"
