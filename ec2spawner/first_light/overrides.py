@@ -124,7 +124,7 @@ def _spawner(spawner: Any, settings: HubSettings) -> None:
     # The start of a server is no work of its user's, but it may look like it.
     spawner.idle = {"server": idle, "warn": warn, "kernel": 0, "cpu_busy_percent": 100}
     spawner.idle_by_group, spawner.idle_hook = {}, None
-    spawner.payers, spawner.limits = {}, {}
+    spawner.payers, spawner.limits, spawner.alarms = {}, {}, []
     spawner.after_stop = "terminate"
     spawner.discounts, spawner.data_volumes = [], []
     spawner.hub_lost_after = HUB_LOST_AFTER
