@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +25,7 @@ from ec2spawner.core.backoff import Backoff
 from ec2spawner.provisioner.alarms.outbox import Outbox
 from ec2spawner.provisioner.runtime.clock import Clock
 from ec2spawner.provisioner.store.store import Store
+from tests.harness import free_ports
 
 from .services import mail_server, webhook
 
@@ -74,9 +75,11 @@ async def hub(folder: Path, to: Sequence[Destination]) -> AsyncIterator[Outbox]:
 
 
 async def delivered(outbox: Outbox) -> None:
-    """Return once nothing waits."""
+    """Return once nothing waits, in memory and in the store, which follows."""
     await until(lambda: not any(outbox._waiting.values()))
-    assert await outbox._store.undelivered_alarms() == ()
+    async with asyncio.timeout(TIMEOUT):
+        while await outbox._store.undelivered_alarms():
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -93,13 +96,15 @@ def aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+@contextmanager
+def aws(port: int = 0) -> Iterator[str]:
+    """moto's SNS and SQS; all such servers of a process have the same topics and queues."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    try:
+        yield "http://{}:{}".format(*server.get_host_and_port())
+    finally:
+        server.stop()
 
 
 class Queue:
@@ -111,9 +116,9 @@ class Queue:
 
         self._sqs, sns = client("sqs"), client("sns")
         self.url = self._sqs.create_queue(QueueName=topic)["QueueUrl"]
-        sns.create_topic(Name=topic)
+        self.topic: str = sns.create_topic(Name=topic)["TopicArn"]
         sns.subscribe(
-            TopicArn=f"arn:aws:sns:us-east-1:123456789012:{topic}",
+            TopicArn=self.topic,
             Protocol="sqs",
             Endpoint=f"arn:aws:sqs:us-east-1:123456789012:{topic}",
         )
@@ -127,20 +132,23 @@ class Queue:
 
 
 async def test_each_destination_receives_an_alarm_once_though_each_fails_first(
-    tmp_path: Path, moto: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG, "ec2spawner")
-    topic = "arn:aws:sns:us-east-1:123456789012:late"  # made only after the first attempt
-    with mail_server() as mail, webhook() as hook:
+    [later] = free_ports(1)
+    with mail_server() as mail, webhook() as hook, aws() as endpoint:
+        queue = await asyncio.to_thread(Queue, endpoint, "alarms")
         mail.failures = hook.failures = 2
-        to = destinations(options_of(mail.url, hook.url, topic, endpoint_url=moto))
+        to = destinations(
+            options_of(mail.url, hook.url, queue.topic, endpoint_url=f"http://127.0.0.1:{later}")
+        )
         async with hub(tmp_path, to) as outbox:
             await outbox.add([alarm()])
             await until(lambda: any("sns #3 did not accept" in m for m in caplog.messages))
-            queue = await asyncio.to_thread(Queue, moto, "late")
-            await delivered(outbox)
-            await outbox.add([alarm()])  # again in the next minute
-            await delivered(outbox)
+            with aws(later):
+                await delivered(outbox)
+                await outbox.add([alarm()])  # again in the next minute
+                await delivered(outbox)
         [mailed], [call] = mail.mails, hook.calls
         [message] = await asyncio.to_thread(queue.messages)
     assert (mail.refused, hook.refused) == (2, 2)
