@@ -23,8 +23,14 @@ class Amount:
     """In 1e-9 USD, as far as prices are known."""
     gpu_microseconds: float = 0.0
     """Time of instances, times their GPUs."""
-    is_known: bool = True
-    """False where a price is unknown: then `nano_usd` is a lower bound."""
+    unknown: int = 0
+    """Parts whose price is unknown: with any, `nano_usd` is a lower bound. Counted, so that a part
+    can be taken out of a sum again."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the price of every part is known."""
+        return not self.unknown
 
     @property
     def usd(self) -> float | None:
@@ -40,7 +46,7 @@ class Amount:
         return Amount(
             self.nano_usd + more.nano_usd,
             self.gpu_microseconds + more.gpu_microseconds,
-            self.is_known and more.is_known,
+            self.unknown + more.unknown,
         )
 
 
@@ -64,7 +70,7 @@ def amounts_by_day(segments: Sequence[Segment], now: datetime, place: tzinfo) ->
         sums[0] += price_units(segment.usd_per_hour or 0.0) * missing
         sums[2] += not known
     return {
-        day: Amount(int(ticks) // TICKS, gpus, not unknown)
+        day: Amount(int(ticks) // TICKS, gpus, int(unknown))
         for day, (ticks, gpus, unknown) in days.items()
     }
 
@@ -72,10 +78,10 @@ def amounts_by_day(segments: Sequence[Segment], now: datetime, place: tzinfo) ->
 def amount_of(each: CostRow | CostSum) -> Amount:
     """The amount of a line, or of a sum of lines."""
     if isinstance(each, CostSum):
-        return Amount(each.nano_usd, each.gpu_microseconds, not each.unknown)
+        return Amount(each.nano_usd, each.gpu_microseconds, each.unknown)
     is_instance = each.resource is Resource.INSTANCE
     gpu_microseconds = each.microseconds * each.gpus if is_instance else 0.0
-    return Amount(each.nano_usd or 0, gpu_microseconds, each.nano_usd is not None)
+    return Amount(each.nano_usd or 0, gpu_microseconds, int(each.nano_usd is None))
 
 
 def total(amounts: Iterable[Amount]) -> Amount:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ...core.instances.retention_rules import Kept
@@ -39,6 +39,16 @@ class Overhead:
         segment = self._segment(instance, start, self.state.clock.now())
         key = overhead_key(instance.launched_at, kept.lease_id)
         await self.save(segment, key, Cause.RETENTION)
+
+    async def of_unlisted(self, kept: Kept, start: datetime, end: datetime) -> None:
+        """Of a retained instance that EC2 no longer lists: it ran without a lease from `start` to
+        `end`, at the price that was stored last. Raises `StoreError`."""
+        last = await self.store.last_segment(kept.instance_id)
+        if last is not None and end > start:
+            # EC2 does not say any more when a stopped one was started: the hub's request names it.
+            launched_at = kept.launched_at if kept.then == "linger" else start
+            segment = replace(last, start=start, end=end)
+            await self.save(segment, overhead_key(launched_at, kept.lease_id), Cause.RETENTION)
 
     async def of_unleased(self, instances: Sequence[Instance]) -> None:
         """What they have cost since their last lease, or since their launch, up to now."""

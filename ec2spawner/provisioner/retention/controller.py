@@ -49,6 +49,8 @@ class Retention:
     disks: DiskProtection = field(init=False)
     _called: dict[str, float] = field(default_factory=dict)
     """By instance id: when EC2 was last asked to stop or start it, on the loop's clock."""
+    _closing: set[str] = field(default_factory=set)
+    """Ids of unlisted instances whose account is being closed."""
     _waited_since: dict[tuple[str, bool], float] = field(default_factory=dict)
     """By lease id, and whether its start was asked for: since when, in seconds awake, it has
     waited for its stopped instance."""
@@ -83,9 +85,11 @@ class Retention:
             if holder.lease_id != kept.lease_id:
                 await self.state.retained.forget(kept.instance_id)
         elif self.state.instances.is_gone(kept.instance_id):
-            if instance is not None:
+            if instance is None:
+                self._close_unlisted(kept, now)
+            else:
                 await self._account(kept, instance)
-            await self.state.retained.forget(kept.instance_id)
+                await self.state.retained.forget(kept.instance_id)
         elif instance is not None and self._serves_unknown(kept, instance):
             # The store is an older one: JupyterHub is asked for that server before it may end.
             log.warning("%s is not kept any more: it serves another lease", kept.instance_id)
@@ -194,6 +198,38 @@ class Retention:
             start = max(start, instance.launched_at)
         await self.overhead.of_retained(kept, instance, start)
 
+    def _close_unlisted(self, kept: Kept, now: datetime) -> None:
+        """It ended while no hub ran. EC2 lists an ended instance for about an hour."""
+        if kept.instance_id not in self._closing:
+            self._closing.add(kept.instance_id)
+            self.tasks.spawn(self._account_unlisted(kept, now), f"kept {kept.instance_id}")
+
+    async def _account_unlisted(self, kept: Kept, now: datetime) -> None:
+        try:
+            start = _ran_unlisted_since(kept)
+            if start is not None:
+                end = await self._ran_until(kept, start, now)
+                await self.overhead.of_unlisted(kept, start, end)
+            await self.state.retained.forget(kept.instance_id)
+        finally:
+            self._closing.discard(kept.instance_id)
+
+    async def _ran_until(self, kept: Kept, start: datetime, now: datetime) -> datetime:
+        """Its metrics outlive the listing. Without them, it is charged as long as it was kept."""
+        at_most = min(kept.until, now)
+        try:
+            ran = await self.cloud.ran_until([kept.instance_id], start, now)
+        except CloudError as error:
+            log.error(
+                "When %s ended is not known, so it is charged until %s. CloudWatch: %s",
+                kept.instance_id,
+                at_most,
+                error,
+            )
+            return at_most
+        # None of a lingering one: it ended within minutes, before the first value.
+        return ran.get(kept.instance_id, at_most if kept.then == "linger" else start)
+
     # --- calls ---
 
     def _may_call(self, instance_id: str) -> bool:
@@ -227,6 +263,15 @@ class Retention:
 def _has_run_since(kept: Kept, instance: Instance) -> bool:
     """Whether it was started after it was kept, or after it was last stopped again."""
     return instance.launched_at > kept.launched_at
+
+
+def _ran_unlisted_since(kept: Kept) -> datetime | None:
+    """Since when it may have run without a lease, until no listing showed it any more; None for a
+    stopped one that nobody has started since."""
+    if kept.then == "linger":
+        return kept.kept_at
+    is_started = kept.asked_at is not None and kept.asked_at > kept.launched_at
+    return kept.asked_at if is_started else None
 
 
 def keeps_of(after_stop: Mapping[str, str]) -> frozenset[tuple[str, str]]:

@@ -166,7 +166,7 @@ class Spending:
             self._add(HUB, row.day, amount_of(row))
         added = sum(row.nano_usd or 0 for row in costs)
         for each in replaced:
-            before = Amount(-each.nano_usd, -each.gpu_microseconds)
+            before = Amount(-each.nano_usd, -each.gpu_microseconds, -each.unknown)
             self._add(HUB, date.fromisoformat(each.key[0]), before)
             added -= each.nano_usd
         self._overhead_nano_usd += added
@@ -200,8 +200,8 @@ class Spending:
         since, until_now = microseconds(counted.counted_at), microseconds(now)
         for day, start, end in split_by_day(since, until_now, self._time_zone):
             cost = price_units(current.usd_per_hour or 0.0) * (end - start) // TICKS
-            is_known = current.usd_per_hour is not None
-            add_to_day(days, day, Amount(cost, (end - start) * current.gpus, is_known))
+            unknown = int(current.usd_per_hour is None)
+            add_to_day(days, day, Amount(cost, (end - start) * current.gpus, unknown))
         return days
 
     def _count(self, lease: Lease, now: datetime) -> _Running:

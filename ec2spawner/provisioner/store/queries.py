@@ -158,6 +158,18 @@ def last_served(connection: Connection, instance_id: str) -> tuple[str, datetime
     return (row.lease_id, row.ended_at) if row else None
 
 
+def last_segment(connection: Connection, instance_id: str) -> Segment | None:
+    """The segment of an instance that was written last, of a lease or of none."""
+    column = tables.segment_table.c
+    query = (
+        select(tables.segment_table)
+        .where(column.instance_id == instance_id)
+        .order_by(column.segment_id.desc())
+        .limit(1)
+    )
+    return next(map(rows.segment_from, _mappings(connection, query)), None)
+
+
 def start_durations(connection: Connection, profile: str, limit: int) -> Mapping[Step, float]:
     """Median seconds of each step over the last `limit` starts of the profile that got ready."""
     column = tables.lease_table.c

@@ -244,6 +244,10 @@ class Store:
         """Id and end of the instance's last lease that has ended; None where it served none."""
         return await self._read(lambda connection: queries.last_served(connection, instance_id))
 
+    async def last_segment(self, instance_id: str) -> Segment | None:
+        """The segment of an instance that was stored last, of a lease or of none."""
+        return await self._read(lambda connection: queries.last_segment(connection, instance_id))
+
     async def past_leases(self, user: str, before: datetime, limit: int) -> tuple[Lease, ...]:
         """The user's last `limit` leases that ended earlier than `before`, the newest first."""
         return await self._read(

@@ -1,0 +1,111 @@
+"""What instances without a lease cost the hub: while they run, and when they ended unseen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from ec2spawner.core.ledger.cost_rows import Cause, CostSum, Dimension
+from ec2spawner.provisioner.model.cloud import CloudError
+from tests.unit.provisioner.test_ledger import costs, spent
+from tests.unit.provisioner.test_retained_instances import LINGER, STOP, again, kept
+from tests.unit.provisioner.test_spending import SPOT
+from tests.unit.provisioner.world import World, until
+
+CAUSE = Dimension.CAUSE
+DENIED = CloudError("AccessDenied", "no", retryable=False)
+
+
+@pytest.fixture
+async def priced(world: World) -> World:
+    """Noon; a T4 costs 0.20 USD/hour on spot, 0.526 on demand."""
+    world.cloud.prices = dict(SPOT)
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    await world.settle()
+    return world
+
+
+async def retention(world: World) -> float:
+    """USD that the ledger has for retained instances."""
+    found = await costs(world, CAUSE)
+    nothing = CostSum(("",), 0, 0, 0, 0, 0, 0.0)
+    return found.get(("retention",), nothing).nano_usd / 1e9
+
+
+async def ends_unseen(world: World, instance_id: str, after: float) -> None:
+    """So many seconds after the hub did, and long before another one lists instances."""
+    await world.kill()
+    world.clock.advance(after)
+    world.cloud.end(instance_id, reason="Client.UserInitiatedShutdown")
+    world.cloud.machines[instance_id].hidden = True
+    world.clock.advance(7200)
+
+
+async def forgotten(world: World, instance_id: str) -> None:
+    await until(lambda: not world.provisioner._state.retained.holds(instance_id), "forgotten")
+    await world.settle()
+
+
+# --- what ended while no hub ran --------------------------------------------------------------
+
+
+async def test_a_lingering_instance_that_no_listing_shows_costs_until_its_end(
+    priced: World,
+) -> None:
+    world = priced
+    _, agent = await kept(world, LINGER)
+    await ends_unseen(world, agent.instance_id, 360)
+    await world.start()
+    await forgotten(world, agent.instance_id)
+    assert await retention(world) == pytest.approx(0.20 / 10, rel=0.01)
+
+
+async def test_without_metrics_it_costs_as_long_as_it_was_kept(
+    priced: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = priced
+    _, agent = await kept(world, LINGER)
+    await ends_unseen(world, agent.instance_id, 120)
+    world.cloud.fail("ran_until", DENIED, 1)
+    await world.start()
+    await forgotten(world, agent.instance_id)
+    assert await retention(world) == pytest.approx(0.20 / 6, rel=0.01)
+    assert agent.instance_id in caplog.text
+
+
+async def test_a_stopped_instance_that_no_listing_shows_costs_only_what_it_ran(
+    priced: World,
+) -> None:
+    world = priced
+    _, idle = await kept(world, STOP, user="bob")
+    _, agent = await kept(world, STOP)
+    await again(world, STOP)
+    await until(lambda: agent.instance_id in world.cloud.running(), "it is started")
+    await world.complete_passes(1)
+    await world.kill()
+    world.cloud.machines[idle.instance_id].hidden = True
+    await world.start()
+    await forgotten(world, idle.instance_id)
+    assert await retention(world) == 0
+    await ends_unseen(world, agent.instance_id, 360)
+    await world.start()
+    await forgotten(world, agent.instance_id)
+    assert await retention(world) == pytest.approx(0.526 / 10, rel=0.02)
+
+
+# --- sums -------------------------------------------------------------------------------------
+
+
+async def test_a_price_that_is_learned_late_makes_the_sum_known_again(priced: World) -> None:
+    world = priced
+    lease, _ = await world.ready("ada")
+    overhead = world.provisioner._retention.overhead
+    unknown = replace(world.now(lease).segments[0], usd_per_hour=None, end=world.clock())
+    unknown = replace(unknown, start=unknown.start - timedelta(minutes=6))
+    before = spent(world, "hub").usd
+    await overhead.save(unknown, "boot", Cause.UNASSIGNED)
+    assert spent(world, "hub").usd is None
+    await overhead.save(replace(unknown, usd_per_hour=0.50), "boot", Cause.UNASSIGNED)
+    assert spent(world, "hub").usd == pytest.approx(before + 0.05, abs=1e-4)
