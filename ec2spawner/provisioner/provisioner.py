@@ -83,7 +83,7 @@ class Provisioner:
         self.market = market = MarketData.of(state, cloud, types)
         prices, volumes = market.prices, HomeVolumes(state, cloud)
         overhead, boot_logs = Overhead(state, store, prices), BootLogs(cloud)
-        failures = StartFailures(state, boot_logs, market.offers, tasks)
+        failures = StartFailures(state, cloud, boot_logs, market.offers, tasks)
         fleet, claims = FleetCalls(state, cloud, store, market.images), Claims(state)
         # Controllers that are also called between the passes.
         self._termination = Termination(state, cloud, volumes, tasks, ended)

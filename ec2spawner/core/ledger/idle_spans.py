@@ -46,6 +46,8 @@ def _begun(
     if idle_since is None or now - idle_since < MIN_SPAN:
         return spans
     after = spans[-1].end if spans else None
+    if after is not None and now - after < MIN_SPAN:
+        return spans  # it says that it was idle for longer than it has been
     begun = (*spans, IdleSpan(max(idle_since, after or idle_since)))
     if len(begun) <= MAX_SPANS:
         return begun

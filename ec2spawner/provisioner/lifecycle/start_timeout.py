@@ -16,9 +16,10 @@ from ...core.instances.matching import lease_for
 from ...core.instances.termination_cause import Cause, termination_cause
 from ...wire import Step, Stop
 from ..instances.boot_logs import BootLogs
+from ..instances.closed_segments import closed_segments
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud import POWERED_OFF, CloudError, Instance
+from ..model.cloud import POWERED_OFF, Cloud, CloudError, Instance
 from ..model.error_hints import describe_error
 from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
@@ -110,6 +111,7 @@ class StartFailures:
     one."""
 
     state: State
+    cloud: Cloud
     boot_logs: BootLogs
     offers: Offers
     tasks: TaskGroup
@@ -171,6 +173,7 @@ class StartFailures:
 
         `boot_log` is its end, for people.
         """
+        segments = await closed_segments(self.state, self.cloud, lease, self.state.clock.now())
         if self.state.leases.get(lease.lease_id) is not lease:
             return  # it has changed since the pass looked; the next one looks again
         if lease.replaced >= limit:
@@ -187,7 +190,7 @@ class StartFailures:
             message,
             boot_log,
             replaced=lease.replaced + 1,
-            segments=self.state.closed_segments(lease, self.state.clock.now()),
+            segments=segments,
         )
 
     async def _fail_retained(self, lease: Lease, instance: Instance | None) -> None:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ...core.ledger.instance_end import InstanceEnd, close_at_end
 from ...core.ledger.segments import Segment, close
 from ..homes.volumes import HomeVolumes
+from ..instances.closed_segments import closed_segments
 from ..instances.surplus import terminate
 from ..model import metrics
-from ..model.cloud import Cloud, CloudError
+from ..model.cloud import Cloud
 from ..model.lease import OPEN, Lease, LeaseState
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
@@ -147,24 +147,4 @@ class Termination:
         kept = self.state.retained.get(lease.instance_id or "")
         if kept is not None:  # from then on it is the hub's overhead
             return close(lease.segments, kept.kept_at)
-        instances = self.state.instances
-        if instances.listings and lease.instance_id in instances.unseen and lease.segments:
-            return await self._closed_while_no_hub_ran(lease, now)
-        return self.state.closed_segments(lease, now)
-
-    async def _closed_while_no_hub_ran(self, lease: Lease, now: datetime) -> tuple[Segment, ...]:
-        """EC2 lists an ended instance for about an hour. Its metrics last."""
-        running = lease.segments[-1]
-        try:
-            ran = await self.cloud.ran_until([running.instance_id], running.start, now)
-        except CloudError as error:
-            log.error(
-                "When %s ended is not known, so %s is charged until now: CloudWatch: %s",
-                running.instance_id,
-                lease.lease_id,
-                error,
-            )
-            return close(lease.segments, now)
-        ended_at = ran.get(running.instance_id, running.start)
-        end = InstanceEnd(running.instance_id, running.start, ended_at, was_interrupted=False)
-        return close_at_end(lease.segments, now, end)
+        return await closed_segments(self.state, self.cloud, lease, now)

@@ -8,16 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TypeVar
 
 from ...core.instances.retention_rules import Decision, decide
-from ...core.ledger.instance_end import close_at_end
-from ...core.ledger.segments import Segment
 from ...core.tags import STORE
 from ...wire import Limit, Market, Stop
 from ..model.cloud import GONE, Instance
-from ..model.instance_end import instance_end
 from ..model.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
@@ -180,11 +176,6 @@ class State:
             stopped_already=sum(k.instance_id != lease.instance_id for k in stopped),
         )
         return _in_words(stop, decision)
-
-    def closed_segments(self, lease: Lease, now: datetime) -> tuple[Segment, ...]:
-        """What the lease pays for, ended when EC2 ended its instance, or now."""
-        end = instance_end(self.instances.instance_of(lease))
-        return close_at_end(lease.segments, now, end)
 
     def lose(self, lease: Lease, instance: Instance | None) -> None:
         """The instance of a start is gone: `LostStarts` replaces it or ends the start."""

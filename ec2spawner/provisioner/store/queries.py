@@ -41,12 +41,12 @@ def snapshot(connection: Connection, since: datetime, costs_since: date) -> Snap
     kept = select(tables.kept_table).order_by(tables.kept_table.c.instance_id)
     homes = select(tables.home_table).order_by(tables.home_table.c.home_id)
     return Snapshot(
-        leases=_leases(connection, _open_leases()),
+        leases=leases(connection, _open_leases()),
         intents=_intents(connection, _unanswered_or_young(since)),
         bindings=_bindings(connection, since - BINDINGS_LOADED),
         homes=tuple(map(rows.home_from, _mappings(connection, homes))),
         kept=tuple(map(rows.kept_from, _mappings(connection, kept))),
-        ended_lately=_leases(connection, _newest_ended(since - ENDED_LATELY)),
+        ended_lately=leases(connection, _newest_ended(since - ENDED_LATELY)),
         costs=cost_queries.costs(
             connection, costs_since, date.max, (Dimension.DAY, Dimension.USER, Dimension.PAYER)
         ),
@@ -95,7 +95,7 @@ def _bindings(connection: Connection, since: datetime) -> tuple[Binding, ...]:
 
 def open_leases(connection: Connection) -> tuple[Lease, ...]:
     """The leases that have not ended, oldest first."""
-    return _leases(connection, _open_leases())
+    return leases(connection, _open_leases())
 
 
 def lease_states(connection: Connection, lease_ids: Collection[str]) -> dict[str, LeaseState]:
@@ -226,11 +226,12 @@ def past_leases(
         .order_by(lease.ended_at.desc(), lease.lease_id)
         .limit(limit)
     )
-    found = _leases(connection, ids)
+    found = leases(connection, ids)
     return tuple(sorted(found, key=lambda each: each.ended_at or before, reverse=True))
 
 
-def _leases(connection: Connection, ids: Select[tuple[str]]) -> tuple[Lease, ...]:
+def leases(connection: Connection, ids: Select[tuple[str]]) -> tuple[Lease, ...]:
+    """The leases with these ids, with their events and segments."""
     lease, segment = tables.lease_table.c, tables.segment_table.c
     events = _events_of(connection, ids)
     segments: defaultdict[str, list[rows.Row]] = defaultdict(list)

@@ -43,6 +43,7 @@ from ..model.alarm_delivery import AlarmDelivery
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
 from . import alarms, cost_queries, idle_queries, queries, rows, tables
 from .backends import DEFAULT_URL, open_database
+from .cost_backfill import FIRST_LEDGER, record_ended
 from .database import StoreAwayError, StoreError, StoreHeldError
 from .database_thread import DatabaseThread
 from .migrations import upgrade
@@ -309,7 +310,9 @@ class Store:
         column = tables.store_table.c
 
         def take_over(connection: Connection) -> int:
-            upgrade(connection)
+            revision = upgrade(connection)
+            if revision is not None and int(revision) < FIRST_LEDGER:
+                record_ended(connection)
             self.store_id, epoch, before = connection.execute(
                 select(column.store_id, column.epoch, column.agents_at)
             ).one()

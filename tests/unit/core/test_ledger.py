@@ -327,3 +327,16 @@ def test_amounts_by_day_are_those_of_the_lines(
         amount = amounts[date.fromisoformat(line.key[0])]
         assert abs(amount.nano_usd - line.nano_usd) <= 1
         assert amount.gpu_microseconds == line.gpu_microseconds
+
+
+def test_an_agent_cannot_fill_the_store_with_spans() -> None:
+    """It says each second that the server was idle for long, or that it is busy."""
+    spans: tuple[IdleSpan, ...] = ()
+    changes = 0
+    for second in range(1200):
+        before = spans
+        clock = at(1000 + second)
+        since = None if second % 2 else clock - timedelta(seconds=61)
+        spans = record(spans, since, clock)
+        changes += spans != before
+    assert changes <= 2 * 1200 / 60 + 2

@@ -222,3 +222,22 @@ async def test_without_metrics_a_lost_server_is_charged_until_it_was_missed(
     await world.start()
     ended = await world.state(lease, LeaseState.ENDED)
     assert nano_usd(ended.segments, world.clock()) == pytest.approx(0.8e9, rel=0.01)
+
+
+async def test_a_start_that_ended_without_a_hub_costs_what_ec2_says(priced: World) -> None:
+    """Claimed, and gone a minute later; a week after that the hub is back."""
+    world = priced
+    lease = await world.request("ada")
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).claim()
+    await world.state(lease, LeaseState.STARTING)
+    await world.kill()
+    world.clock.advance(60)
+    world.cloud.end(instance_id)
+    world.cloud.machines[instance_id].hidden = True
+    world.clock.advance(7 * 86400)
+    await world.start()
+    await until(lambda: world.now(lease).replaced, "its replacement")
+    first = world.now(lease).segments[0]
+    assert first.instance_id == instance_id
+    assert nano_usd([first], world.clock()) <= 0.2e9 / 6

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from ec2spawner.core.instances.retention_rules import AfterStop
+from ec2spawner.core.ledger.cost import nano_usd
+from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState
 from ec2spawner.provisioner.store.store import Store
 from tests.postgresql_server import PostgreSQL
-from tests.stored import dump, write_schema_0001
+from tests.stored import dump, other_program, write_schema_0001
 
 WRITTEN_AT = datetime(2026, 11, 20, 12, 0, 30, tzinfo=UTC)
 
@@ -68,3 +71,29 @@ async def test_an_old_store_is_upgraded_once(url: str) -> None:
     [(_, epoch, _)] = again.pop("store")
     assert again == upgraded
     assert epoch == 2
+
+
+async def test_what_had_ended_is_in_the_ledger_of_an_upgraded_store(url: str) -> None:
+    zone = "+00:00" if "postgresql" in url else ""
+    began, ended = (f"'2026-11-20 12:{minute}:00.000000{zone}'" for minute in ("05", "10"))
+    with other_program(url) as database, database.begin():
+        database.execute(text(f"UPDATE segment SET usd_per_hour = 0.36, ended_at = {ended}"))
+        columns = "instance_id, market, usd_per_hour, started_at, ended_at, source"
+        values = f"'i-9', 'spot', 0.36, {began}, {ended}, ''"
+        database.execute(text(f"INSERT INTO segment ({columns}) VALUES ({values})"))
+    store = await Store.open(url, now=WRITTEN_AT)
+    [stopped] = (await store.load()).ended_lately
+    [overhead] = await store.overhead(datetime(2000, 1, 1, tzinfo=UTC))
+    ever = date(2000, 1, 1), date(2100, 1, 1)
+    found = {each.key: each.nano_usd for each in await store.costs(*ever, (Dimension.USER,))}
+    later = WRITTEN_AT + timedelta(hours=1)
+    assert found == {
+        ("bob",): nano_usd(stopped.segments, later),
+        ("",): nano_usd([overhead], later),
+    }
+    assert min(found.values()) > 0
+    await store.close()
+    again = await Store.open(url, now=WRITTEN_AT)
+    sums = await again.costs(*ever, (Dimension.USER,))
+    assert {each.key: each.nano_usd for each in sums} == found
+    await again.close()

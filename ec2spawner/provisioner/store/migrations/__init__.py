@@ -27,8 +27,10 @@ class ForeignSchemaError(Exception):
     """The database is at a revision of another program: ours are numbers."""
 
 
-def upgrade(connection: Connection) -> None:
+def upgrade(connection: Connection) -> str | None:
     """Bring the schema to the newest version within the connection's transaction.
+
+    Returns the revision that it had before; None for an empty database.
 
     Raises `SchemaTooNewError` and `ForeignSchemaError`, and then has changed nothing. Blocks: not
     for the event loop.
@@ -45,7 +47,7 @@ def upgrade(connection: Connection) -> None:
     script = ScriptDirectory.from_config(config)
     current = MigrationContext.configure(connection).get_current_revision()
     if current == script.get_current_head():
-        return
+        return current
     if current is not None:
         try:
             script.get_revision(current)
@@ -56,3 +58,4 @@ def upgrade(connection: Connection) -> None:
     config.attributes["connection"] = connection
     with _ALEMBIC:
         command.upgrade(config, "head")
+    return current
