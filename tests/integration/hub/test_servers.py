@@ -150,7 +150,7 @@ async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
     assert value["pass_age_seconds"] >= 0
     assert value["listing_age_seconds"] >= 0
     assert value["pass_seconds_count"] > 0
-    assert value['start_seconds_count{market="spot"}'] >= 1
+    assert value['start_seconds_count{market="spot",outcome="ready"}'] >= 1
     assert value['aws_calls_total{action="CreateFleet",outcome="ok"}'] >= 1
     assert value['aws_call_seconds_count{action="DescribeInstances"}'] >= 1
     assert value["store_errors_total"] == 0
