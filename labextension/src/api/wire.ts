@@ -85,7 +85,7 @@ export interface ICost {
   price_source: string;
   /** What the same time on demand would have cost more. */
   saved_usd: number | null;
-  /** All servers of this user since midnight UTC, this one included, at `as_of`. */
+  /** All servers of this user since midnight in the hub's time zone, this one included, at `as_of`. */
   today_usd: number | null;
   /** The same since the first of the month. */
   month_usd: number | null;
