@@ -55,6 +55,7 @@ from .reconciler import Controller, Reconciler
 from .reports.gpu_time import GpuTime
 from .reports.lease_reports import LeaseReports
 from .retention.controller import Retention
+from .retention.running_costs import RunningCosts
 from .runtime.clock import Clock
 from .runtime.task_group import TaskGroup
 from .state.lease_events import LeaseEvents
@@ -128,6 +129,7 @@ class Provisioner:
             migrations,
             HomeSnapshots(state, cloud, volumes, tasks),
             Repricing(state, prices),
+            RunningCosts(state, overhead, tasks),
             AlarmWatch(state, market, alarms, QuotaReadings(cloud), tasks),
             WeeklySummary(state, store, alarms, tasks),
         )

@@ -205,7 +205,9 @@ class Start:
                 changes["events"] = self.state.leases.story(
                     lease.lease_id, Step.BOOT, words, instance.instance_id
                 )
-        if free_at < wanted_at:  # for somebody else, who no longer wanted it, or for nobody
+        # What was stored while it waited is replaced.
+        may_be_stored = kept is not None and kept.then == "linger"
+        if free_at < wanted_at or may_be_stored:  # it was nobody's, or of a cancelled start
             unused = self.overhead.before_lease(instance, free_at, wanted_at, kept)
             self.tasks.spawn(unused, f"overhead of {instance.instance_id}")
         segment = self.prices.segment(instance, max(free_at, wanted_at))

@@ -28,6 +28,7 @@ from ..state.state import State
 from .disk_protection import DiskProtection
 from .restart import RetainedRestarts
 from .restart_failure import late, stopped_again
+from .running_costs import unpaid_since
 
 log = logging.getLogger(__name__)
 
@@ -191,12 +192,9 @@ class Retention:
 
     async def _account(self, kept: Kept, instance: Instance) -> None:
         """What it has cost as nobody's, up to now, is overhead; stopped, it costs nothing."""
-        start = kept.kept_at
-        if kept.then == "stop":
-            if instance.state not in RUNNING or not _has_run_since(kept, instance):
-                return
-            start = max(start, instance.launched_at)
-        await self.overhead.of_retained(kept, instance, start)
+        start = unpaid_since(kept, instance)
+        if start is not None:
+            await self.overhead.of_retained(kept, instance, start)
 
     def _close_unlisted(self, kept: Kept, now: datetime) -> None:
         """It ended while no hub ran. EC2 lists an ended instance for about an hour."""

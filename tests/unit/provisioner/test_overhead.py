@@ -7,13 +7,25 @@ from datetime import timedelta
 
 import pytest
 
+from ec2spawner.core.instances.retention_rules import AfterStop
+from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import Cause, CostSum, Dimension
 from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.retention.running_costs import INTERVAL
 from tests.unit.provisioner.test_ledger import costs, spent
-from tests.unit.provisioner.test_retained_instances import LINGER, STOP, again, kept
+from tests.unit.provisioner.test_retained_instances import (
+    BUSY,
+    LINGER,
+    STOP,
+    again,
+    end_in_order,
+    kept,
+    ready,
+)
 from tests.unit.provisioner.test_spending import SPOT
-from tests.unit.provisioner.world import World, until
+from tests.unit.provisioner.world import Agent, World, until
 
+LONG = AfterStop("linger", 7200.0)
 CAUSE = Dimension.CAUSE
 DENIED = CloudError("AccessDenied", "no", retryable=False)
 
@@ -93,6 +105,63 @@ async def test_a_stopped_instance_that_no_listing_shows_costs_only_what_it_ran(
     await world.start()
     await forgotten(world, agent.instance_id)
     assert await retention(world) == pytest.approx(0.526 / 10, rel=0.02)
+
+
+# --- while it runs ----------------------------------------------------------------------------
+
+
+async def waits(world: World, agent: Agent, seconds: float) -> None:
+    """A lingering instance does, whose agent claims all the time."""
+    for _ in range(int(seconds // 60)):
+        world.clock.advance(60)
+        await agent.claim(wait=0)
+    await world.complete_passes(1)
+
+
+async def test_a_lingering_instance_counts_before_it_ends(priced: World) -> None:
+    world = priced
+    lease, agent = await kept(world, LONG)
+    served = nano_usd(world.now(lease).segments, world.clock()) / 1e9
+    for waited in (1200, 2400):
+        await world.complete_passes(1)
+        await waits(world, agent, 1200)
+        stored = await retention(world)
+        assert 0.20 * (waited - INTERVAL - 60) <= 3600 * stored <= 0.20 * (waited + 1)
+        assert spent(world, "hub").usd == pytest.approx(served + stored, abs=1e-6)
+        await world.restart()
+
+
+async def test_what_was_counted_while_it_waited_is_not_paid_twice(priced: World) -> None:
+    world = priced
+    lease, agent = await ready(world, LONG)
+    await agent.heartbeat_often(120)
+    await end_in_order(world, lease, agent)
+    first = world.now(lease)
+    await world.complete_passes(1)
+    await waits(world, agent, 600)
+    assert await retention(world) > 0
+    second = await again(world, LONG)
+    world.clock.advance(120)
+    await world.complete_passes(1)
+    await agent.serve()
+    world.clock.advance(600)
+    await world.complete_passes(1)
+    waited = (second.requested_at - first.segments[-1].end).total_seconds()
+    assert await retention(world) == pytest.approx(0.20 * waited / 3600, abs=1e-6)
+    ran = (world.clock() - first.segments[0].start).total_seconds()
+    assert spent(world, "hub").usd == pytest.approx(0.20 * ran / 3600, abs=1e-6)
+
+
+async def test_a_kept_instance_that_cannot_be_stopped_counts(priced: World) -> None:
+    world = priced
+    world.cloud.fail("stop", BUSY, times=1000)
+    lease, agent = await ready(world, STOP)
+    await end_in_order(world, lease, agent)
+    await world.complete_passes(1)
+    world.clock.advance(3600)
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == []
+    assert await retention(world) == pytest.approx(0.526, rel=0.01)
 
 
 # --- sums -------------------------------------------------------------------------------------
