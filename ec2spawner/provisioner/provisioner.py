@@ -24,6 +24,7 @@ from .homes.zone_migration import ZoneMigrations
 from .instances.boot_logs import BootLogs
 from .instances.claims import Claims
 from .instances.demand import wake_claims_for
+from .instances.free_first_hour import FreeFirstHour
 from .instances.inventory import Inventory
 from .instances.listing import Listing
 from .instances.overhead import Overhead
@@ -130,6 +131,7 @@ class Provisioner:
             HomeSnapshots(state, cloud, volumes, tasks),
             Repricing(state, prices),
             RunningCosts(state, overhead, tasks),
+            FreeFirstHour(state, overhead, tasks),
             AlarmWatch(state, market, alarms, QuotaReadings(cloud), tasks),
             WeeklySummary(state, store, alarms, tasks),
         )

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import Cause
-from ...core.ledger.instance_end import close_at_end
+from ...core.ledger.instance_end import FREE, InstanceEnd, close_at_end
 from ...core.ledger.lease_costs import overhead_costs
 from ...core.ledger.segments import Segment, overhead_key
 from ..model.cloud import Instance
@@ -72,6 +72,16 @@ class Overhead:
 
         about = f"overhead of {instance.instance_id}, without a lease at its end"
         await self.store.write_behind.now_or_later(about, save)
+
+    async def refund(self, end: InstanceEnd) -> None:
+        """Take back what was stored of an instance for which EC2 charges nothing."""
+
+        async def store() -> None:
+            key = overhead_key(end.launched_at, "")
+            refunded = await self.store.refund_overhead(end.instance_id, key, FREE)
+            self.state.spending.refund_overhead(refunded)
+
+        await self.store.write_behind.now_or_later(f"refund of {end.instance_id}", store)
 
     async def save(self, segment: Segment, key: str, cause: Cause) -> None:
         """Store time of no lease, with a later pass if that fails: it is paid for already."""

@@ -172,6 +172,14 @@ class Spending:
         self._overhead_nano_usd += added
         self.overhead_usd = max(self.overhead_usd, exact.usd(self._overhead_nano_usd))
 
+    def refund_overhead(self, refunded: Iterable[CostSum]) -> None:
+        """Time of no lease that turned out to be free: what it had cost by day, as it was stored.
+        The time itself remains."""
+        for each in refunded:
+            before = Amount(-each.nano_usd, unknown=-each.unknown)
+            self._add(HUB, date.fromisoformat(each.key[0]), before)
+            self._overhead_nano_usd -= each.nano_usd
+
     def _add(self, scope: str, day: date, amount: Amount) -> None:
         add_to_day(self._days.setdefault(scope, {}), day, amount)
 

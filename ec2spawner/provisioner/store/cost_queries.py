@@ -6,7 +6,21 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Float, and_, case, cast, delete, func, insert, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    and_,
+    case,
+    cast,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from ...core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter, Resource
 from .tables import cost_table
@@ -46,6 +60,28 @@ def replace_overhead_costs(
         named = {"instance_id": instance_id, "overhead_key": key}
         connection.execute(insert(cost_table), [{**row_values(row), **named} for row in costs])
     return replaced
+
+
+def refund_overhead_costs(
+    connection: Connection, instance_id: str, boot: str
+) -> tuple[CostSum, ...]:
+    """Let the lines of overhead of one boot cost nothing; returns the sums by day of what they
+    were."""
+    column = cost_table.c
+    charged = and_(
+        column.lease_id.is_(None),
+        column.instance_id == instance_id,
+        is_of_boot(column.overhead_key, boot),
+        or_(column.nano_usd.is_(None), column.nano_usd != 0),
+    )
+    before = _sums(connection, charged, (Dimension.DAY,))
+    connection.execute(update(cost_table).where(charged).values(nano_usd=0))
+    return before
+
+
+def is_of_boot(key: Column[Any], boot: str) -> ColumnElement[bool]:
+    """Whether a key of overhead is of this boot, after any lease."""
+    return or_(key == boot, key.startswith(f"{boot} ", autoescape=True))
 
 
 def costs(

@@ -228,6 +228,26 @@ class Store:
 
         return await self._write(write)
 
+    async def refund_overhead(self, instance_id: str, boot: str, source: str) -> Sequence[CostSum]:
+        """Let all overhead of one boot of an instance cost nothing; `source` is the new source of
+        its price.
+
+        `boot` is the `overhead_key` of that boot without a lease. Returns the sums by day of the
+        lines that had cost something, or of which that was unknown; repeated, there are none.
+        """
+
+        def write(connection: Connection) -> Sequence[CostSum]:
+            column = tables.segment_table.c
+            connection.execute(
+                update(tables.segment_table)
+                .where(column.lease_id.is_(None), column.instance_id == instance_id)
+                .where(cost_queries.is_of_boot(column.overhead_key, boot))
+                .values(usd_per_hour=0.0, source=source)
+            )
+            return cost_queries.refund_overhead_costs(connection, instance_id, boot)
+
+        return await self._write(write)
+
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""
         return await self._read(lambda connection: queries.overhead(connection, since))

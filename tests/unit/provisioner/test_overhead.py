@@ -11,6 +11,7 @@ from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import Cause, CostSum, Dimension
 from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.retention.running_costs import INTERVAL
 from tests.unit.provisioner.test_ledger import costs, spent
 from tests.unit.provisioner.test_retained_instances import (
@@ -162,6 +163,46 @@ async def test_a_kept_instance_that_cannot_be_stopped_counts(priced: World) -> N
     await world.complete_passes(2)
     assert world.cloud.stopped() == []
     assert await retention(world) == pytest.approx(0.526, rel=0.01)
+
+
+# --- an instance that turns out to be free ------------------------------------------------------
+
+
+async def test_an_interruption_in_the_first_hour_takes_overhead_back(priced: World) -> None:
+    world = priced
+    _, agent = await kept(world, LONG)
+    await world.complete_passes(1)
+    await waits(world, agent, 600)
+    lease = await again(world, LONG)
+    await agent.serve()
+    await world.complete_passes(1)
+    with_overhead = spent(world, "hub").usd
+    overhead = await retention(world)
+    assert overhead > 0
+    world.cloud.end(agent.instance_id)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(2)
+    found = (await costs(world, CAUSE))["retention",]
+    assert (found.nano_usd, found.microseconds) == (0, pytest.approx(600e6, abs=1e6))
+    assert spent(world, "hub").usd <= with_overhead - overhead + 1e-6
+    hub = spent(world, "hub").usd
+    await world.restart()
+    await world.complete_passes(1)
+    assert spent(world, "hub").usd == pytest.approx(hub, abs=1e-6)
+    segments = await world.store.overhead(lease.requested_at - timedelta(days=1))
+    assert {each.usd_per_hour for each in segments} == {0.0}
+
+
+async def test_a_later_interruption_takes_nothing_back(priced: World) -> None:
+    world = priced
+    _, agent = await kept(world, LONG)
+    await world.complete_passes(1)
+    await waits(world, agent, 3660)
+    before = await retention(world)
+    assert before > 0
+    world.cloud.end(agent.instance_id)
+    await forgotten(world, agent.instance_id)
+    assert await retention(world) >= before
 
 
 # --- sums -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
+from ec2spawner.core.ledger.cost_rows import Cause
+from ec2spawner.core.ledger.lease_costs import overhead_costs
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.provisioner.model.lease import (
     ENDED_LATELY,
@@ -277,6 +279,28 @@ async def test_overhead_reported_again_after_a_clock_change_is_the_same(store: S
     after = replace(before, start=NOW - SECOND, usd_per_hour=0.4)
     await store.save_overhead(after, "boot lease-2")
     assert await store.overhead(NOW - SECOND) == (again, after)
+
+
+async def test_overhead_of_one_boot_is_refunded(store: Store) -> None:
+    """After any lease, at any price, and once."""
+    stored = {
+        ("i-1", "boot"): 0.36,
+        ("i-1", "boot lease-1"): None,
+        ("i-1", "boot-2 lease-2"): 0.36,
+        ("i-2", "boot"): 0.36,
+    }
+    for (instance_id, key), price in stored.items():
+        segment = Segment(instance_id, Market.SPOT, price, NOW, NOW + SECOND)
+        costs = overhead_costs(segment, Cause.RETENTION, NOW, UTC)
+        await store.save_overhead(segment, key, costs)
+    [refunded] = await store.refund_overhead("i-1", "boot", "free")
+    assert (refunded.key, refunded.nano_usd) == ((NOW.date().isoformat(),), 100_000)
+    assert (refunded.unknown, refunded.microseconds) == (1, 2_000_000)
+    [left] = await store.costs(NOW.date(), NOW.date(), ())
+    assert (left.nano_usd, left.unknown, left.microseconds) == (200_000, 0, 4_000_000)
+    prices = sorted(each.usd_per_hour or 0.0 for each in await store.overhead(NOW))
+    assert prices == [0.0, 0.0, 0.36, 0.36]
+    assert await store.refund_overhead("i-1", "boot", "free") == ()
 
 
 async def test_the_last_used_instance_follows_the_order_of_accounts(store: Store) -> None:
