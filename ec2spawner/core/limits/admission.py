@@ -51,7 +51,7 @@ class Obstacle(StrEnum):
     LIMIT = "limit"
     """It would exceed a limit."""
     UNKNOWN_PRICE = "unknown-price"
-    """No offer has a known price, so nobody can say whether it is affordable."""
+    """No offer is known, or none with a price, so nobody can say whether it is affordable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,19 @@ class Grant:
     """The highest price that it may pay; None where no limit of money binds it."""
     gpus: float
     """The most GPUs among its offers."""
+    limits_gpus: bool = False
+    """Whether GPU-hours are limited: then it may buy no instance with more than `gpus`."""
+
+    def allows(self, offer: OfferPrice) -> bool:
+        """Whether it may buy this.
+
+        Every limit bounds either money or GPUs, so what is affordable is exactly what exceeds
+        neither maximum.
+        """
+        price = offer.usd_per_hour
+        if self.max_usd_per_hour is not None and (price is None or price > self.max_usd_per_hour):
+            return False
+        return not self.limits_gpus or offer.gpus <= self.gpus
 
 
 def decide(
@@ -90,18 +103,18 @@ def decide(
     for account in accounts:
         if refusal := _of_account(account):
             return refusal
-    is_bound = any(_binds_money(account) for account in accounts)
-    priced = [each for each in offers if each.usd_per_hour is not None]
-    if is_bound and not priced:
-        scope = next(account.scope for account in accounts if _binds_money(account))
-        return Refusal(scope, Obstacle.UNKNOWN_PRICE)
-    candidates = sorted(priced if is_bound else offers, key=_price)
+    money = [account.scope for account in accounts if _binds_money(account)]
+    gpus = [account.scope for account in accounts if _binds_gpus(account)]
+    known = [each for each in offers if each.usd_per_hour is not None]
+    candidates = sorted(known if money else offers, key=_price)
+    if not candidates and (money or gpus):
+        return Refusal((money or gpus)[0], Obstacle.UNKNOWN_PRICE)
     affordable = [x for x in candidates if _too_much(accounts, x, seconds) is None]
     if candidates and not affordable:
         refusals = [_too_much(accounts, each, seconds) for each in candidates]
         return next(each for each in refusals if each is not None)
     most = max((each.gpus for each in affordable), default=0.0)
-    return Grant(affordable[-1].usd_per_hour if is_bound else None, most)
+    return Grant(affordable[-1].usd_per_hour if money else None, most, limits_gpus=bool(gpus))
 
 
 def reservation(usd_per_hour: float, gpus: float, seconds: float) -> tuple[int, int]:
@@ -126,6 +139,10 @@ def _price(offer: OfferPrice) -> float:
 
 def _binds_money(account: Account) -> bool:
     return any(kind.is_money and account.bounds.limit(kind) is not None for kind in Kind)
+
+
+def _binds_gpus(account: Account) -> bool:
+    return account.bounds.limit(Kind.GPU_HOURS) is not None
 
 
 def _of_account(account: Account) -> Refusal | None:

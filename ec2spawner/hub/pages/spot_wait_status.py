@@ -49,7 +49,9 @@ def _why(
         every = provisioner.market.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
         price, limit = _cheapest(every), lease.spec.max_usd_per_hour
         costs = "has no known price" if price is None else f"costs {price_words(price)}"
-        over = f", above your limit of {price_words(limit)}" if limit is not None else ""
+        over = (
+            f", above the {price_words(limit)} that this start may pay" if limit is not None else ""
+        )
         return f"Spot for {lease.profile_name} {costs} right now{over}."
     price = _cheapest(within)
     at = f" at {price_words(price)}" if price is not None else ""

@@ -80,7 +80,7 @@ def with_user_limits(
     max_usd_per_hour: float | None,
     waited: timedelta | None,
 ) -> Stop:
-    """Extend the stop of a start whose user set a price limit (USD/hour) or waited for spot.
+    """Extend the stop of a start whose price is limited (USD/hour) or that waited for spot.
 
     `every` are all offers of what was chosen, those above the limit too.
     """
@@ -90,9 +90,11 @@ def with_user_limits(
     if max_usd_per_hour is not None:
         limit, within = price_words(max_usd_per_hour), affordable(every, max_usd_per_hour)
         if every and not within:
-            message = f"Your limit is {limit}, and {_cheapest(every)}."
+            message = f"This start may pay {limit} at most, and {_cheapest(every)}."
         elif len(within) < len(every):
-            message += f" Offers above your limit of {limit} were not requested."
+            message += (
+                f" Offers above {limit}, which this start may pay at most, were not requested."
+            )
     if waited is not None:
         minutes = max(1, round(waited.total_seconds() / 60))
         message = f"No spot capacity was found within {minutes} min. {message}"

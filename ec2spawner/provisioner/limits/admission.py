@@ -15,7 +15,7 @@ from ...core.alarms.limit_rules import denied_start
 from ...core.limits.admission import FIRST_HOUR, Account, Grant, Refusal, decide
 from ...core.limits.bounds import Bounds
 from ...core.limits.scopes import scopes_of as scopes_of_payer
-from ...core.offers.purchase import Offer, affordable
+from ...core.offers.purchase import Offer
 from ..model.launch_key import launch_key_of
 from ..model.lease import Lease
 from ..model.metrics import DENIED_STARTS
@@ -54,12 +54,14 @@ class Admission:
         accounts = Accounts(self.state, self.market)
         every = self.market.offers.all_for(lease.spec)
         of_scopes = accounts.of(scopes_of(lease), without=lease.lease_id)
-        found = decide(of_scopes, accounts.prices_of(every), reserved_seconds(lease))
+        prices = accounts.prices_of(every)
+        found = decide(of_scopes, prices, reserved_seconds(lease))
         if isinstance(found, Refusal):
             log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
             self._record(lease, found)
             raise LimitReached(found, self.state.settings.limits.of(found.scope))
-        return _within(lease, every, found)
+        left = [x for x, price in zip(every, prices, strict=True) if found.allows(price)]
+        return _within(lease, left, found)
 
     def _record(self, lease: Lease, refusal: Refusal) -> None:
         whose = refusal.scope.partition(":")[0]
@@ -92,14 +94,17 @@ class Preview:
         return found if isinstance(found, Refusal) else None
 
 
-def _within(lease: Lease, every: Sequence[Offer], grant: Grant) -> Lease:
-    """The lease with offers that it can afford; unchanged if that excludes none."""
-    left = affordable(every, grant.max_usd_per_hour)
-    if len(left) == len(every):
+def _within(lease: Lease, left: Sequence[Offer], grant: Grant) -> Lease:
+    """The lease restricted to the offers that it can afford, at their prices of now at most.
+
+    An offer that gets dearer, or whose price becomes known, while the start waits is not bought:
+    the start has not reserved so much.
+    """
+    if grant.max_usd_per_hour is None and not grant.limits_gpus:
         return lease
     spec = replace(
         lease.spec,
-        max_usd_per_hour=grant.max_usd_per_hour,
+        max_usd_per_hour=_lower(lease.spec.max_usd_per_hour, grant.max_usd_per_hour),
         # A retained instance is bought already: by type and market it must be affordable as well.
         markets=tuple(m for m in lease.spec.markets if any(o.market is m for o in left)),
         instance_types=tuple(
@@ -109,3 +114,7 @@ def _within(lease: Lease, every: Sequence[Offer], grant: Grant) -> Lease:
         ),
     )
     return replace(lease, spec=spec, launch_key=launch_key_of(spec))
+
+
+def _lower(one: float | None, other: float | None) -> float | None:
+    return min((each for each in (one, other) if each is not None), default=None)

@@ -135,6 +135,26 @@ def test_offers_that_are_too_expensive_are_excluded_from_what_a_start_may_buy() 
     assert (refused.scope, refused.left, refused.needed) == (HUB, NANO // 10, NANO // 5)
 
 
+@given(bounds, bounds, offers)
+def test_a_grant_allows_exactly_the_offers_that_are_affordable_by_themselves(
+    ann: Bounds, hub: Bounds, of_start: list[OfferPrice]
+) -> None:
+    accounts = [Ledger({"user:ann": ann, HUB: hub}).account(x) for x in ("user:ann", HUB)]
+    found = decide(accounts, of_start)
+    if isinstance(found, Grant):
+        by_itself = [isinstance(decide(accounts, [each]), Grant) for each in of_start]
+        assert [found.allows(each) for each in of_start] == by_itself
+
+
+def test_gpu_hours_exclude_offers_with_too_many_gpus() -> None:
+    standing = Standing(HUB, Kind.GPU_HOURS, 2 * GPU_HOUR, 0)
+    account = Account(HUB, Bounds(gpu_hours_per_month=2), (standing,))
+    one, eight = OfferPrice(1.0, 1), OfferPrice(5.0, 8)
+    found = decide([account], [one, eight])
+    assert isinstance(found, Grant)
+    assert [found.allows(each) for each in (one, eight)] == [True, False]
+
+
 def test_a_shorter_run_needs_less() -> None:
     account = Account(HUB, Bounds(credit_usd=1), (Standing(HUB, Kind.CREDIT, NANO, 0),))
     assert isinstance(decide([account], [OfferPrice(2.0)]), Refusal)
@@ -148,6 +168,9 @@ def test_an_unknown_price_is_no_way_around_a_limit_of_money() -> None:
         assert isinstance(refused, Refusal)
         assert refused.obstacle is Obstacle.UNKNOWN_PRICE
     assert decide([Account(HUB, Bounds(servers=1))], []) == Grant(None, 0.0)
+    standing = Standing(HUB, Kind.GPU_HOURS, GPU_HOUR, 0)
+    hours = Account(HUB, Bounds(gpu_hours_per_month=1), (standing,))
+    assert isinstance(decide([hours], []), Refusal), "nor are unknown GPUs one of GPU-hours"
 
 
 def test_gpu_hours_that_are_used_up_still_allow_a_server_without_gpus() -> None:

@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY
 
 from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
 from ec2spawner.provisioner.limits.admission import LimitReached
+from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import SPEC, Agent, World, until
@@ -107,6 +108,27 @@ async def test_a_start_may_not_buy_what_its_limit_cannot_pay(world: World) -> No
     assert REGISTRY.get_sample_value(name, labels) == denied + 1
     assert refused.value.refusal.kind is Kind.MONTH
     assert refused.value.refusal.left == 100_000_000
+
+
+async def test_gpu_hours_bind_what_is_bought(world: World) -> None:
+    await limited(world, Bounds(gpu_hours_per_month=2))
+    world.provisioner.market.want(("g4dn.12xlarge",))
+    catalogue = world.provisioner.market.catalogue
+    await until(lambda: catalogue.is_offered("g4dn.12xlarge", "us-east-1a"), "the type")
+    spec = replace(SPEC, instance_types=("g4dn.12xlarge", "g4dn.xlarge"))
+    lease = await world.request(spec=spec)
+    admitted = world.now(lease)
+    assert admitted.spec.instance_types == ("g4dn.xlarge",), "the other has four GPUs"
+    assert admitted.launch_key == launch_key_of(admitted.spec)
+    with pytest.raises(LimitReached):
+        await world.request(server="large", spec=replace(SPEC, instance_types=("g4dn.12xlarge",)))
+
+
+async def test_a_price_that_rises_after_the_admission_is_not_paid(world: World) -> None:
+    await limited(world, Bounds(usd_per_month=100))
+    spec = replace(SPEC, markets=(Market.ON_DEMAND,))
+    lease = await world.request(spec=spec)
+    assert world.now(lease).spec.max_usd_per_hour == ON_DEMAND, "though no offer was excluded"
 
 
 async def test_a_start_that_ended_reserves_nothing(world: World) -> None:

@@ -210,7 +210,7 @@ async def test_nothing_above_the_price_limit_is_requested(world: World) -> None:
     spec = replace(SPEC, max_usd_per_hour=0.30)
     stop = await world.stop_of(await world.request(spec=spec))
     assert markets_asked(world) == [SPOT]
-    assert "limit of $0.30/h" in stop.message
+    assert "above $0.30/h" in stop.message
     assert "on-demand" not in stop.message, "that has not sold out"
 
 
@@ -221,8 +221,8 @@ async def test_a_limit_below_every_price_is_reported_at_once_with_the_cheapest(
     spec = replace(SPEC, max_usd_per_hour=0.10)
     stop = await world.stop_of(await world.request(spec=spec))
     assert (
-        "Your limit is $0.10/h, and the cheapest machine of this kind is spot at $0.19/h"
-        in stop.message
+        "This start may pay $0.10/h at most, and the cheapest machine of this kind "
+        "is spot at $0.19/h" in stop.message
     )
     assert world.cloud.requests() == []
 
