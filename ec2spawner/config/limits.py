@@ -105,7 +105,7 @@ class BoundsConfig(Words):
     credit_usd_per_day: Usd | None = Field(
         default=None,
         description="What the credit gains each day, in USD, until it is full; 0, the default, "
-        "never refills it: it is then the limit of the last 400 days.",
+        "never refills it.",
         examples=[5],
     )
     usd_per_hour: Usd | None = Field(

@@ -48,7 +48,7 @@ class StoreUpkeep:
         state = self.state
         await self.store.hold()
         await self.store.write_behind.retry()
-        state.spending.forget_old()
+        state.spending.forget_old(state.leases)
         for lease in state.leases.forget_ended(now - ENDED_KEPT):
             state.spending.forgotten(lease)
         # What no listing shows and no lease holds: memory must not grow while the hub runs.

@@ -152,7 +152,8 @@ class Provisioner:
         """Read the store and begin to watch. Raises `StoreError`, `CloudError`."""
         state, spawn = self._state, self._tasks.spawn
         garbage_collection = GarbageCollection(state, self._cloud)
-        snapshot = await self._store.load(state.spending.first_day())
+        first = state.spending.first_day()
+        snapshot = await self._store.load(first, state.spending.older_costs())
         state.zones.by_subnet = dict(await self._cloud.zones_of(self.settings.subnets))
         state.load(snapshot)
         self._recovery.load(snapshot.leases)

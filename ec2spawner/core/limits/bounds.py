@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,7 +17,7 @@ HOUR: Final = 3_600_000_000
 """Microseconds in an hour."""
 
 MAX_DAYS: Final = 400
-"""Days of spending that limits may look back: a one-time credit counts at least a year."""
+"""Days of spending that limits may look back, besides what is missing from a credit."""
 
 
 class Kind(StrEnum):
@@ -89,15 +88,17 @@ class Bounds:
 
     @property
     def days(self) -> int:
-        """Days of spending that these limits look back, today included."""
+        """Days of spending that these limits look back, today included; 0 for none.
+
+        A credit looks back further, by what is missing from it on the first of these days.
+        """
         found = [0]
         if self.usd_per_month is not None or self.gpu_hours_per_month is not None:
             found.append(31)
         if self.window_days:
             found.append(self.window_days)
         if self.credit_usd is not None:
-            refill = self.credit_usd_per_day
-            found.append(math.ceil(self.credit_usd / refill) + 31 if refill else MAX_DAYS)
+            found.append(1)
         return min(max(found), MAX_DAYS)
 
 
@@ -117,6 +118,16 @@ class Limits:
     def of(self, scope: str) -> Bounds:
         """The bounds of a scope."""
         return self.scopes.get(scope) or (self.user if scope.startswith("user:") else NONE)
+
+    def has_credit(self, scope: str) -> bool:
+        """Whether what a scope has spent long ago still counts."""
+        return self.of(scope).credit_usd is not None
+
+    def credit_scopes(self) -> frozenset[str] | None:
+        """The scopes with a credit; None if those of all users are among them."""
+        if self.user.credit_usd is not None:
+            return None
+        return frozenset(scope for scope in self.scopes if self.has_credit(scope))
 
     @property
     def days(self) -> int:

@@ -87,7 +87,7 @@ def used_on(kind: Kind, bounds: Bounds, days: Days, today: date) -> int:
 
 
 def _used_credit(bounds: Bounds, days: Days, today: date) -> int:
-    """What is missing from a bucket that was full before the first known day."""
+    """What is missing from a bucket that was full before the first known day. See `fold_credit`."""
     missing = 0
     before: date | None = None
     for day in sorted(day for day in days if day <= today):
@@ -98,6 +98,19 @@ def _used_credit(bounds: Bounds, days: Days, today: date) -> int:
     if before is not None:
         missing = max(missing - bounds.refill * (today - before).days, 0)
     return missing
+
+
+def fold_credit(bounds: Bounds, days: Days, until: date) -> dict[date, Amount]:
+    """The days, with all up to `until` as one: on that day is spent what is missing from a credit.
+
+    However long ago a credit was overrun, it is not forgotten with the days: on later days the
+    same is missing as with all of them.
+    """
+    past = {day: amount for day, amount in days.items() if day <= until}
+    later = {day: amount for day, amount in days.items() if day > until}
+    missing = _used_credit(bounds, past, until)
+    unknown = sum(amount.unknown for amount in past.values())
+    return {until: Amount(missing, unknown=unknown), **later} if missing or unknown else later
 
 
 def _renews(kind: Kind, bounds: Bounds, days: Days, today: date) -> date | None:

@@ -16,10 +16,11 @@ from typing import Final
 from ...core.ledger import exact
 from ...core.ledger.amount import Amount, add_to_day, amount_of, amounts_by_day, between
 from ...core.ledger.cost import nano_usd
-from ...core.ledger.cost_rows import HUB, CostRow, CostSum, user_payer
+from ...core.ledger.cost_rows import HUB, CostRow, CostSum, Dimension, Filter, user_payer
 from ...core.ledger.exact import TICKS, microseconds, price_units
 from ...core.ledger.local_days import local_day, split_by_day
 from ...core.ledger.segments import paid_until, until
+from ...core.limits.standing import fold_credit
 from ..model.lease import Lease
 from ..model.lease_costs import costs_of, payer_of
 from ..model.settings import Settings
@@ -60,6 +61,7 @@ class Spending:
         self._clock = clock
         self._time_zone: tzinfo = settings.time_zone
         self._remembered_days = settings.spending_days
+        self._limits = settings.limits
         self._begun_at = clock.now()
         self._days: dict[str, dict[date, Amount]] = {}
         """By scope: of the leases that have left memory, and of overhead."""
@@ -75,7 +77,10 @@ class Spending:
         never less than before."""
 
     def first_day(self) -> date:
-        """The first day that is remembered: of this month, and of the longest period of a limit."""
+        """The first day that is remembered: of this month, and of the longest period of a limit.
+
+        Of scopes with a credit, earlier days are remembered as what is missing from it.
+        """
         today = self.today()
         return min(today.replace(day=1), today - DAY * self._remembered_days)
 
@@ -83,20 +88,36 @@ class Spending:
         """The calendar day in the hub's time zone."""
         return local_day(self._clock.now(), self._time_zone)
 
-    def load(self, costs: Iterable[CostSum]) -> None:
+    def older_costs(self) -> Filter | None:
+        """Which costs from before `first_day` still count: those of scopes with a credit.
+
+        None is all of them. Empty is none.
+        """
+        scopes = self._limits.credit_scopes()
+        if scopes is None or HUB in scopes:
+            return None
+        users = {s.removeprefix("user:") for s in scopes if s.startswith("user:")}
+        if users and len(users) < len(scopes):
+            return None
+        return {Dimension.USER: users} if users else {Dimension.PAYER: scopes}
+
+    def load(self, costs: Iterable[CostSum], registry: LeaseRegistry) -> None:
         """Take over what had ended before, by day, user and payer, and count from now on: what
         exists was paid before, even if it is found only later."""
         self._begun_at = self._clock.now()
+        first = self.first_day()
         for each in costs:
-            day, user, payer = each.key
+            day, user, payer = date.fromisoformat(each.key[0]), *each.key[1:]
             for scope in _scopes(user, payer):
-                self._add(scope, date.fromisoformat(day), amount_of(each))
+                if day >= self._first_day_of(scope, first):
+                    self._add(scope, day, amount_of(each))
+        self._forget_before(first, registry)
 
     # --- what was spent ---
 
     def by_day(self, scope: str, registry: LeaseRegistry) -> dict[date, Amount]:
         """Day -> what the scope has spent, such as `user:ann`, `group:research` or `hub`."""
-        now, first = self._clock.now(), self.first_day()
+        now, first = self._clock.now(), self._first_day_of(scope, self.first_day())
         known = self._days.get(scope, {})
         days = {day: amount for day, amount in known.items() if day >= first}
         for lease in registry.in_memory():
@@ -111,9 +132,10 @@ class Spending:
     ) -> dict[str, dict[date, Amount]]:
         """The same of many scopes; between leases, whatever else waits has its turn."""
         now, first = self._clock.now(), self.first_day()
+        firsts = {scope: self._first_day_of(scope, first) for scope in scopes}
         found = {
-            scope: {day: x for day, x in self._days.get(scope, {}).items() if day >= first}
-            for scope in scopes
+            scope: {day: x for day, x in self._days.get(scope, {}).items() if day >= since}
+            for scope, since in firsts.items()
         }
         for number, lease in enumerate(registry.in_memory()):
             if number % BATCH == BATCH - 1:
@@ -122,8 +144,9 @@ class Spending:
             current = registry.get(lease.lease_id)  # one that is forgotten meanwhile still counts
             days = self._days_of(current, now) if current else self._count(lease, now).days
             for day, amount in days.items():
-                for scope in mine if day >= first else ():
-                    add_to_day(found[scope], day, amount)
+                for scope in mine:
+                    if day >= firsts[scope]:
+                        add_to_day(found[scope], day, amount)
         return found
 
     def of(self, user: str, registry: LeaseRegistry) -> Spent:
@@ -140,17 +163,28 @@ class Spending:
 
     # --- what ends ---
 
-    def forget_old(self) -> None:
+    def forget_old(self, registry: LeaseRegistry) -> None:
         """Forget days that are not remembered any more, once a day."""
         first = self.first_day()
-        if first == self._oldest:
-            return
-        self._oldest = first
+        if first != self._oldest:
+            self._oldest = first
+            self._forget_before(first, registry)
+
+    def _forget_before(self, first: date, registry: LeaseRegistry) -> None:
+        # What a lease in memory has cost is still to be added to its days.
+        begun = (lease.segments[0].start for lease in registry.in_memory() if lease.segments)
+        folded = min((local_day(each, self._time_zone) for each in begun), default=first)
+        until = min(folded, first) - DAY
         kept = {
-            scope: {day: amount for day, amount in days.items() if day >= first}
+            scope: fold_credit(self._limits.of(scope), days, until)
+            if self._limits.has_credit(scope)
+            else {day: amount for day, amount in days.items() if day >= first}
             for scope, days in self._days.items()
         }
         self._days = {scope: days for scope, days in kept.items() if days}
+
+    def _first_day_of(self, scope: str, first: date) -> date:
+        return date.min if self._limits.has_credit(scope) else first
 
     def forgotten(self, lease: Lease) -> None:
         """Count an ended lease that leaves memory."""

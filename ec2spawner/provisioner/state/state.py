@@ -93,7 +93,7 @@ class State:
         self.leases.load(snapshot)
         for lease in snapshot.leases:
             self.leases.contact(lease.lease_id).heard_at = self.loaded_at
-        self.spending.load(snapshot.costs)
+        self.spending.load(snapshot.costs, self.leases)
         self.claims.load(snapshot.bindings)
         self.homes.load(snapshot.homes)
         self.retained.load(snapshot.kept)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import CompoundSelect, Connection, Select, func, or_, select, union
 
-from ...core.ledger.cost_rows import Dimension
+from ...core.ledger.cost_rows import CostSum, Dimension, Filter
 from ...core.ledger.segments import Segment
 from ...wire import Step
 from ..model.lease import (
@@ -32,11 +32,23 @@ BINDINGS_LOADED: Final = timedelta(days=30)
 one out is safe: `Store.save_binding` checks the database, which keeps all of them."""
 
 
-def snapshot(connection: Connection, since: datetime, costs_since: date) -> Snapshot:
-    """All that still matters; of the answered intents those created at `since` or later, and of
-    what has ended its cost from the day `costs_since` on.
+NO_COSTS: Final[Filter] = {Dimension.PAYER: ()}
+"""Allows none."""
 
-    How long that takes does not depend on how much has ended: each part is found by an index.
+_COSTS_BY: Final = (Dimension.DAY, Dimension.USER, Dimension.PAYER)
+
+
+def snapshot(
+    connection: Connection,
+    since: datetime,
+    costs_since: date,
+    older_costs: Filter | None = NO_COSTS,
+) -> Snapshot:
+    """All that still matters; of the answered intents those created at `since` or later, and of
+    what has ended its cost from the day `costs_since` on, and what `older_costs` allows before.
+
+    Without older costs, how long that takes does not depend on how much has ended: each part is
+    found by an index.
     """
     kept = select(tables.kept_table).order_by(tables.kept_table.c.instance_id)
     homes = select(tables.home_table).order_by(tables.home_table.c.home_id)
@@ -47,10 +59,18 @@ def snapshot(connection: Connection, since: datetime, costs_since: date) -> Snap
         homes=tuple(map(rows.home_from, _mappings(connection, homes))),
         kept=tuple(map(rows.kept_from, _mappings(connection, kept))),
         ended_lately=leases(connection, _newest_ended(since - ENDED_LATELY)),
-        costs=cost_queries.costs(
-            connection, costs_since, date.max, (Dimension.DAY, Dimension.USER, Dimension.PAYER)
+        costs=(
+            *_older_costs(connection, costs_since, older_costs),
+            *cost_queries.costs(connection, costs_since, date.max, _COSTS_BY),
         ),
     )
+
+
+def _older_costs(connection: Connection, until: date, only: Filter | None) -> Sequence[CostSum]:
+    if only is not None and not all(only.values()):
+        return ()
+    last = until - timedelta(days=1)
+    return cost_queries.costs(connection, date.min, last, _COSTS_BY, only)
 
 
 def _open_leases() -> Select[tuple[str]]:

@@ -115,10 +115,13 @@ class Store:
         """
         await self._thread.run(self._database.hold)
 
-    async def load(self, costs_since: date = date.max) -> Snapshot:
-        """All that still matters, see `Snapshot`; with the costs from a day on."""
+    async def load(
+        self, costs_since: date = date.max, older_costs: Filter | None = queries.NO_COSTS
+    ) -> Snapshot:
+        """All that still matters, see `Snapshot`; with the costs from a day on, and those of
+        earlier days that the filter `older_costs` allows."""
         return await self._read(
-            lambda connection: queries.snapshot(connection, self._since, costs_since)
+            lambda connection: queries.snapshot(connection, self._since, costs_since, older_costs)
         )
 
     async def save_lease(self, lease: Lease, costs: Sequence[CostRow] = ()) -> None:

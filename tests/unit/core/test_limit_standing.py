@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ec2spawner.core.ledger.amount import Amount
 from ec2spawner.core.limits.bounds import NANO, Bounds, Kind
-from ec2spawner.core.limits.standing import Standing, next_month, standings, used_on
+from ec2spawner.core.limits.standing import Standing, fold_credit, next_month, standings, used_on
 
 FIRST = date(2026, 1, 20)
 
@@ -44,6 +44,19 @@ def test_a_credit_is_a_bucket_that_is_refilled_each_day(
     bounds = Bounds(credit_usd=credit, credit_usd_per_day=refill)
     used = used_on(Kind.CREDIT, bounds, days, today)
     assert credit * NANO - used == credit_left(bounds, days, today)
+
+
+@given(spending, days_after, days_after, st.integers(1, 50), st.integers(0, 3))
+def test_a_credit_does_not_forget_its_debt_with_the_days(
+    days: dict[date, Amount], until: date, today: date, credit: int, refill: int
+) -> None:
+    bounds = Bounds(credit_usd=credit, credit_usd_per_day=refill)
+    until, today = min(until, today), max(until, today)
+    folded = fold_credit(bounds, days, until)
+    assert all(day >= until for day in folded)
+    for later in (today, today + timedelta(days=9)):
+        whole = used_on(Kind.CREDIT, bounds, days, later)
+        assert used_on(Kind.CREDIT, bounds, folded, later) == whole
 
 
 @given(spending, days_after, st.integers(1, 31))

@@ -253,3 +253,27 @@ async def test_what_many_scopes_have_spent_is_what_each_has(world: World) -> Non
     spent = await state.spending.by_scope(scopes, state.leases)
     assert spent == {scope: state.spending.by_day(scope, state.leases) for scope in scopes}
     assert spent["group:lab"] != {}
+
+
+async def test_an_overrun_credit_is_not_full_again_when_its_days_are_forgotten(
+    world: World,
+) -> None:
+    lab = Bounds(credit_usd=0.5, credit_usd_per_day=0.01, at_limit=AtLimit.WARN)
+    await limited(world, group_lab=lab)
+    await world.restart(spending_days=Limits(scopes={"group:lab": lab}).days)
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    lease, agent = await world.ready("ada", payer="group:lab")
+    await pass_time(world, agent, seconds=10 * 3600, every=600)
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    for days in (60, 60):  # 1.20 is refilled of the 2.00 that were spent
+        world.clock.advance(days * 86400)
+        await world.complete_passes(2)
+    spending, registry = world.provisioner._state.spending, world.provisioner._state.leases
+    before = spending.by_day("group:lab", registry)
+    assert len(before) == 1, "folded"
+    with pytest.raises(LimitReached):
+        await world.request("ada", payer="group:lab")
+    await world.restart()
+    spending, registry = world.provisioner._state.spending, world.provisioner._state.leases
+    assert spending.by_day("group:lab", registry) == before
