@@ -44,7 +44,7 @@ from .lifecycle.start_timeout import LostStarts, SilentInstances, StartFailures,
 from .lifecycle.tagging import Tagging
 from .lifecycle.termination import Termination
 from .lifecycle.unhealthy_instance import UnhealthyInstances
-from .limits.admission import Admission, LimitReached
+from .limits.admission import Admission
 from .limits.controller import LimitStops
 from .model.cloud import Cloud, CloudError, Instance
 from .model.lease import IntentState, Lease, StepEvent
@@ -213,11 +213,7 @@ class Provisioner:
         state = self._state
         begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
         self.market.want(lease.spec.instance_types)
-        try:
-            lease = self.admission.admit(lease)  # reserves by being in the registry: no await yet
-        except LimitReached as error:
-            state.denied_starts.record(lease, error.refusal, self.now())
-            raise
+        lease = self.admission.admit(lease)  # reserves by being in the registry: no await yet
         try:
             await state.leases.add(replace(lease, events=(begun,)))
         except StoreError:

@@ -20,7 +20,7 @@ class Amount:
     """What was spent and used."""
 
     nano_usd: int = 0
-    """In 1e-9 USD, as far as prices are known."""
+    """In 1e-9 USD, as far as prices are known or, for limits, assumed."""
     gpu_microseconds: float = 0.0
     """Time of instances, times their GPUs."""
     unknown: int = 0

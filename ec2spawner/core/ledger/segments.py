@@ -36,6 +36,15 @@ class Segment:
     """List price of the same type in the same period; None where unknown."""
 
 
+def assumed_usd_per_hour(segment: Segment) -> float | None:
+    """Its price as limits count it, in USD/hour: where it is unknown, the list price.
+
+    None if that is unknown as well.
+    """
+    known = segment.usd_per_hour
+    return segment.on_demand_usd_per_hour if known is None else known
+
+
 def overhead_key(launched_at: datetime, follows: str) -> str:
     """Names the time in which an instance serves no lease: one of its boots, after one lease.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...core.ledger.cost import durations
+from ...core.ledger.segments import assumed_usd_per_hour
 from ...core.limits.admission import FIRST_HOUR, Account, OfferPrice, nano, reservation
 from ...core.limits.standing import standings
 from ...core.offers.purchase import Offer
@@ -63,7 +64,7 @@ class Accounts:
         """What a lease costs now; before it has an instance, the most that it may cost."""
         current = lease.segments[-1] if lease.segments else None
         if current is not None and current.end is None:
-            return OfferPrice(current.usd_per_hour, current.gpus)
+            return OfferPrice(assumed_usd_per_hour(current), current.gpus)
         if lease.spec not in self._dearest:
             prices = self.prices_of(self.market.offers.all_for(lease.spec))
             self._dearest[lease.spec] = OfferPrice(

@@ -67,6 +67,7 @@ class Admission:
         whose = refusal.scope.partition(":")[0]
         DENIED_STARTS.labels(whose, refusal.kind or refusal.obstacle).inc()
         today, now = self.state.spending.today(), self.state.clock.now()
+        self.state.denied_starts.record(lease, refusal, now)
         alarm = denied_start(lease.user, lease.profile_name, refusal, today, now)
         self.state.incidents.record(alarm)
 

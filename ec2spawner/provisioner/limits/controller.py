@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ...core.ledger.amount import Amount
+from ...core.ledger.segments import assumed_usd_per_hour
 from ...core.limits.admission import nano
 from ...core.limits.bounds import HOUR, AtLimit, Bounds, Kind
 from ...core.limits.forecast import reached_at
@@ -168,8 +169,9 @@ def _news(limit: Limit | None) -> tuple[object, ...]:
 
 
 def _rate(lease: Lease) -> Amount:
-    """What a lease uses in an hour: of money, and of GPUs."""
+    """What a lease uses in an hour: of money, and of GPUs. An unknown price is taken to be the
+    list price."""
     current = lease.segments[-1] if lease.segments else None
     if current is None or current.end is not None:
         return Amount()
-    return Amount(nano(current.usd_per_hour or 0.0), current.gpus * HOUR)
+    return Amount(nano(assumed_usd_per_hour(current) or 0.0), current.gpus * HOUR)

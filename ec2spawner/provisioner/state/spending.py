@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
@@ -19,7 +19,7 @@ from ...core.ledger.cost import nano_usd
 from ...core.ledger.cost_rows import HUB, CostRow, CostSum, Dimension, Filter, user_payer
 from ...core.ledger.exact import TICKS, microseconds, price_units
 from ...core.ledger.local_days import local_day, split_by_day
-from ...core.ledger.segments import paid_until, until
+from ...core.ledger.segments import Segment, assumed_usd_per_hour, paid_until, until
 from ...core.limits.standing import fold_credit
 from ..model.lease import Lease
 from ..model.lease_costs import costs_of, payer_of
@@ -191,8 +191,11 @@ class Spending:
         self._forgotten_usd += self._known_usd(lease)
         self._running.pop(lease.lease_id, None)
         for row in costs_of(lease, self._clock.now(), self._time_zone):
+            amount = amount_of(row)
+            if row.nano_usd is None:
+                amount = replace(amount, nano_usd=row.on_demand_nano_usd or 0)
             for scope in scopes_of(lease):
-                self._add(scope, row.day, amount_of(row))
+                self._add(scope, row.day, amount)
 
     def count_overhead(self, costs: Sequence[CostRow], replaced: Iterable[CostSum]) -> None:
         """Time of no lease, as it was stored, and what it replaced in the store."""
@@ -241,7 +244,8 @@ class Spending:
         days = dict(counted.days)
         since, until_now = microseconds(counted.counted_at), microseconds(now)
         for day, start, end in split_by_day(since, until_now, self._time_zone):
-            cost = price_units(current.usd_per_hour or 0.0) * (end - start) // TICKS
+            price = assumed_usd_per_hour(current) or 0.0
+            cost = price_units(price) * (end - start) // TICKS
             unknown = int(current.usd_per_hour is None)
             add_to_day(days, day, Amount(cost, (end - start) * current.gpus, unknown))
         return days
@@ -249,8 +253,21 @@ class Spending:
     def _count(self, lease: Lease, now: datetime) -> _Running:
         # Within its minimum, time adds nothing to what is paid.
         is_young = paid_until(lease.segments, now) > now
-        days = amounts_by_day(lease.segments, now, self._time_zone)
+        days = _assumed_by_day(lease.segments, now, self._time_zone)
         return _Running(lease, now, is_young, days)
+
+
+def _assumed_by_day(
+    segments: Sequence[Segment], now: datetime, place: tzinfo
+) -> dict[date, Amount]:
+    """What segments have cost; an unknown price is taken to be the list price, and stays unknown
+    for all that does not judge limits."""
+    days = amounts_by_day(segments, now, place)
+    if all(amount.is_known for amount in days.values()):
+        return days
+    assumed = [replace(each, usd_per_hour=assumed_usd_per_hour(each)) for each in segments]
+    counted = amounts_by_day(assumed, now, place)
+    return {day: replace(counted[day], unknown=amount.unknown) for day, amount in days.items()}
 
 
 def scopes_of(lease: Lease) -> Sequence[str]:

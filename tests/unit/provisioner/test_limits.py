@@ -105,6 +105,8 @@ async def test_a_start_may_not_buy_what_its_limit_cannot_pay(world: World) -> No
     denied = REGISTRY.get_sample_value(name, labels) or 0
     with pytest.raises(LimitReached) as refused:
         await world.request(server="second")
+    [recorded] = world.provisioner.overview.denied_starts()
+    assert (recorded.server, recorded.refusal) == ("second", refused.value.refusal)
     assert REGISTRY.get_sample_value(name, labels) == denied + 1
     assert refused.value.refusal.kind is Kind.MONTH
     assert refused.value.refusal.left == 100_000_000
@@ -277,3 +279,17 @@ async def test_an_overrun_credit_is_not_full_again_when_its_days_are_forgotten(
     await world.restart()
     spending, registry = world.provisioner._state.spending, world.provisioner._state.leases
     assert spending.by_day("group:lab", registry) == before
+
+
+async def test_an_unknown_price_counts_as_the_list_price(world: World) -> None:
+    """No spot price is known here."""
+    lease, agent = await world.ready("ada")
+    assert world.now(lease).segments[-1].usd_per_hour is None
+    await world.restart(limits=Limits(Bounds(usd_per_month=ON_DEMAND / 2)))
+    for _ in range(45):
+        if not is_ready(world, agent):
+            break
+        await pass_time(world, agent, seconds=60)
+    assert not is_ready(world, agent), "half an hour of the list price is used up"
+    spending, registry = world.provisioner._state.spending, world.provisioner._state.leases
+    assert spending.of("ada", registry).month is None, "pages do not show what is assumed"
