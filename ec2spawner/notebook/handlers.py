@@ -9,8 +9,9 @@ from jupyter_server.base.handlers import APIHandler
 from pydantic import BaseModel, Field, ValidationError
 from tornado import web
 
-from ..wire import ExtendRequest, IdleRequest, NotebookStatus, Sentence, sentence
+from ..wire import ExtendRequest, IdleRequest, Sentence, sentence
 from .agent_link import AgentGoneError
+from .guest_status import for_guest
 from .service import NotebookService
 
 INVALID = sentence("invalid-request")
@@ -72,22 +73,8 @@ class _Handler(APIHandler):
         self.reply(reply.ok, reply.sentence, 200 if reply.ok else 409)
 
 
-def for_guest(status: NotebookStatus) -> NotebookStatus:
-    """The status for a person with whom the server is shared: what its owner spends in all is not
-    theirs to see, nor who pays, and what this server costs is."""
-    cost, stop = status.cost, status.stop
-    if cost is not None:
-        hidden = dict.fromkeys(("today_usd", "month_usd", "budget_usd", "limit"))
-        cost = cost.model_copy(update={**hidden, "payer": ""})
-    if stop is not None and stop.reason == "budget":
-        stop = stop.model_copy(update={"message": ""})
-    kept = [notice for notice in status.notices if notice.kind != "budget"]
-    changed = {"can_control": False, "cost": cost, "stop": stop, "notices": kept}
-    return status.model_copy(update=changed)
-
-
 class StatusHandler(_Handler):
-    """`GET status`: from memory; without the owner's spending for other users."""
+    """`GET status`: from memory; for other users without what is the owner's alone."""
 
     @web.authenticated
     async def get(self) -> None:

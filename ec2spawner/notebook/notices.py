@@ -32,7 +32,7 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
         *_gpu_errors(status),
         *_idle(status, now),
         *_disk_full(status),
-        *_limit(status, now),
+        *_limit(status),
         *_smaller_profile(status, history),
     ]
     order = {"error": 0, "warning": 1, "info": 2}
@@ -176,16 +176,16 @@ def _disk_full(status: NotebookStatus) -> Iterator[Notice]:
         )
 
 
-def _limit(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
-    """An announced stop, else the highest share of a limit that is passed; each once a month."""
+def _limit(status: NotebookStatus) -> Iterator[Notice]:
+    """An announced stop, else the highest share of a limit that is passed; each once until the
+    limit renews."""
     limit = status.cost.limit if status.cost else None
     if limit is None or status.stop is not None:
         return
-    of = f"{limit.scope}-{limit.name}-{limit.kind}-{now:%Y-%m}"
     whose = {"scope": limit.scope, "name": limit.name}
     if limit.stop_at is not None:
         yield Notice(
-            id=f"limit-stop-{of}",
+            id=f"limit-stop-{limit.stop_at.timestamp():.0f}",
             kind="budget",
             level="warning",
             title=sentence("stops"),
@@ -194,6 +194,7 @@ def _limit(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
             actions=["panel", "stop"],
         )
     elif limit.threshold:
+        of = f"{limit.scope}-{limit.name}-{limit.kind}-{limit.renews or 'never'}"
         is_used_up = limit.threshold >= 100
         share = sentence("limit-share", percent=limit.threshold, **whose)
         yield Notice(

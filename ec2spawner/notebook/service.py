@@ -16,6 +16,7 @@ from ..core.idle.policy import shortest_limit
 from ..telemetry import HistoryBuffer
 from ..wire import AgentState, DocumentsSaved, NotebookStatus, Observation, ServerState
 from .agent_link import AgentLink
+from .guest_status import notices_for_guest
 from .metrics import on_metrics_endpoint
 from .notice_events import NoticeEvents
 from .notices import notices
@@ -121,7 +122,9 @@ class NotebookService:
             try:
                 status = self._last_status()
                 if status is not None:
-                    events.tell(notices(status, self.history.hour()), status.now)
+                    found = notices(status, self.history.hour())
+                    # Guests have a websocket too: what is the owner's alone is in the status.
+                    events.tell(notices_for_guest(found), status.now)
             except Exception:
                 self.log.exception("ec2spawner: emitting notices failed")
             with contextlib.suppress(TimeoutError):

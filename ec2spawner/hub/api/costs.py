@@ -115,6 +115,7 @@ class IdleSavingsHandler(APIHandler):
             found = await provisioner.usage.idle_savings(first, last)
         except StoreError as error:
             raise HTTPError(503, str(error)) from error
+        self.set_header("Cache-Control", "no-store")
         self.finish(_savings(found, first, last).model_dump_json())
 
 

@@ -16,6 +16,9 @@ DEFINITION: Final = {
     "description": "See what all users run and spend, keep their servers, and send them messages"
 }
 
+_default_roles: Final = roles.get_default_roles
+"""JupyterHub's own function: calling `define` twice adds the scope once."""
+
 
 def define(app: JupyterHub) -> None:
     """Let roles grant the scope, and give it to JupyterHub's own role `admin`.
@@ -23,16 +26,15 @@ def define(app: JupyterHub) -> None:
     An `admin` role of the hub's configuration stays as it is written there.
     """
     app.custom_scopes = {SCOPE: DEFINITION, **app.custom_scopes}
-    defaults = roles.get_default_roles
+    roles.get_default_roles = _default_roles_with_scope
 
-    def with_scope() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = defaults()
-        for role in found:
-            if role["name"] == "admin":
-                role["scopes"].append(SCOPE)
-        return found
 
-    roles.get_default_roles = with_scope
+def _default_roles_with_scope() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = _default_roles()
+    for role in found:
+        if role["name"] == "admin":
+            role["scopes"].append(SCOPE)
+    return found
 
 
 def has_scope(handler: BaseHandler) -> bool:

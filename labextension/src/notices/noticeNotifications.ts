@@ -13,6 +13,7 @@ import type { SettingsModel } from '../model/settingsModel.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { duration } from '../text/format.js';
 import { announcesStop, noticeText, noticeTitle } from '../text/noticeText.js';
+import { withOwners } from '../model/ownersNotices.js';
 import { instant } from '../model/state.js';
 import { NoticeNotification } from './noticeNotification.js';
 import { isShown, markShown } from './shownSuggestions.js';
@@ -93,7 +94,9 @@ export class NoticeNotifications implements IDisposable {
 
   private _onEvent(_: Event.IManager, emission: Event.Emission): void {
     if (emission.schema_id === SCHEMA_ID) {
-      this._take(emission as unknown as INoticesEvent);
+      const event = emission as unknown as INoticesEvent;
+      const known = [...this._shown.values()].map(shown => shown.notice);
+      this._take({ now: event.now, notices: withOwners(event.notices, known) });
     }
   }
 
@@ -116,7 +119,11 @@ export class NoticeNotifications implements IDisposable {
     for (const notice of notices) {
       const shown = this._shown.get(notice.id);
       if (shown) {
+        const isMoved = shown.notice.until !== notice.until;
         shown.notice = notice;
+        if (isMoved && isEnd(notice)) {
+          this._saveAgain(shown);
+        }
         this._refresh(shown);
       } else {
         this._add(notice);
@@ -155,6 +162,12 @@ export class NoticeNotifications implements IDisposable {
       return;
     }
     void saveAll(this._shell);
+    this._saveAgain(shown);
+  }
+
+  /** Shortly before the end, wherever that has moved. */
+  private _saveAgain(shown: NoticeNotification): void {
+    window.clearTimeout(shown.timer);
     const until = instant(shown.notice.until);
     if (until !== null && until - this._now > SAVED_AGAIN_MS) {
       const save = (): void => void saveAll(this._shell);

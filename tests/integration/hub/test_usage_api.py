@@ -137,7 +137,9 @@ async def test_costs_are_ones_own_and_those_of_all_need_the_scope(hub: Hub) -> N
         assert (await ask(hub, ann, "", call)).status_code == 403
     everyone = (await ask(hub, admin, "?by=user", "costs")).json()["sums"]
     assert {each["key"][0] for each in everyone} >= {"ann", "eva"}
-    saved = IdleSavings.model_validate_json((await ask(hub, admin, "", "idle-savings")).content)
+    reply = await ask(hub, admin, "", "idle-savings")
+    assert reply.headers["Cache-Control"] == "no-store"
+    saved = IdleSavings.model_validate_json(reply.content)
     assert (saved.sessions, saved.idle_stops) == (2, 0)
 
 

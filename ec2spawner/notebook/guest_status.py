@@ -1,0 +1,49 @@
+"""What a person with whom the server is shared may know of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..wire import NotebookStatus, Notice, Stop
+
+
+def for_guest(status: NotebookStatus) -> NotebookStatus:
+    """The status without what is the owner's alone: what they spend in all, who pays, and what an
+    admin wrote to them. What this server costs, and when it stops, a guest may know."""
+    cost = status.cost
+    if cost is not None:
+        hidden = dict.fromkeys(("today_usd", "month_usd", "budget_usd", "limit"))
+        cost = cost.model_copy(update={**hidden, "payer": ""})
+    changed = {
+        "can_control": False,
+        "cost": cost,
+        "stop": _without_amounts(status.stop),
+        "message": None,
+        "notices": notices_for_guest(status.notices),
+    }
+    return status.model_copy(update=changed)
+
+
+def notices_for_guest(notices: Sequence[Notice]) -> list[Notice]:
+    """Those that are not the owner's alone."""
+    return list(_shared(notices))
+
+
+def _shared(notices: Sequence[Notice]) -> Iterator[Notice]:
+    """An announced stop warns guests too, and their documents are saved before it; whose limit
+    it is stays the owner's to know."""
+    for notice in notices:
+        if notice.kind == "message":
+            continue
+        if notice.kind != "budget":
+            yield notice.model_copy(update={"stop": _without_amounts(notice.stop)})
+        elif notice.until is not None:
+            details = [each for each in notice.details if each.code != "limit-stops"]
+            yield notice.model_copy(update={"details": details})
+
+
+def _without_amounts(stop: Stop | None) -> Stop | None:
+    """The message of a limit's stop says whose it is and how much was spent."""
+    if stop is None or stop.reason != "budget":
+        return stop
+    return stop.model_copy(update={"message": ""})

@@ -1,0 +1,21 @@
+/** Notices that are for the owner of a server only. Pure. */
+
+import type { INotice } from '../api/wire.js';
+
+/** An admin's message, and how much of a limit is used: in the owner's status, in no event. */
+function isOwners({ kind, until }: INotice): boolean {
+  return kind === 'message' || (kind === 'budget' && until === null);
+}
+
+/** In an event these lack whose limit it is. */
+const SHORTENED: readonly INotice['kind'][] = ['budget', 'stopping'];
+
+/**
+ * The notices of an event, which guests hear too, with what this page knows as the owner's: that
+ * holds until the next status says otherwise.
+ */
+export function withOwners(heard: readonly INotice[], known: readonly INotice[]): INotice[] {
+  const fuller = (notice: INotice): INotice | undefined =>
+    known.find(each => each.id === notice.id && SHORTENED.includes(each.kind));
+  return [...heard.map(notice => fuller(notice) ?? notice), ...known.filter(isOwners)];
+}

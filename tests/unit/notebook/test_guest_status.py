@@ -1,0 +1,69 @@
+"""The status of a server, as a person with whom it is shared gets it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ec2spawner.notebook.guest_status import for_guest
+from ec2spawner.notebook.notices import notices
+from ec2spawner.wire import AdminMessage, Cost, Limit, NotebookStatus, Stop
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SECRET = "secret"
+
+
+def limited(**changes: Any) -> Cost:
+    values: dict[str, Any] = {
+        "scope": "group",
+        "name": SECRET,
+        "kind": "usd_per_month",
+        "percent": 80,
+        "threshold": 75,
+        "used": 160,
+        "limit": 200,
+        "stops": True,
+    }
+    spent = {"usd": 3.0, "today_usd": 17.0, "month_usd": 170.0, "payer": f"group:{SECRET}"}
+    return Cost(as_of=NOW, since=NOW, limit=Limit(**values | changes), **spent)
+
+
+def seen_by_guest(**fields: Any) -> NotebookStatus:
+    status = NotebookStatus(managed=True, agent_connected=True, now=NOW, **fields)
+    return for_guest(status.model_copy(update={"notices": notices(status)}))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"message": AdminMessage(id="1", text=SECRET)},
+        {"cost": limited()},
+        {"cost": limited(stop_at=NOW + timedelta(minutes=5))},
+        {"stop": Stop(reason="budget", message=SECRET), "cost": limited()},
+    ],
+)
+def test_what_only_the_owner_may_know_is_in_no_part_of_the_status(fields: dict[str, Any]) -> None:
+    found = seen_by_guest(**fields)
+    assert SECRET not in found.model_dump_json()
+    assert not found.can_control
+    if found.cost is not None:
+        assert (found.cost.usd, found.cost.month_usd, found.cost.limit) == (3.0, None, None)
+
+
+def test_an_announced_stop_still_warns_a_guest() -> None:
+    stop_at = NOW + timedelta(minutes=5)
+    [found] = seen_by_guest(cost=limited(stop_at=stop_at)).notices
+    assert (found.kind, found.until, found.title.code) == ("budget", stop_at, "stops")
+    assert [each.code for each in found.details] == ["files-kept"]
+
+
+def test_a_share_of_a_limit_is_no_notice_of_a_guest() -> None:
+    assert seen_by_guest(cost=limited(threshold=100)).notices == []
+
+
+def test_other_stops_say_why_to_a_guest_too() -> None:
+    found = seen_by_guest(stop=Stop(reason="admin", message="Maintenance"))
+    assert found.stop is not None
+    assert found.stop.message == found.notices[0].stop.message == "Maintenance"
