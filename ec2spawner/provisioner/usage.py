@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from ..core.ledger.cost_rows import CostSum, Dimension, Filter, merge_sums, sum_rows
 from ..core.ledger.idle_savings import Savings, Session, savings
 from ..core.ledger.local_days import midnight
-from .model.lease import Lease
+from .model.lease import OPEN, Lease
 from .model.lease_costs import costs_of
 from .state.state import State
 from .store.store import Store
@@ -52,11 +52,23 @@ class Usage:
 
         `only` limits them to these values.
         """
-        parts = [await self.store.costs(*part, by, only) for part in _parts(since, until)]
-        # After the read: a lease that ends meanwhile is in neither for a moment, never in both.
-        leases, now = tuple(self.state.leases.open()), self.state.clock.now()
+        # What ends or is stored during the reads counts from memory, and from there only.
+        leases, now = self._not_stored(only), self.state.clock.now()
+        without = [lease.lease_id for lease in leases]
+        parts = [await self.store.costs(*part, by, only, without) for part in _parts(since, until)]
         running = await asyncio.to_thread(self._running, leases, now, (since, until), by, only)
         return merge_sums(*parts, running)
+
+    def _not_stored(self, only: Filter | None) -> tuple[Lease, ...]:
+        """The leases whose costs the store does not have, or not for certain."""
+        users = (only or {}).get(Dimension.USER)
+        is_pending = self.store.write_behind.is_pending
+        return tuple(
+            lease
+            for lease in self.state.leases.in_memory()
+            if users is None or lease.user in users
+            if lease.state in OPEN or is_pending(lease.lease_id)
+        )
 
     def _running(
         self,
@@ -67,12 +79,10 @@ class Usage:
         only: Filter | None,
     ) -> tuple[CostSum, ...]:
         first, last = days
-        users = (only or {}).get(Dimension.USER)
         rows = (
             row
             for lease in leases
-            if users is None or lease.user in users
-            for row in costs_of(lease, now, self.time_zone)
+            for row in costs_of(lease, lease.ended_at or now, self.time_zone)
             if first <= row.day <= last
         )
         return sum_rows(rows, by, only)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
 
@@ -90,10 +90,15 @@ def costs(
     until: date,
     by: Sequence[Dimension],
     only: Filter | None = None,
+    without: Collection[str] = (),
 ) -> tuple[CostSum, ...]:
-    """Sums of the days from `since` to `until`, both included, by these dimensions."""
+    """Sums of the days from `since` to `until`, both included, by these dimensions; `without`
+    these leases."""
+    lease_id = cost_table.c.lease_id
     wanted = [_COLUMNS[name].in_(_bound(name, allowed)) for name, allowed in (only or {}).items()]
-    return _sums(connection, and_(cost_table.c.day.between(since, until), *wanted), by)
+    others = [or_(lease_id.is_(None), lease_id.not_in(without))] if without else []
+    days = cost_table.c.day.between(since, until)
+    return _sums(connection, and_(days, *wanted, *others), by)
 
 
 def _bound(name: Dimension, allowed: Any) -> list[Any]:

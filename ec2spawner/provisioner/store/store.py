@@ -256,12 +256,17 @@ class Store:
         return await self._read(lambda connection: queries.overhead(connection, since))
 
     async def costs(
-        self, since: date, until: date, by: Sequence[Dimension], only: Filter | None = None
+        self,
+        since: date,
+        until: date,
+        by: Sequence[Dimension],
+        only: Filter | None = None,
+        without: Collection[str] = (),
     ) -> Sequence[CostSum]:
         """What leases that have ended and overhead have cost from `since` to `until`, both days
-        included, by these dimensions."""
+        included, by these dimensions; leases `without` these, by their ids."""
         return await self._read(
-            lambda connection: cost_queries.costs(connection, since, until, by, only)
+            lambda connection: cost_queries.costs(connection, since, until, by, only, without)
         )
 
     async def last_served(self, instance_id: str) -> tuple[str, datetime] | None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -25,6 +29,16 @@ async def priced(world: World) -> World:
     return world
 
 
+@contextlib.contextmanager
+def locked(world: World) -> Iterator[None]:
+    """Another program holds the database: nothing can be written."""
+    path = world.folder / world.database
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
 async def test_a_running_server_costs_as_much_before_and_after_it_ends(priced: World) -> None:
     world = priced
     lease, agent = await world.ready("ada")
@@ -44,6 +58,43 @@ async def test_a_running_server_costs_as_much_before_and_after_it_ends(priced: W
     [only] = await usage.costs(today - DAY, today, (), {Dimension.USER: ["ada"]})
     assert only.nano_usd == ended[of_ada].nano_usd
     assert await usage.costs(today - 60 * DAY, today - 30 * DAY, by) == ()
+
+
+async def test_a_server_whose_end_is_not_stored_yet_is_counted_once(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat_often(3600)
+    usage, today = world.provisioner.usage, world.provisioner.usage.today()
+    only = {Dimension.USER: ["ada"]}
+    [running] = await usage.costs(today - DAY, today, (), only)
+    with locked(world):
+        await world.stop(lease)
+        await world.state(lease, LeaseState.ENDED)
+        [pending] = await usage.costs(today - DAY, today, (), only)
+        assert usage.store.write_behind.is_pending(lease.lease_id)
+    await world.complete_passes(2)
+    assert not usage.store.write_behind.is_pending(lease.lease_id)
+    [stored] = await usage.costs(today - DAY, today, (), only)
+    assert pending == stored
+    assert stored.nano_usd >= running.nano_usd > 0
+
+
+async def test_a_server_that_ends_during_the_read_is_counted_once(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat_often(3600)
+    usage, today = world.provisioner.usage, world.provisioner.usage.today()
+    reads = [
+        asyncio.create_task(usage.costs(today - 200 * DAY, today, (), {Dimension.USER: ["ada"]}))
+        for _ in range(3)
+    ]
+    await asyncio.sleep(0)  # the first reads are under way
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    sums = [only for [only] in await asyncio.gather(*reads)]
+    [after] = await usage.costs(today - DAY, today, (), {Dimension.USER: ["ada"]})
+    for each in sums:
+        assert 0 < each.nano_usd <= after.nano_usd < 1.1 * each.nano_usd
 
 
 async def test_a_long_range_is_the_sum_of_its_days(priced: World) -> None:
