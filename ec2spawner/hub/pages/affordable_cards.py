@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...config import Options
+from ...config import Options, idle_policy
 from ...core.ledger.cost_rows import user_payer
 from ...core.limits.admission import Refusal
-from ...core.limits.scopes import scopes_of
 from ...core.limits.words import scope_words, short_refusal
 from ...provisioner.provisioner import Provisioner
+from ..spawn.idle_policy import within_limits
 from .profile_card import Card
 
 
@@ -22,16 +22,24 @@ async def with_refusals(
     user: str,
     payers: Sequence[str],
 ) -> tuple[Card, ...]:
-    """The cards, each with the payers that cannot pay its first hour now, and why not."""
+    """The cards, each with the payers that cannot pay its first hour now, and why not.
+
+    The admin's function for idle policies is not called for each card: a maximum age that only it
+    sets is not known here.
+    """
     if not provisioner.settings.limits.bind:
         return tuple(cards)
-    limits = provisioner.settings.limits
+    policies = {
+        profile.slug: idle_policy(options.idle.changed_by(profile.idle), profile, None)
+        for profile in options.profiles
+    }
     refusals: list[dict[str, str]] = [{} for _ in cards]
     for payer in payers:
         preview = provisioner.admission.preview(user, payer)
-        longest = limits.max_run_seconds(scopes_of(user, payer)) or 0.0
         for card, refused in zip(cards, refusals, strict=True):
             offers = [x.offer for x in card.offers if card.may_buy(x.offer.market)]
+            policy = within_limits(policies[card.slug], options, user, payer)
+            longest = policy.max_age_seconds or 0.0
             why: Refusal | None = preview.refusal(offers, longest) if offers else None
             if why is not None:
                 refused[payer] = short_refusal(why)

@@ -13,6 +13,7 @@ import pytest
 from ec2spawner.config import Options, validate_options
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.pricing.price_history import Pace, PricePoint
+from ec2spawner.hub.pages.affordable_cards import with_refusals
 from ec2spawner.hub.pages.profile_card import Bounds, Card
 from ec2spawner.hub.pages.profile_card_builder import SAMPLES, cards_for
 from ec2spawner.provisioner.model.cloud import FleetResponse, Image, LaunchRequest
@@ -238,3 +239,14 @@ async def test_a_move_that_gains_little_is_not_named_while_the_homes_zone_has_so
     card = await card_at(world, home)
     assert card.elsewhere is not None
     assert card.elsewhere.zone == "us-east-1b"
+
+
+async def test_a_profile_that_stops_within_the_hour_needs_less_of_a_limit(world: World) -> None:
+    short = T4 | {"display_name": "Short", "idle": {"max_age": "10m"}}
+    limits = {"user": {"usd_per_month": 0.1}}
+    options = options_with(T4, short, limits=limits)
+    await world.restart(limits=options.limits.limits())
+    await priced(world, a=0.25, b=0.20)
+    found = await cards_for(options, world.provisioner, options.profiles, ZONES)
+    judged = await with_refusals(found, options, world.provisioner, "ada", ["user:ada"])
+    assert [card.cannot_start for card in judged] == [True, False]
