@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from ..core.ledger.cost_rows import CostSum, Dimension, Filter, merge_sums, sum_rows
 from ..core.ledger.idle_savings import Savings, Session, savings
 from ..core.ledger.local_days import midnight
+from ..core.limits.standing import next_month
 from .model.lease import OPEN, Lease
 from .model.lease_costs import costs_of
 from .state.state import State
@@ -40,6 +41,10 @@ class Usage:
     def today(self) -> date:
         """The calendar day in the hub's time zone."""
         return self.state.spending.today()
+
+    def month_ends(self) -> datetime:
+        """When the calendar month ends in the hub's time zone."""
+        return midnight(next_month(self.today()), self.time_zone)
 
     async def past_leases(self, user: str, before: datetime, limit: int) -> tuple[Lease, ...]:
         """The user's last `limit` leases that ended earlier than `before`, the newest first."""

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.accessibility import is_accessible
-from tests.e2e.usage_scenes import IDLE_SAVINGS, MARKUP, costs, instances, usage
+from tests.e2e.usage_scenes import IDLE_SAVINGS, MARKUP, costs, instances, server, usage
 from tests.harness import BUSY, PASSWORD, Embedded, Hub
 
 if TYPE_CHECKING:
@@ -66,6 +66,14 @@ def _answering(answer: Any) -> Callable[[Any], Any]:
 async def _answer_costs(route: Any) -> None:
     [by] = parse_qs(urlsplit(route.request.url).query)["by"]
     await route.fulfill(json=costs(tuple(by.split(","))))
+
+
+async def _answering_unknown(route: Any) -> None:
+    [by] = parse_qs(urlsplit(route.request.url).query)["by"]
+    found = costs(tuple(by.split(",")))
+    for each in found["sums"]:
+        each.update(usd=0.0, saved_usd=0.0, unknown=1)
+    await route.fulfill(json=found)
 
 
 def rows(page: Any) -> Any:
@@ -169,6 +177,56 @@ async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> N
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
     await is_accessible(page)
+
+
+async def test_unknown_prices_are_never_shown_as_zero(hub: Hub, visit: Visit) -> None:
+    unknown = server(5, user="admin", usd=None, usd_per_hour=None)
+    lost = server(7, user="admin", state="waiting", instance_id=None, usd=0.12, usd_per_hour=None)
+    scene = usage() | {"servers": [unknown, lost]}
+    page = await open_page(hub, visit, "usage", {"usage": scene})
+    await expect(page.locator("#ec2-rate")).to_have_text("unknown")
+    await expect(page.locator("#ec2-running tr").first).to_contain_text("unknown")
+    await expect(page.locator("#ec2-running tr").last).to_contain_text("$0.12")
+    await page.route("**/hub/api/ec2/**costs?*", _answering_unknown)
+    await page.reload()
+    await expect(page.locator("#ec2-month")).to_have_text("unknown")
+    await expect(page.locator("#ec2-month-of")).to_contain_text("some prices are unknown")
+    await expect(page.locator("#ec2-idle-usd")).to_have_text("unknown idle, unknown overhead")
+    await page.goto(f"{hub.url}/hub/ec2/instances")
+    await expect(page.locator("#ec2-month-of")).to_contain_text("some prices are unknown; at this")
+
+
+async def test_a_failed_read_of_costs_stays_in_sight(hub: Hub, visit: Visit) -> None:
+    page = await open_page(hub, visit, "usage", {"usage": usage()})
+    await expect(page.locator("#ec2-month")).to_have_text("$60.00")
+    await page.route("**/hub/api/ec2/**costs?*", lambda route: route.abort())
+    await page.reload()
+    await expect(page.locator("#ec2-offline")).to_contain_text("The hub does not answer.")
+    async with page.expect_response("**/hub/api/ec2/usage"):
+        await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await page.get_by_role("combobox", name="Cost by").select_option("Payer")
+    await expect(page.locator("#ec2-offline")).to_contain_text("have not been read yet")
+
+
+async def test_the_last_choice_wins_over_a_late_answer(hub: Hub, visit: Visit) -> None:
+    page = await open_page(hub, visit, "usage", {"usage": usage()})
+    await expect(page.locator("#ec2-sums thead")).to_contain_text("Profile")
+    late: list[Any] = []
+
+    async def hold(route: Any) -> None:
+        late.append(route)
+
+    await page.route("**/costs?*by=payer,purpose", hold)
+    by = page.get_by_role("combobox", name="Cost by")
+    async with page.expect_request("**/costs?*by=payer,purpose"):
+        await by.select_option("Payer")
+    await by.select_option("Server")
+    await expect(page.locator("#ec2-sums thead")).to_contain_text("Server")
+    [route] = late
+    async with page.expect_response("**/costs?*by=payer,purpose"):
+        await _answer_costs(route)
+    await page.evaluate("new Promise(requestAnimationFrame)")
+    await expect(page.locator("#ec2-sums thead")).to_contain_text("Server")
 
 
 async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) -> None:

@@ -188,6 +188,7 @@ def costs(by: tuple[str, ...], first: str = "2026-11-01") -> dict[str, Any]:
         "first_day": first,
         "last_day": "2026-11-20",
         "today": "2026-11-20",
+        "month_ends": "2026-11-30T23:00:00Z",
         "time_zone": "Europe/Berlin",
         "by": list(by),
         "sums": sums,

@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from jupyterhub.apihandlers.base import APIHandler
+from pydantic import AwareDatetime
 from tornado.web import HTTPError
 
 from ...core.ledger import exact
@@ -51,6 +52,8 @@ class Costs(Model):
     last_day: date
     """Included."""
     today: date
+    month_ends: AwareDatetime
+    """When this month ends in the hub's time zone."""
     time_zone: str
     """In which days begin: the option `time_zone`."""
     by: tuple[Dimension, ...]
@@ -135,6 +138,7 @@ async def answer_costs(handler: APIHandler, only: Filter | None) -> None:
             first_day=first,
             last_day=last,
             today=usage.today(),
+            month_ends=usage.month_ends(),
             time_zone=str(usage.time_zone),
             by=by,
             sums=tuple(map(_sum, sums)),

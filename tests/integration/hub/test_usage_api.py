@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -128,6 +129,8 @@ async def test_costs_are_ones_own_and_those_of_all_need_the_scope(hub: Hub) -> N
     assert {each.key[0] for each in own.sums} == {"", "sweep"}
     assert own.time_zone == "UTC"
     assert own.first_day.day == 1
+    assert own.month_ends.day == 1
+    assert timedelta() < own.month_ends - datetime.now(UTC) < timedelta(days=31)
     by_user = (await ask(hub, ann, "?by=user", "usage/costs")).json()["sums"]
     assert [each["key"] for each in by_user] == [["ann"]]
     assert by_user[0]["usd"] > 0

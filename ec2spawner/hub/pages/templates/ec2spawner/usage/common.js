@@ -70,6 +70,9 @@ function money(usd) {
   });
 }
 
+/** Where parts have no known price, `usd` is a lower bound, or says nothing. */
+const knownUsd = (usd, unknown) => (!unknown ? money(usd) : usd ? "at least " + money(usd) : "unknown");
+
 const rate = (usd) => (usd === null ? "price unknown" : money(usd) + "/h");
 
 const counted = (number, noun) => number.toLocaleString("en-US") + " " + noun + (number === 1 ? "" : "s");

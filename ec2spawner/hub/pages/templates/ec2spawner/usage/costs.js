@@ -3,7 +3,20 @@ const PURPOSES = ["used", "idle", "overhead"];
 const SERIES = PURPOSES.map((name) => ({ name, className: "ec2-" + name }));
 const COSTS_MS = 60000;
 
-const costs = { path: element("costs").dataset.path, today: null, month: 0, bars: [], readAt: 0 };
+const costs = { path: element("costs").dataset.path, today: null, month: { usd: 0, unknown: 0 }, monthEnds: null, bars: [], readAt: -Infinity };
+const lastRequest = { days: 0, by: 0, savings: 0 };
+
+/** The answer for a part of the page; null where that part has been asked for again since. */
+async function latest(part, path) {
+  const number = (lastRequest[part] += 1);
+  try {
+    const found = await call(path);
+    return number === lastRequest[part] ? found : null;
+  } catch (error) {
+    if (number === lastRequest[part]) throw error;
+    return null;
+  }
+}
 
 function addDays(day, days) {
   const at = new Date(day + "T12:00:00Z");
@@ -14,6 +27,7 @@ function addDays(day, days) {
 /** First and last day of what is chosen, by the hub's calendar. */
 function range() {
   const { today } = costs;
+  if (!today) throw new Error("The costs have not been read yet");
   const month = today.slice(0, 8) + "01";
   const before = addDays(month, -1);
   switch (element("range").value) {
@@ -32,13 +46,14 @@ function range() {
 
 const query = (days, by) => costs.path + "?from=" + days[0] + "&to=" + days[1] + "&by=" + by;
 
-/** Sums by the first dimension, with USD by purpose. */
+/** Sums by the first dimension, with USD and the number of unknown prices by purpose. */
 function byFirst(found) {
   const rows = new Map();
   for (const sum of found.sums) {
     const [key, purpose] = sum.key;
-    const row = rows.get(key) || { key, parts: [0, 0, 0], usd: 0, unknown: 0, saved: 0, hours: 0, gpuHours: 0, idleGpuHours: 0 };
+    const row = rows.get(key) || { key, parts: [0, 0, 0], unknowns: [0, 0, 0], usd: 0, unknown: 0, saved: 0, hours: 0, gpuHours: 0, idleGpuHours: 0 };
     row.parts[PURPOSES.indexOf(purpose)] += sum.usd;
+    row.unknowns[PURPOSES.indexOf(purpose)] += sum.unknown;
     row.usd += sum.usd;
     row.unknown += sum.unknown;
     row.saved += sum.saved_usd;
@@ -50,12 +65,12 @@ function byFirst(found) {
   return rows;
 }
 
-const knownUsd = (usd, unknown) => (unknown ? "at least " : "") + money(usd);
+const knownParts = ({ parts, unknowns }) => parts.map((usd, part) => knownUsd(usd, unknowns[part]));
 const percent = (part, whole) => (whole > 0 ? Math.round((100 * part) / whole) + " %" : "–");
 
 function sayDay(bar) {
   const text = bar
-    ? dayLabel(bar.day) + ": " + SERIES.map(({ name }, part) => name + " " + money(bar.parts[part])).join(", ")
+    ? dayLabel(bar.day) + ": " + knownParts(bar).map((usd, part) => SERIES[part].name + " " + usd).join(", ")
     : "";
   setText(element("chart-day"), text || "\u00a0");
 }
@@ -80,16 +95,18 @@ function filled(rows, heads, cells) {
 }
 
 async function drawDays(days) {
-  const found = await call(query(days, "day,purpose"));
+  const found = await latest("days", query(days, "day,purpose"));
+  if (!found) return;
   const rows = byFirst(found);
   costs.bars = [];
   for (let day = days[0]; day <= days[1]; day = addDays(day, 1)) {
-    costs.bars.push({ day, parts: (rows.get(day) || { parts: [0, 0, 0] }).parts });
+    const { parts, unknowns } = rows.get(day) || { parts: [0, 0, 0], unknowns: [0, 0, 0] };
+    costs.bars.push({ day, parts, unknowns });
   }
   drawChart();
   sayDay(null);
   const spent = [...rows.values()].reverse();
-  const cells = (row) => [dayLabel(row.key), ...row.parts.map(money), knownUsd(row.usd, row.unknown)];
+  const cells = (row) => [dayLabel(row.key), ...knownParts(row), knownUsd(row.usd, row.unknown)];
   element("days").replaceChildren(...filled(spent, ["Day", ...PURPOSES, "Cost"], cells));
   const all = spent.reduce((sum, row) => sum + row.usd, 0);
   const unknown = spent.some((row) => row.unknown);
@@ -99,13 +116,14 @@ async function drawDays(days) {
 async function drawBy(days) {
   const select = element("by");
   const label = select.selectedOptions[0].textContent;
-  const found = await call(query(days, select.value + ",purpose"));
+  const found = await latest("by", query(days, select.value + ",purpose"));
+  if (!found) return;
   const rows = [...byFirst(found).values()].sort((a, b) => b.usd - a.usd);
   const shown = rows.slice(0, 200);
   const cells = (row) => [
     row.key || "none",
     knownUsd(row.usd, row.unknown),
-    ...row.parts.map(money),
+    ...knownParts(row),
     row.hours.toFixed(1),
     row.gpuHours.toFixed(1),
     percent(row.idleGpuHours, row.gpuHours),
@@ -117,28 +135,37 @@ async function drawBy(days) {
   setText(element("sums-rest"), !rows.length ? "Nothing was spent in these days." : rest ? "and " + rest + " more, which cost less" : "");
 }
 
+/** Below the cost of the month: how far to trust it, and more of it. */
+function sayMonth(more) {
+  const { unknown } = costs.month;
+  setText(element("month-of"), (unknown ? "at least; some prices are unknown" : "estimate") + "; " + more);
+}
+
 /** Sums of this month by purpose, for the tiles. */
 async function readMonth() {
   const found = await call(costs.path + "?by=purpose");
   costs.today = found.today;
-  const month = { usd: 0, saved: 0, unknown: 0, parts: [0, 0, 0] };
+  costs.monthEnds = Date.parse(found.month_ends);
+  const month = { usd: 0, saved: 0, unknown: 0, parts: [0, 0, 0], unknowns: [0, 0, 0] };
   for (const sum of found.sums) {
     month.parts[PURPOSES.indexOf(sum.key[0])] += sum.usd;
+    month.unknowns[PURPOSES.indexOf(sum.key[0])] += sum.unknown;
     month.usd += sum.usd;
     month.saved += sum.saved_usd;
     month.unknown += sum.unknown;
   }
-  costs.month = month.usd;
+  costs.month = month;
   const name = new Date(found.today + "T12:00:00Z").toLocaleDateString([], { month: "long", timeZone: "UTC" });
   setText(element("month-name"), name);
-  setText(element("month"), money(month.usd));
+  setText(element("month"), month.unknown && !month.usd ? "unknown" : money(month.usd));
   const days = Number(found.today.slice(8));
-  setText(element("month-of"), (month.unknown ? "at least; some prices are unknown" : "estimate") + "; " + money(month.usd / days) + " a day");
+  sayMonth(knownUsd(month.usd / days, month.unknown) + " a day");
   PURPOSES.forEach((purpose, part) => {
     element("part-" + purpose).style.width = (month.usd ? (100 * month.parts[part]) / month.usd : 0) + "%";
   });
   setText(element("parts"), PURPOSES.map((purpose, part) => purpose + " " + percent(month.parts[part], month.usd)).join(" · "));
-  setText(element("idle-usd"), money(month.parts[1]) + " idle, " + money(month.parts[2]) + " overhead");
+  const [, idle, overhead] = knownParts(month);
+  setText(element("idle-usd"), idle + " idle, " + overhead + " overhead");
   setText(element("saved"), money(month.saved));
 }
 
@@ -163,9 +190,10 @@ async function drawCosts() {
 /** At most once a minute, unless asked for. */
 async function readCosts(isForced) {
   if (!isForced && Date.now() - costs.readAt < COSTS_MS) return null;
-  costs.readAt = Date.now();
   await readMonth();
-  return drawCosts();
+  const days = await drawCosts();
+  costs.readAt = Date.now(); // a failure is repeated with the next refresh, and stays in sight
+  return days;
 }
 
 /** What the reader chose is drawn; a failure is said like any other. */
@@ -182,5 +210,5 @@ function choose(draw) {
 for (const id of ["range", "from", "to"]) {
   element(id).addEventListener("change", () => choose(async () => rangeChosen(await drawCosts())));
 }
-element("by").addEventListener("change", () => choose(() => drawBy(range())));
+element("by").addEventListener("change", () => choose(async () => drawBy(range())));
 new ResizeObserver(() => costs.bars.length && drawChart()).observe(element("chart"));

@@ -2,7 +2,8 @@
 const idleSavings = { isRead: false };
 
 async function rangeChosen(days) {
-  const found = await call("ec2/idle-savings?from=" + days[0] + "&to=" + days[1]);
+  const found = await latest("savings", "ec2/idle-savings?from=" + days[0] + "&to=" + days[1]);
+  if (!found) return;
   idleSavings.isRead = true;
   setText(
     element("idle-stops"),

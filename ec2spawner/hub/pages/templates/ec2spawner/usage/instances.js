@@ -44,7 +44,8 @@ function tiles(found) {
   const spot = servers.filter((row) => row.market === "spot").length;
   const idle = servers.filter((row) => stateOf(row) === "idle");
   const wasted = idle.reduce((sum, row) => sum + (row.usd_per_hour ?? 0), 0);
-  setText(element("rate"), money(found.usd_per_hour) + "/h");
+  const isUnknown = found.unknown_prices && !found.usd_per_hour;
+  setText(element("rate"), isUnknown ? "unknown" : money(found.usd_per_hour) + "/h");
   setText(element("count"), counted(servers.length, "server") + " · " + spot + " spot · " + idle.length + " idle");
   setText(
     element("rate-of"),
@@ -53,12 +54,12 @@ function tiles(found) {
   );
 }
 
-/** What the month will have cost at the present rate. */
+/** What the month of the hub's calendar will have cost at the present rate. */
 function drawForecast(found) {
-  const now = new Date(found.now);
-  const ends = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
-  const usd = costs.month + (found.usd_per_hour * (ends - now)) / 3600000;
-  setText(element("month-of"), "estimate; at this rate " + money(usd) + " by the end of the month");
+  const hours = Math.max(costs.monthEnds - Date.parse(found.now), 0) / 3600000;
+  const usd = costs.month.usd + found.usd_per_hour * hours;
+  const unknown = costs.month.unknown + found.unknown_prices;
+  sayMonth("at this rate " + knownUsd(usd, unknown) + " by the end of the month");
 }
 
 const refresh = keepFresh(async () => {

@@ -45,7 +45,7 @@ function runningRow(user, row, now) {
       since: row.since,
       seconds: (now - Date.parse(row.since)) / 1000,
       ended: STATES[row.state] || idle || "running",
-      usd: row.instance_id ? row.usd : 0,
+      usd: row.usd,
       isRunning: true,
     },
     now
@@ -79,10 +79,14 @@ function drawEnded(found, now) {
 }
 
 function drawNow(found, now) {
-  const paid = found.servers.filter((row) => row.usd_per_hour !== null);
-  const usd = paid.reduce((sum, row) => sum + row.usd_per_hour, 0);
-  setText(element("rate"), money(usd) + "/h");
-  setText(element("rate-of"), counted(found.servers.length, "server") + ", an estimate");
+  const usd = found.servers.reduce((sum, row) => sum + (row.usd_per_hour ?? 0), 0);
+  const unknown = found.servers.filter((row) => row.instance_id && row.usd_per_hour === null).length;
+  setText(element("rate"), unknown && !usd ? "unknown" : money(usd) + "/h");
+  setText(
+    element("rate-of"),
+    counted(found.servers.length, "server") + ", " +
+      (unknown ? "at least; " + counted(unknown, "price") + " unknown" : "an estimate")
+  );
   element("running").replaceChildren(...found.servers.map((row) => runningRow(found.user, row, now)));
 }
 
