@@ -66,7 +66,7 @@ class LimitStops:
     """Uptime of the last check, in seconds."""
 
     async def reconcile(self, now: datetime) -> None:
-        """Look at all scopes with running servers."""
+        """Judge all scopes with running servers."""
         uptime = self.state.clock.uptime()
         is_early = not self._announced and uptime - self._checked_at < CHECK_INTERVAL
         if not self.state.settings.limits.bind or is_early:
@@ -83,7 +83,7 @@ class LimitStops:
             if number % BATCH == BATCH - 1:
                 await asyncio.sleep(0)
             mine = [reach for scope in scopes_of(lease) for reach in reaches.get(scope, ())]
-            self._tell(lease, nearest(mine))
+            self._report(lease, nearest(mine))
             due = [each for each in mine if each.stop_at is not None and each.stop_at <= now]
             if due:
                 stop = Stop(reason="budget", message=stop_words(due[0].standing, due[0].bounds))
@@ -133,8 +133,8 @@ class LimitStops:
         stop_at = max(at, now + timedelta(seconds=max(left, 0.0)))
         return Reach(reach.standing, reach.bounds, at, stop_at)
 
-    def _tell(self, lease: Lease, reach: Reach | None) -> None:
-        """Its agent at once where a threshold is passed or a stop announced; else by and by."""
+    def _report(self, lease: Lease, reach: Reach | None) -> None:
+        """Show its nearest limit; where a threshold is passed or a stop announced, at once."""
         known, limits_of = self.state.limits_of.get(lease.lease_id), self.state.limits_of
         if reach is None:
             if limits_of.pop(lease.lease_id, None) is not None:
@@ -147,13 +147,17 @@ class LimitStops:
 
 
 def nearest(reaches: Iterable[Reach]) -> Reach | None:
-    """The limit that is shown: the one that is used up first, else the one that is used most."""
+    """The limit that is shown: the one that is used up first, else the one that is used most.
 
-    def order(reach: Reach) -> tuple[bool, bool, float, int]:
+    One that only warns never hides one that will stop the server.
+    """
+
+    def order(reach: Reach) -> tuple[bool, bool, bool, float, int]:
         at = reach.stop_at or reach.at
         return (
             reach.stop_at is None,
             at is None,
+            reach.bounds.at_limit is AtLimit.WARN,
             at.timestamp() if at else 0.0,
             -reach.standing.percent,
         )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from prometheus_client import REGISTRY
 
 from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
+from ec2spawner.core.limits.standing import Standing
 from ec2spawner.provisioner.limits.admission import LimitReached
+from ec2spawner.provisioner.limits.controller import Reach, nearest
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.wire import Market
@@ -225,6 +227,16 @@ async def test_the_hubs_limit_stops_all_servers_and_a_warning_stops_none(world: 
     await pass_time(world, ada, bob, seconds=120)
     assert not is_ready(world, ada)
     assert not is_ready(world, bob)
+
+
+def test_a_limit_that_only_warns_does_not_hide_one_that_stops() -> None:
+    now = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    warned = Standing("hub", Kind.MONTH, 100, 100)
+    warns = Reach(warned, Bounds(usd_per_month=1, at_limit=AtLimit.WARN), now)
+    stops = Reach(replace(warned, used=50), Bounds(usd_per_month=1), now + timedelta(hours=1))
+    unreached = Reach(replace(warned, used=5), Bounds(usd_per_month=1), None)
+    assert nearest([warns, stops, unreached]) == stops
+    assert nearest([unreached, warns]) == warns
 
 
 async def test_a_month_ends_in_the_hubs_time_zone(world: World) -> None:
