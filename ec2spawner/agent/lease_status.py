@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from ..core.alarms.unattended import is_unattended
 from ..core.idle.activity import Signals
 from ..core.idle.extension import keep_choices
 from ..core.idle.stop_decision import Past, assess, stop_at
@@ -125,13 +126,17 @@ class LeaseStatus:
         """A heartbeat with idleness as of now."""
         self.assess()
         self._reported = self.idleness.idle_since
+        telemetry, seen = self._sampler.latest, self._fresh_observation()
         return Heartbeat(
             protocol=PROTOCOL,
             sent_at=self._now(),
             idle_since=self.idleness.idle_since,
             busy_because=self.idleness.busy_because,
             interruption_at=self.interruption_at,
-            telemetry=for_hub(self._sampler.latest),
+            telemetry=for_hub(telemetry),
+            gpu_unattended=is_unattended(
+                telemetry, seen.kernels if seen else None, self.policy.gpu_busy_percent
+            ),
             hold_seconds=hold_seconds,
             state_seen=self.state_seen,
         )
@@ -164,14 +169,10 @@ class LeaseStatus:
 
     def _signals(self) -> Signals:
         gpu, cpu = self._sampler.readings()
-        seen = self._observation
-        fresh = (
-            seen is not None
-            and self._monotonic() - self._observed_at <= OBSERVATION_LIMIT.total_seconds()
-        )
+        seen, fresh = self._observation, self._fresh_observation()
         return Signals(
             started_at=self._started_at,
-            kernels=seen.kernels if seen and fresh else (),
+            kernels=fresh.kernels if fresh else (),
             terminals=self._sampler.terminals(),
             last_input=seen.last_input if seen else None,
             extended_until=self.extended_until,
@@ -179,6 +180,10 @@ class LeaseStatus:
             cpu=cpu,
             workers=self._sampler.workers,
         )
+
+    def _fresh_observation(self) -> Observation | None:
+        age = self._monotonic() - self._observed_at
+        return self._observation if age <= OBSERVATION_LIMIT.total_seconds() else None
 
     def _is_news(self, idle_since: datetime | None, now: datetime) -> bool:
         if idle_since == self._reported:

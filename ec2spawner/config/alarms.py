@@ -126,8 +126,8 @@ class AlarmsConfig(Words):
     )
     unattended_gpu: PositiveDuration = Field(
         default=as_written("30m"),
-        description="A GPU that has been busy for this long while no kernel and no terminal of its "
-        "user uses it.",
+        description="A GPU that a program has used for this long that belongs to no kernel and no "
+        "terminal of its user.",
     )
     interruptions: int = Field(
         default=5,

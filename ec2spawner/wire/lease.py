@@ -67,6 +67,8 @@ class Heartbeat(Message):
     interruption_at: AwareDatetime | None = None
     """When EC2 reclaims this spot instance; None without a notice."""
     telemetry: Telemetry | None = None
+    gpu_unattended: bool | None = None
+    """Whether a program that belongs to no kernel and no terminal uses a GPU; None if unknown."""
     hold_seconds: Annotated[float, Field(ge=0, le=55)] = 0.0
     state_seen: int = 0
     """The last `HeartbeatResponse.state`; the hub answers at once when it has a newer one."""

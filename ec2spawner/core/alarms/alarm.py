@@ -22,7 +22,7 @@ class Kind(StrEnum):
     IDLE_GPU = "idle-gpu"
     """A server with a GPU has been idle for long, and runs."""
     UNATTENDED_GPU = "unattended-gpu"
-    """A GPU is busy, and no kernel or terminal of its user is: mining, perhaps."""
+    """A GPU works for a program that belongs to no kernel or terminal: mining, perhaps."""
     INTERRUPTIONS = "interruptions"
     """EC2 reclaimed many spot instances within a short time."""
     LEAK = "leak"
@@ -90,7 +90,7 @@ class AlarmRules:
     idle_gpu: float = 6 * 3600.0
     """A GPU server idle for so long raises an alarm."""
     unattended_gpu: float = 1800.0
-    """So does a GPU that is busy for so long without a kernel or terminal of its user's."""
+    """So does a program without a kernel or terminal that uses a GPU for so long."""
     interruptions: int = 5
     """So many interruptions"""
     interruptions_within: float = 3600.0

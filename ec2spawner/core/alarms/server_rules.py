@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
-from ...wire import Telemetry
 from ..text.durations import in_words
 from ..text.untrusted import visible
 from .alarm import Alarm, AlarmRules, Kind
-
-MINIMUM_GPU_PERCENT: Final = 5.0
-"""Use below this is a driver's or a display's own, whatever the idle policy calls work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +54,12 @@ def unattended_gpu(server: GpuServer, seconds: float, now: datetime) -> Alarm:
         server.lease_id,
         now.date().isoformat(),
         f"A GPU of {server.name} works without a kernel or terminal",
-        f"{_described(server)} A GPU has been busy for {in_words(seconds)} while no kernel and no "
-        "terminal uses it. It may be a job that its user started and detached, or a program that "
-        "somebody else planted there, such as a cryptocurrency miner. Ask the user what it is.",
+        f"{_described(server)} A program has used a GPU for {in_words(seconds)} that belongs to no "
+        "running kernel and no open terminal. It may be a detached job or an application of the "
+        "user, or a program that somebody else planted, such as a cryptocurrency miner. Ask the "
+        "user what it is.",
         now,
     )
-
-
-def is_unattended(telemetry: Telemetry | None, busy_percent: float) -> bool | None:
-    """Whether a GPU is busy that no kernel and no terminal uses; None while that is unknown.
-
-    A GPU counts as busy from `busy_percent` (0-100) on. A kernel that only holds memory on it does
-    not use it; one whose use the driver does not report does.
-    """
-    if telemetry is None or telemetry.gpu_source == "none" or not telemetry.gpus:
-        return None
-    threshold = max(busy_percent, MINIMUM_GPU_PERCENT)
-    busy = {each.index for each in telemetry.gpus if (each.use_percent or 0.0) >= threshold}
-    for worker in telemetry.workers:
-        works = worker.gpu_percent is None or worker.gpu_percent >= 1.0
-        if worker.kind in ("kernel", "terminal") and works:
-            busy.difference_update(worker.gpus)
-    return bool(busy)
 
 
 def _described(server: GpuServer) -> str:

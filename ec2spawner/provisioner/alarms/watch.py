@@ -47,7 +47,7 @@ class AlarmWatch:
     """By the hub's uptime, in seconds."""
     _is_evaluating: bool = False
     _unattended_since: dict[str, float] = field(default_factory=dict)
-    """By lease id: uptime since which a GPU of it has been busy for nobody, in seconds."""
+    """By lease id: uptime since which a GPU of it has been unattended, in seconds."""
 
     async def reconcile(self, now: datetime) -> None:
         """Begin an evaluation if one is due. Never raises."""
@@ -116,8 +116,7 @@ class AlarmWatch:
         contact, uptime = self.state.leases.contact(lease.lease_id), self.state.clock.uptime()
         if contact.heard_at is None or uptime - contact.heard_at > HEARD_WITHIN:
             return False
-        telemetry, busy_percent = contact.telemetry, lease.idle.gpu_busy_percent
-        return bool(server_rules.is_unattended(telemetry, busy_percent))
+        return contact.gpu_unattended is True
 
     # --- the account ---
 

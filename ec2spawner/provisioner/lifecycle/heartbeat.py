@@ -86,6 +86,7 @@ class Heartbeats:
         contact.busy_because = heartbeat.busy_because
         contact.interruption_at = heartbeat.interruption_at
         contact.telemetry = heartbeat.telemetry or contact.telemetry
+        contact.gpu_unattended = heartbeat.gpu_unattended
         loop = asyncio.get_running_loop()
         deadline = loop.time() + heartbeat.hold_seconds
         while (

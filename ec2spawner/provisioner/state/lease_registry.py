@@ -33,6 +33,8 @@ class Contact:
     interruption_at: datetime | None = None
     """When EC2 reclaims the spot instance, if its agent has seen the notice."""
     telemetry: Telemetry | None = None
+    gpu_unattended: bool | None = None
+    """Whether a program uses a GPU that belongs to no kernel and no terminal; None if unknown."""
     protocol: int = PROTOCOL - 1
     """Version of the agent's protocol: the oldest supported one until it is reported."""
     message: AdminMessage | None = None

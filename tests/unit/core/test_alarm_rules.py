@@ -22,11 +22,12 @@ from ec2spawner.core.alarms.account_rules import (
 from ec2spawner.core.alarms.alarm import SEVERITIES, Alarm, AlarmRules, Kind, Severity
 from ec2spawner.core.alarms.grouping import HOUR, Raised, admitted, rests
 from ec2spawner.core.alarms.retries import is_given_up
-from ec2spawner.core.alarms.server_rules import GpuServer, idle_gpu, is_unattended, unattended_gpu
+from ec2spawner.core.alarms.server_rules import GpuServer, idle_gpu, unattended_gpu
+from ec2spawner.core.alarms.unattended import HIDDEN, is_unattended
 from ec2spawner.core.offers.quotas import ListedQuota
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint
-from ec2spawner.wire import GpuSample, Market, Telemetry, Worker
+from ec2spawner.wire import GpuSample, KernelState, Market, Telemetry, Worker
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 RULES = AlarmRules()
@@ -71,13 +72,13 @@ def test_a_name_is_no_way_into_a_terminal_or_a_mail() -> None:
     assert "\x1b" not in unattended_gpu(hostile, 1800, NOW).title
 
 
-def telemetry(use: float, *workers: Worker, source: Any = "nvml") -> Telemetry:
+def telemetry(use: float | None, *workers: Worker, source: Any = "nvml") -> Telemetry:
     gpu = GpuSample(index=0, name="A10G", use_percent=use)
     return Telemetry(at=NOW, gpu_source=source, gpus=[gpu], workers=list(workers))
 
 
-def worker(kind: Any, gpu_percent: float | None = None) -> Worker:
-    return Worker(kind=kind, name="x", pid=1, gpus=[0], gpu_percent=gpu_percent)
+def worker(kind: Any, gpu_percent: float | None = None, gpu: int = 0, pid: int = 7) -> Worker:
+    return Worker(kind=kind, name="x", pid=pid, gpus=[gpu], gpu_percent=gpu_percent)
 
 
 @pytest.mark.parametrize(
@@ -85,26 +86,39 @@ def worker(kind: Any, gpu_percent: float | None = None) -> Worker:
     [
         (None, None),
         (telemetry(99, source="none"), None),
+        (telemetry(None, worker("program", 99)), None),
         (telemetry(0), False),
-        (telemetry(4), False),
-        (telemetry(99), True),
+        (telemetry(4, worker("program", 4)), False),
+        (telemetry(99), None),
         (telemetry(99, worker("program", 99)), True),
+        (telemetry(99, worker("program", 99, pid=HIDDEN)), None),
+        (telemetry(99, worker("program", None)), True),
+        (telemetry(99, worker("program", 0)), None),
         (telemetry(99, worker("kernel", 99)), False),
         (telemetry(99, worker("terminal", 99)), False),
         (telemetry(99, worker("kernel", None)), False),
         (telemetry(99, worker("kernel", 0), worker("program", 99)), True),
     ],
 )
-def test_a_gpu_that_works_for_no_kernel_and_no_terminal(
+def test_a_program_on_a_busy_gpu_that_no_kernel_and_no_terminal_uses(
     sample: Telemetry | None, unattended: bool | None
 ) -> None:
-    assert is_unattended(sample, busy_percent=5) is unattended
+    assert is_unattended(sample, [], busy_percent=5) is unattended
+
+
+def test_without_the_process_id_of_a_kernel_a_program_may_be_one() -> None:
+    sample = telemetry(99, worker("program", 99))
+    kernel = KernelState(id="k", last_activity=NOW)
+    assert is_unattended(sample, None, busy_percent=5) is None
+    assert is_unattended(sample, [kernel], busy_percent=5) is None
+    assert is_unattended(sample, [kernel.model_copy(update={"pid": 8})], busy_percent=5) is True
 
 
 def test_another_gpus_kernel_does_not_explain_this_one() -> None:
     gpus = [GpuSample(index=number, name="A10G", use_percent=90) for number in (0, 1)]
-    sample = Telemetry(at=NOW, gpu_source="nvml", gpus=gpus, workers=[worker("kernel", 90)])
-    assert is_unattended(sample, busy_percent=5)
+    on_them = [worker("kernel", 90), worker("program", 90, gpu=1)]
+    sample = Telemetry(at=NOW, gpu_source="nvml", gpus=gpus, workers=on_them)
+    assert is_unattended(sample, [], busy_percent=5) is True
 
 
 # --- the account ---

@@ -19,7 +19,7 @@ from ec2spawner.provisioner.alarms.watch import INTERVAL, AlarmWatch
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError, Volume
 from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.wire import GpuSample, IdlePolicy, Telemetry, Worker
+from ec2spawner.wire import GpuSample, IdlePolicy, Telemetry
 from tests.unit.provisioner.world import World, until
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -54,11 +54,6 @@ async def raised(world: World) -> list[tuple[Kind, str]]:
     return [(each.alarm.kind, each.alarm.subject) for each in found]
 
 
-def gpu(world: World, *workers: Worker) -> Telemetry:
-    busy = GpuSample(index=0, name="T4", use_percent=100)
-    return Telemetry(at=world.clock(), gpu_source="nvml", gpus=[busy], workers=list(workers))
-
-
 async def test_without_destinations_nothing_is_evaluated(world: World) -> None:
     await world.ready()
     world.cloud.quotas_listed = [QUOTA]
@@ -87,26 +82,31 @@ async def test_an_idle_gpu_server_is_reported_once_also_after_a_restart(watched:
     assert await raised(world) == [(Kind.IDLE_GPU, lease.lease_id)]
 
 
-async def test_a_gpu_without_kernel_or_terminal_is_reported_and_one_with_a_kernel_is_not(
+async def test_an_unattended_gpu_is_reported_and_one_that_may_be_attended_is_not(
     watched: World,
 ) -> None:
     world = watched
     mined, miner = await world.ready("ada", idle=NEVER_STOPS)
     _, worker = await world.ready("bob", idle=NEVER_STOPS)
-    kernel = Worker(kind="kernel", name="train.ipynb", pid=7, gpus=[0], gpu_percent=99)
+    _, old_agent = await world.ready("cleo", idle=NEVER_STOPS)
+    busy = GpuSample(index=0, name="T4", use_percent=100)
     for _ in range(4):
-        await miner.heartbeat(telemetry=gpu(world))
-        await worker.heartbeat(telemetry=gpu(world, kernel))
+        telemetry = Telemetry(at=world.clock(), gpu_source="nvml", gpus=[busy])
+        await miner.heartbeat(telemetry=telemetry, gpu_unattended=True)
+        await worker.heartbeat(telemetry=telemetry, gpu_unattended=False)
+        await old_agent.heartbeat(telemetry=telemetry)
         await evaluate(world)
     assert await raised(world) == [(Kind.UNATTENDED_GPU, mined.lease_id)]
 
 
-async def test_a_pause_restarts_the_time_of_an_unattended_gpu(watched: World) -> None:
+@pytest.mark.parametrize("pause", [False, None])
+async def test_a_pause_restarts_the_time_of_an_unattended_gpu(
+    watched: World, pause: bool | None
+) -> None:
     world = watched
     _, agent = await world.ready(idle=NEVER_STOPS)
-    quiet = Telemetry(at=world.clock(), gpu_source="nvml", gpus=[GpuSample(index=0, name="T4")])
-    for sample in (gpu(world), gpu(world), quiet, gpu(world), gpu(world)):
-        await agent.heartbeat(telemetry=sample)
+    for unattended in (True, True, pause, True, True):
+        await agent.heartbeat(gpu_unattended=unattended)
         await evaluate(world)
     assert await raised(world) == []
 
