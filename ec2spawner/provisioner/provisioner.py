@@ -97,6 +97,7 @@ class Provisioner:
         self._home_attachment = HomeAttachment(state, volumes, tasks)
         self._reports = LeaseReports(state)
         migrations = ZoneMigrations(state, cloud, volumes, tasks)
+        self.usage = Usage(state, store)
         self.alarms = alarms = Outbox(store, settings.alarms, settings.alarm_destinations)
         controllers: tuple[Controller, ...] = (  # in this order in each pass
             # Times first: whatever follows measures with them.
@@ -133,14 +134,13 @@ class Provisioner:
             RunningCosts(state, overhead, tasks),
             FreeFirstHour(state, overhead, tasks),
             AlarmWatch(state, market, alarms, QuotaReadings(cloud), tasks),
-            WeeklySummary(state, store, alarms, tasks),
+            WeeklySummary(state, self.usage, alarms, tasks),
         )
         self._reconciler = Reconciler(state, controllers)
         self._starts = starts = Start(state, claims, prices, overhead, tasks)
         unhealthy = UnhealthyInstances(state, claims, market.offers)
         self.agents = AgentCalls(state, starts, heartbeats, unhealthy)
         self.homes = ServerHomes(state, volumes, migrations)
-        self.usage = Usage(state, store)
         self.overview = Overview(state, market, AdminActions(state))
         self.admission = admission = Admission(state, market)
         self.spot_waits = SpotWaits(state, admission)
