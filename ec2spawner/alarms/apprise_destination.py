@@ -63,11 +63,11 @@ class AppriseDestination:
                 notify_type=alarm.severity.value,
                 body_format="text",
             )
+            if result:
+                return None
+            reasons = [entry.message for entry in result.logs()] if result is not None else []
         except Exception as error:  # of a plugin
             return f"{type(error).__name__}: {error}"
-        if result:
-            return None
-        reasons = [entry.message for entry in result.logs()] if result is not None else []
         return reasons[-1] if reasons else "the service did not accept it"
 
 

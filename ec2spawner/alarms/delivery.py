@@ -54,8 +54,8 @@ class Delivery:
             try:
                 async with asyncio.timeout(TIMEOUT):
                     await destination.send(delivery.alarm)
-            except (NotDelivered, TimeoutError) as error:
-                await self._failed(delivery, str(error) or f"no answer within {TIMEOUT:g} s")
+            except Exception as error:
+                await self._failed(delivery, _reason(error))
                 return self.backoff.pause(1)
             await self.outbox.done(delivery, self.clock.now())
         return 0.0
@@ -71,3 +71,12 @@ class Delivery:
         log.log(level, "%s did not accept “%s”; trying again: %s", name, title, why)
         pause = timedelta(seconds=self.backoff.pause(failures))
         await self.outbox.failed(delivery, now + pause)
+
+
+def _reason(error: Exception) -> str:
+    """Why it was not accepted: an error of a library is only named, for its text may hold a URL."""
+    if isinstance(error, NotDelivered):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"no answer within {TIMEOUT:g} s"
+    return type(error).__name__

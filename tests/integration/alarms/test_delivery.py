@@ -229,12 +229,13 @@ class Choosy:
 
     name = "choosy #2"
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         self.accepted: list[str] = []
+        self.error = error or NotDelivered("too long")
 
     async def send(self, alarm: Alarm) -> None:
         if alarm.subject == "vol-1":
-            raise NotDelivered("too long")
+            raise self.error
         self.accepted.append(alarm.subject)
 
 
@@ -246,3 +247,14 @@ async def test_neither_a_dead_destination_nor_a_refused_message_delays_the_other
         await outbox.add([alarm(1), alarm(2), alarm(3)])
         await until(lambda: len(choosy.accepted) == 2)
         assert stuck.asked == 1
+
+
+async def test_an_error_of_a_library_does_not_delay_the_others_and_is_logged_by_name_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    choosy = Choosy(RuntimeError("https://user:s3cret@example.org"))
+    async with hub(tmp_path, [choosy]) as outbox:
+        await outbox.add([alarm(1), alarm(2)])
+        await until(lambda: choosy.accepted == ["vol-2"])
+    assert "RuntimeError" in caplog.text
+    assert "s3cret" not in caplog.text
