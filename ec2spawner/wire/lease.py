@@ -121,7 +121,8 @@ class Cost(Message):
     saved_usd: float | None = None
     """What the same time on demand would have cost more; None where a price is unknown."""
     today_usd: Annotated[float, Field(ge=0)] | None = None
-    """All servers of this user since midnight UTC, this one included, at `as_of`."""
+    """All servers of this user since midnight in the hub's time zone, this one included, at
+    `as_of`."""
     month_usd: Annotated[float, Field(ge=0)] | None = None
     """The same since the first of the month."""
     budget_usd: Annotated[float, Field(ge=0)] | None = None
