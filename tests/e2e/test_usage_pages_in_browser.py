@@ -233,7 +233,7 @@ async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) ->
     page = await open_page(hub, visit, "instances", {"instances": instances(3)})
     await expect(page.locator("#ec2-month")).to_have_text("$60.00")
     await expect(page.locator("#ec2-month-limit")).to_have_text("of $10,000, $9,940 left")
-    await expect(page.locator("#ec2-month-of")).to_contain_text("at this rate $")
+    await expect(page.locator("#ec2-month-of")).to_contain_text("at this rate at least $")
     await expect(page.locator("#ec2-attention")).to_contain_text("was refused at")
     await expect(page.locator("#ec2-parts")).to_have_text("used 78 % · idle 15 % · overhead 7 %")
     await expect(page.locator("#ec2-saved")).to_have_text("$120.00")
