@@ -23,9 +23,16 @@ _default_roles: Final = roles.get_default_roles
 def define(app: JupyterHub) -> None:
     """Let roles grant the scope, and give it to JupyterHub's own role `admin`.
 
-    An `admin` role of the hub's configuration stays as it is written there.
+    An `admin` role of the hub's configuration stays as it is written there. Its scopes may be set
+    after this call: ours is added to them.
     """
-    app.custom_scopes = {SCOPE: DEFINITION, **app.custom_scopes}
+
+    def add(_change: object = None) -> None:
+        if SCOPE not in app.custom_scopes:
+            app.custom_scopes = {SCOPE: DEFINITION, **app.custom_scopes}
+
+    app.observe(add, names=["custom_scopes"])
+    add()
     roles.get_default_roles = _default_roles_with_scope
 
 
@@ -38,5 +45,5 @@ def _default_roles_with_scope() -> list[dict[str, Any]]:
 
 
 def has_scope(handler: BaseHandler) -> bool:
-    """Whether who sent this request, by cookie or token, has the scope."""
+    """Whether the sender of this request, by cookie or token, has the scope."""
     return SCOPE in handler.expanded_scopes

@@ -37,6 +37,7 @@ from ec2spawner.wire import (
     IdleRequest,
     IdleResponse,
     LeaseGrant,
+    Limit,
     Refusal,
     Stop,
 )
@@ -222,6 +223,15 @@ class StubHub:
                 today_usd=1.25,
                 month_usd=20.5,
                 budget_usd=20.0,
+                limit=Limit(
+                    scope="user",
+                    name="ada",
+                    kind="usd_per_month",
+                    percent=102,
+                    threshold=100,
+                    limit=20.0,
+                    used=20.5,
+                ),
             ),
             idle=self.idle,
             extended_until=self.extended_until,
