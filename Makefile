@@ -35,7 +35,7 @@ export PYTHONHASHSEED ?= 0
 # each hub, embedded EC2, agent and notebook would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv demo quick test test-long checks lint types unit frontend docs pytest bench clean \
+.PHONY: help venv demo quick test test-long checks lint types unit core frontend docs pytest bench clean \
 	chromium containers postgresql boot focus
 
 help:  ## What there is to make
@@ -52,8 +52,7 @@ quick: venv  ## At each save: lint, types, unit tests of what is pure
 test: export EC2SPAWNER_POLICY_USE = $(CURDIR)/tests/output/policy-use
 test: venv chromium containers postgresql boot  ## What a change must pass, browser tests included
 	rm -rf $(EC2SPAWNER_POLICY_USE) && mkdir -p $(EC2SPAWNER_POLICY_USE)
-	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks
-	pytest -m "not long" -n $(CORES) --dist worksteal --cov --cov-report= tests/unit/core
+	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks core
 	$(MAKE) --no-print-directory pytest ARGS="--ignore=tests/unit/core $(ARGS)"
 	$(if $(ARGS),,python -m tests.policy_use $(EC2SPAWNER_POLICY_USE))
 	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
@@ -75,6 +74,10 @@ types: venv
 
 unit: venv
 	pytest -m "not long and not slow" -n $(CORES) --dist worksteal $(PURE)
+
+# Beside the checks: without a cache, the type checker alone keeps one core busy for a minute.
+core: venv
+	pytest -m "not long" -n $(CORES) --dist worksteal --cov --cov-report= tests/unit/core
 
 frontend: venv
 	npm --prefix labextension --silent test

@@ -134,6 +134,11 @@ def _check(check: argparse.ArgumentParser) -> None:
         "check again",
     )
     check.add_argument("--yes", action="store_true", help="make every such fix without asking")
+    check.add_argument(
+        "--test-alarms",
+        action="store_true",
+        help="send a test message to each destination of c.EC2Spawner.alarms",
+    )
 
 
 def _first_light(first_light: argparse.ArgumentParser) -> None:
@@ -193,7 +198,8 @@ def _report(report: argparse.ArgumentParser) -> None:
         dest="since",
         default="",
         metavar="DAY",
-        help="the first day, such as 2026-11-01 (default: the first of the month)",
+        help="the first day, such as 2026-11-01 (default: the first of the month; against Cost "
+        "Explorer not more than 13 days ago)",
     )
     report.add_argument(
         "--to", dest="until", default="", metavar="DAY", help="the last day (default: today)"
@@ -226,7 +232,7 @@ def _report(report: argparse.ArgumentParser) -> None:
     shape = report.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="one line of JSON")
     shape.add_argument("--csv", action="store_true", help="comma-separated values")
-    shape.add_argument("--html", action="store_true", help="one HTML page, to mail or to print")
+    shape.add_argument("--html", action="store_true", help="one HTML page, to attach or to print")
     shape.add_argument("--focus", action="store_true", help="FOCUS 1.2, for tools that read bills")
 
 

@@ -48,7 +48,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner report": "this month by user",
         "ec2spawner report --from=2026-10-01 --to=2026-10-31 --by=group,profile": "last month",
         "ec2spawner report --by=day,user --csv > costs.csv": "for a spreadsheet",
-        "ec2spawner report --html > report.html": "a page to mail",
+        "ec2spawner report --html > report.html": "a page to attach to a mail",
         "ec2spawner report --reconcile --bill=s3://bucket/exports/hub": "against the bill",
     },
     "gpu-check": {

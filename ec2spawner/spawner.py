@@ -33,7 +33,7 @@ from .hub.pages.migration_progress import moving
 from .hub.pages.progress import progress_event
 from .hub.pages.spawn_page import render_options_form
 from .hub.pages.spot_wait_status import spot_wait_status
-from .hub.pages.stop_notice import StopNotice, notice_of
+from .hub.pages.stop_notice import StopNotice, last_stop
 from .hub.security.sealed_start import NotebookStart, Seal, SealBroken
 from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed, start_url
 from .hub.spawn import user_options
@@ -163,10 +163,7 @@ class EC2Spawner(OptionTraits, Spawner):
                     sealed_start=running.seal.close(start),
                     start_timeout=self.start_timeout,
                 )
-                if choice.afresh:
-                    provisioner.admission.admit(lease)  # what is refused gives up nothing
-                    await provisioner.give_up_retained(self.user.name, self.name)
-                await provisioner.request(lease)
+                await provisioner.request(lease, afresh=choice.afresh)
                 ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
                 await check_notebook_port(ready.url)
         except StoreError as error:
@@ -301,8 +298,7 @@ class EC2Spawner(OptionTraits, Spawner):
     def stop_notice(self) -> StopNotice | None:
         """How this server's last run ended, for its pages; None if its user ended it."""
         provisioner = service.current_provisioner()
-        last = provisioner.last_ended(self.user.name, self.name) if provisioner else None
-        return notice_of(last)
+        return last_stop(provisioner, self.user, self.name) if provisioner else None
 
     # --- state ---
 

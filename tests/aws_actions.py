@@ -44,7 +44,7 @@ class Action:
 @cache
 def called_actions() -> frozenset[Action]:
     """All that the hub and its commands call, also with DryRun only."""
-    paths = [*PACKAGE.glob("aws/*.py"), *PACKAGE.glob("check/**/*.py")]
+    paths = [*PACKAGE.glob("aws/**/*.py"), *PACKAGE.glob("check/**/*.py")]
     return frozenset(action for path in paths for action in _called_in(path))
 
 

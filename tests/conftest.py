@@ -1,19 +1,24 @@
-"""What holds for all tests."""
+"""What holds for all tests. It imports little: those of `core` need neither boto3 nor moto."""
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from ec2spawner import iri_grammar
-from tests import harness
-from tests.postgresql_server import PostgreSQL
+from tests import nursery
 
+if TYPE_CHECKING:
+    from tests.postgresql_server import PostgreSQL
+
+gc.disable()  # until all is collected, see below
 iri_grammar.defer()  # two seconds of each worker, for what no test checks
 
 # A shared machine may stop for a moment anywhere; pytest's own timeout ends what hangs.
@@ -31,17 +36,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Tests marked `gpu` are left out where there is none, and the summary counts them so.
 
     Files that take longest come first, as their `slow` marks say: begun last, one would run
-    while all other workers have nothing left to do.
+    while all other workers have nothing left to do. The mark of a module is of the whole file.
     """
     of_gpu = [] if HAS_GPU else [item for item in items if item.get_closest_marker("gpu")]
     if of_gpu:
         config.hook.pytest_deselected(items=of_gpu)
         items[:] = [item for item in items if item not in of_gpu]
-    seconds: defaultdict[Path, float] = defaultdict(float)
+    marks: defaultdict[Path, dict[int, pytest.Mark]] = defaultdict(dict)
     for item in items:
         if mark := item.get_closest_marker("slow"):
-            seconds[item.path] += mark.kwargs["seconds"]
-    items.sort(key=lambda item: -seconds[item.path])
+            marks[item.path][id(mark)] = mark  # its tests, or its parameters, share one
+    seconds = {
+        path: sum(mark.kwargs["seconds"] for mark in of_file.values())
+        for path, of_file in marks.items()
+    }
+    items.sort(key=lambda item: -seconds.get(item.path, 0))
+
+
+def pytest_collection_finish() -> None:
+    """What five thousand collected tests consist of stays: the garbage collector need not look
+    through it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> str:
@@ -51,15 +68,17 @@ def pytest_report_header() -> str:
 @pytest.fixture(scope="session", autouse=True)
 def _nurseries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Hubs and embedded EC2s begin in a tenth of the time."""
-    harness.nurseries = harness.Nurseries(tmp_path_factory.mktemp("nurseries"))
+    nursery.shared = nursery.Nurseries(tmp_path_factory.mktemp("nurseries"))
     yield
-    harness.nurseries.stop()
-    harness.nurseries = None
+    nursery.shared.stop()
+    nursery.shared = None
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
     """A server of this process's own; where none is installed, the test is skipped."""
+    from tests.postgresql_server import PostgreSQL
+
     server = PostgreSQL()
     try:
         yield server.start()

@@ -1,8 +1,9 @@
 """A process that has imported a program, and forks into it on order.
 
-Two thirds of the start of a hub, and of an embedded EC2, are imports. A program from here is a
-process of its own, with its own session, environment and output; only its imports were made
-before. A line of JSON on standard input orders one, a line on standard output has its process id.
+Two thirds of the start of a hub, and of an embedded EC2, are imports, and nearly all of a short
+command. A program from here is a process of its own, with its own session, environment, output and
+exit status; only its imports were made before. A line of JSON on standard input orders one, a line
+on standard output has its process id.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import signal
 import subprocess
 import sys
-import traceback
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,7 +32,12 @@ PRELOADED = {
         "botocore.config",
         "botocore.parsers",
         "ec2spawner.aws.ec2",
+        "ec2spawner.check.command",
+        "ec2spawner.first_light.command",
         "ec2spawner.hub.startup",
+        "ec2spawner.prices.command",
+        "ec2spawner.reap.command",
+        "ec2spawner.report.command",
         "ec2spawner.spawner",
         "jupyterhub.app",
         "jupyterhub.apihandlers",
@@ -48,6 +54,12 @@ PRELOADED = {
 }
 """By program. Not one process for both: moto changes what botocore does."""
 
+PROGRAMS = {
+    "jupyterhub": "from jupyterhub.app import main; main()",
+    "embedded": "from ec2spawner.embedded.__main__ import main; raise SystemExit(main())",
+}
+"""What each runs, unless the order says otherwise: as after `python -c`."""
+
 PR_SET_PDEATHSIG = 1
 """From <linux/prctl.h>."""
 
@@ -56,9 +68,11 @@ class Nursery:
     """The process, from outside."""
 
     def __init__(self, program: str, log: Path) -> None:
+        self._statuses = log.with_suffix("")
+        self._statuses.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as written:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.nursery", program],
+                [sys.executable, "-m", "tests.nursery", program, str(self._statuses)],
                 cwd=TREE,
                 env=os.environ | {"PYTHONPATH": str(TREE)},
                 stdin=subprocess.PIPE,
@@ -74,8 +88,12 @@ class Nursery:
         directory: Path,
         output: Path,
         errors: Path,
+        program: str | None = None,
     ) -> ForkedProcess:
-        """The program in a process of its own; its output is appended to these files."""
+        """The program in a process of its own; its output is appended to these files.
+
+        `program`: Python in place of the nursery's own.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         order = {
@@ -84,12 +102,13 @@ class Nursery:
             "cwd": str(directory),
             "output": str(output),
             "errors": str(errors),
+            "program": program,
         }
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, "the nursery has ended; see its log"
-        return ForkedProcess(int(line))
+        return ForkedProcess(int(line), self._statuses, self._process)
 
     def stop(self) -> None:
         """Everything that was forked from it ends with it."""
@@ -97,98 +116,111 @@ class Nursery:
         self._process.communicate()
 
 
+class Nurseries:
+    """One for each program, from its first use on."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._started: dict[str, Nursery] = {}
+
+    def of(self, program: str) -> Nursery:
+        if program not in self._started:
+            log = self._directory / f"nursery-of-{program}.log"
+            self._started[program] = Nursery(program, log)
+        return self._started[program]
+
+    def stop(self) -> None:
+        for each in self._started.values():
+            each.stop()
+
+
+shared: Nurseries | None = None
+"""Where tests have their hubs and embedded EC2s from. Without, as in the benches, each is a Python
+that has to import everything first."""
+
+
 class ForkedProcess:
     """As much of `asyncio.subprocess.Process` as tests need, for one that is not our child."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, statuses: Path, nursery: subprocess.Popen[str]) -> None:
         self.pid = pid
-        self.returncode: int | None = None
-        self._ended = asyncio.get_running_loop().create_future()
-        try:
-            self._descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:
-            self._end()
-        else:
-            asyncio.get_running_loop().add_reader(self._descriptor, self._note_end)
+        self._status = statuses / str(pid)
+        self._nursery = nursery
+        self._returncode: int | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        """As of a child: negative is the signal that ended it."""
+        if self._returncode is None:
+            self._returncode = self._found_status()
+        return self._returncode
+
+    def _found_status(self) -> int | None:
+        with contextlib.suppress(FileNotFoundError):
+            text = self._status.read_text()
+            return int(text) if text.endswith("\n") else None
+        return None if self._nursery.poll() is None else -signal.SIGKILL
 
     def send_signal(self, number: int) -> None:
-        if self.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._descriptor, number)
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
 
     async def wait(self) -> int:
-        await asyncio.shield(self._ended)
-        assert self.returncode is not None
-        return self.returncode
-
-    def _note_end(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._descriptor)
-        os.close(self._descriptor)
-        self._end()
-
-    def _end(self) -> None:
-        self.returncode = -1  # of a process that is not our child, more is not known
-        self._ended.set_result(None)
+        while (status := self.returncode) is None:
+            await asyncio.sleep(0.02)
+        return status
 
 
 # --- inside it ---
 
 
 def main() -> None:
-    program = sys.argv[1]
-    if program == "jupyterhub":
+    name, statuses = sys.argv[1], Path(sys.argv[2])
+    if name == "jupyterhub":
         from ec2spawner import iri_grammar
 
         iri_grammar.defer()
-    for name in PRELOADED[program]:
-        importlib.import_module(name)
+    for module in PRELOADED[name]:
+        importlib.import_module(module)
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forked processes are not waited for
+    signal.signal(signal.SIGCHLD, lambda *_: _note_ends(statuses))
     while line := sys.stdin.readline():
         order = json.loads(line)
         if not (pid := os.fork()):
-            _become(program, order)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            (statuses / str(os.getpid())).unlink(missing_ok=True)  # of an earlier process
+            _become(order["program"] or PROGRAMS[name], order)
         print(pid, flush=True)
+
+
+def _note_ends(statuses: Path) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            pid, status = ended
+            (statuses / str(pid)).write_text(f"{os.waitstatus_to_exitcode(status)}\n")
 
 
 def _become(program: str, order: dict[str, Any]) -> NoReturn:
     """Never returns: a program that ends must not read further orders."""
-    status = 1
-    try:
-        os.setsid()
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(os.open(order["output"], append, 0o600), 1)
-        os.dup2(os.open(order["errors"], append, 0o600), 2)
-        os.chdir(order["cwd"])
-        os.environ.clear()
-        os.environ.update(order["environment"])
-        sys.path[0] = ""  # as of `python -m`
-        sys.argv = [program, *order["arguments"]]
-        if program == "jupyterhub":
-            from jupyterhub.app import JupyterHub
-
-            JupyterHub.launch_instance()
-            status = 0
-        else:
-            from ec2spawner.embedded.__main__ import main as embedded
-
-            status = embedded()
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+    os.setsid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(order["output"], append, 0o600), 1)
+    os.dup2(os.open(order["errors"], append, 0o600), 2)
+    os.chdir(order["cwd"])
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    time.tzset()
+    sys.path[0] = ""  # as of `python -c`, and so its first argument
+    sys.argv = ["-c", *order["arguments"]]
+    exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+    sys.exit()
 
 
 if __name__ == "__main__":

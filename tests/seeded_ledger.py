@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import insert
 
+from ec2spawner.core.ledger.cost_rows import CostRow
 from ec2spawner.core.ledger.idle_spans import IdleSpan
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.lease_costs import costs_of
 from ec2spawner.provisioner.store import rows, tables
-from ec2spawner.provisioner.store.cost_queries import row_values
+from ec2spawner.provisioner.store.ledger import cost_totals
+from ec2spawner.provisioner.store.ledger.cost_queries import row_values
+from ec2spawner.provisioner.store.ledger.idle_queries import idle_session_row
 from ec2spawner.wire import Market, Stop
 from tests.stored import NOW, lease, other_program
 
@@ -32,7 +35,14 @@ def seed(url: str, leases: int, *, users: int, days: int, now: datetime = NOW) -
             made = [_lease(number, users, days, now, randomness) for number in numbers]
             database.execute(insert(tables.lease_table), [rows.lease_row(each) for each in made])
             database.execute(insert(tables.segment_table), list(_segments(made)))
-            database.execute(insert(tables.cost_table), list(_costs(made)))
+            costs = [_costs(each) for each in made]
+            lines = [
+                _line(row, each) for each, of_it in zip(made, costs, strict=True) for row in of_it
+            ]
+            database.execute(insert(tables.cost_table), lines)
+            idle = map(idle_session_row, made, costs)
+            database.execute(insert(tables.idle_session_table), [row for row in idle if row])
+        cost_totals.rebuild(database)
 
 
 def _lease(number: int, users: int, days: int, now: datetime, randomness: random.Random) -> Lease:
@@ -51,6 +61,8 @@ def _lease(number: int, users: int, days: int, now: datetime, randomness: random
         zone=f"us-east-1{'abc'[number % 3]}",
         gpus=gpus,
         on_demand_usd_per_hour=on_demand,
+        disk_usd_per_month=7.2,
+        address_usd_per_hour=0.005,
     )
     is_idle = number % 3 == 0
     return lease(
@@ -74,8 +86,10 @@ def _segments(leases: list[Lease]) -> Iterator[dict[str, Any]]:
             yield dict(rows.segment_row(segment, each.lease_id))
 
 
-def _costs(leases: list[Lease]) -> Iterator[dict[str, Any]]:
-    for each in leases:
-        assert each.ended_at is not None
-        for row in costs_of(each, each.ended_at, UTC):
-            yield {**row_values(row), "lease_id": each.lease_id}
+def _costs(ended: Lease) -> Sequence[CostRow]:
+    assert ended.ended_at is not None
+    return costs_of(ended, ended.ended_at, UTC)
+
+
+def _line(row: CostRow, ended: Lease) -> dict[str, Any]:
+    return {**row_values(row), "lease_id": ended.lease_id}

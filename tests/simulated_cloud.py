@@ -20,6 +20,7 @@ from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.offers.quotas import ListedQuota
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint, merged
+from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.core.profiles.profiles import InstanceType
 from ec2spawner.provisioner.model.cloud import (
     CloudError,
@@ -88,9 +89,11 @@ class Machine:
                 state_reason=self.ended_reason,
                 state_message=self.ended_message,
                 ended_at=self.ended_at,
+                has_public_address=False,
             )
-        state = InstanceState.RUNNING if now >= self.runs_from else InstanceState.PENDING
-        return replace(self.instance, state=state)
+        if now >= self.runs_from:
+            return replace(self.instance, state=InstanceState.RUNNING)
+        return replace(self.instance, state=InstanceState.PENDING, has_public_address=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,8 @@ class SimulatedCloud:
     machines: dict[str, Machine] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
     interfaces: dict[str, Interface] = field(default_factory=dict)
+    tags_of_parts: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By id, of disks and interfaces that came with an instance: what was set since."""
     consoles: dict[str, str] = field(default_factory=dict)
     """By instance id: what it wrote to its console."""
     snapshots: dict[str, VolumeSnapshot] = field(default_factory=dict)
@@ -152,11 +157,13 @@ class SimulatedCloud:
     quotas_listed: Sequence[ListedQuota] = ()
     list_prices: dict[str, float] = field(default_factory=dict)
     """On-demand prices, by instance type."""
+    resources: ResourcePrices = field(default_factory=ResourcePrices)
     reserved: Sequence[Discount] = ()
     types: dict[str, InstanceType] = field(default_factory=lambda: dict(data.instance_types()))
     """What EC2 has, and says of it."""
     not_offered: set[tuple[str, str]] = field(default_factory=set)
     """(instance type, zone) that EC2's offerings lack."""
+    gives_public_addresses: bool = False
     images: dict[str, Image] = field(default_factory=lambda: {"ami-1": Image("ami-1")})
     """The newest comes last."""
     old_templates: int = 0
@@ -302,8 +309,10 @@ class SimulatedCloud:
             launched_at=now,
             image_id=request.spec.image_id,
             private_address=f"10.0.{number // 250}.{number % 250 + 1}",
+            has_public_address=self.gives_public_addresses,
             account_id=ACCOUNT,
             tags=dict(request.tags),
+            deleted_with=(f"vol-{number:017x}", f"eni-{number:017x}"),
         )
         self.machines[instance_id] = Machine(
             instance,
@@ -397,6 +406,8 @@ class SimulatedCloud:
             elif resource_id in self.volumes:
                 old = self.volumes[resource_id].tags
                 self._change(resource_id, tags={**old, **tags})
+            else:
+                self.tags_of_parts.setdefault(resource_id, {}).update(tags)
         await self._lose_answer(faults)
 
     async def ran_until(
@@ -429,6 +440,10 @@ class SimulatedCloud:
     async def on_demand_prices(self, instance_types: Sequence[str]) -> Mapping[str, float]:
         await self._lose_answer(await self._receive("on_demand_prices", tuple(instance_types)))
         return {name: usd for name, usd in self.list_prices.items() if name in instance_types}
+
+    async def resource_prices(self) -> ResourcePrices:
+        await self._lose_answer(await self._receive("resource_prices"))
+        return self.resources
 
     async def reservations(self) -> Sequence[Discount]:
         await self._lose_answer(await self._receive("reservations"))
@@ -490,7 +505,10 @@ class SimulatedCloud:
         if copy and spec.size_gib < copy.size_gib:
             raise CloudError("InvalidParameterValue", "smaller than snapshot", retryable=False)
         volume_id = f"vol-{next(self._numbers):017x}"
-        made = Volume(volume_id, zone, spec.size_gib, "available", None, dict(tags), self.clock())
+        made = Volume(
+            *(volume_id, zone, spec.size_gib, "available", None, dict(tags), self.clock()),
+            volume_type=spec.volume_type,
+        )
         self.volumes[volume_id] = made
         self.files[volume_id] = set(self.files[spec.snapshot_id]) if copy else set()
         return made
@@ -532,6 +550,12 @@ class SimulatedCloud:
             if snapshot.tags.get("ec2spawner:hub") == hub
             and (self.clock() - snapshot.started_at).total_seconds() >= self.snapshot_lag
         ]
+
+    async def snapshot_sizes(self, snapshot_ids: Sequence[str]) -> Mapping[str, int]:
+        await self._lose_answer(await self._receive("snapshot_sizes", tuple(snapshot_ids)))
+        return {
+            each: self.snapshots[each].size_gib for each in snapshot_ids if each in self.snapshots
+        }
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         faults = await self._receive("delete_snapshot", snapshot_id)

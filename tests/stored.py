@@ -15,6 +15,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, DateTime, MetaData, NullPool, create_engine, null
 from sqlalchemy.types import TypeEngine
 
+from ec2spawner.core.ledger.cost_rows import CostRow, Purpose, Resource
 from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import Intent, IntentState, Lease, LeaseState, StepEvent
 from ec2spawner.provisioner.store import migrations
@@ -29,6 +30,25 @@ SPEC = LaunchSpec(
     markets=(Market.SPOT, Market.ON_DEMAND),
     disk_gib=100,
 )
+
+HOME_ROW = CostRow(
+    day=NOW.date(),
+    user="ada",
+    server="",
+    payer="user:ada",
+    profile="",
+    instance_type="",
+    zone="",
+    market="",
+    resource=Resource.HOME,
+    purpose=Purpose.USED,
+    cause="",
+    microseconds=1,
+    gpus=0,
+    nano_usd=7,
+    on_demand_nano_usd=7,
+)
+"""A cost of the ledger that belongs to no lease."""
 
 
 def lease(lease_id: str = "lease-1", **changes: object) -> Lease:

@@ -107,7 +107,7 @@ class Agent:
         )
         sampler = Sampler(
             # A new one per lease: a driver that hung may still block the thread of the last one.
-            find_gpus(self._settings.simulated_gpu),
+            find_gpus(self._settings.simulated_gpu, self._settings.user.home),
             notebook.processes,
             home=self._settings.user.home,
             server_pid=lambda: notebook.server_pid,

@@ -24,6 +24,7 @@ from ..wire import (
     Idleness,
     IdlePolicy,
     LeaseGrant,
+    Limit,
     Observation,
     Sentence,
     Stop,
@@ -122,6 +123,12 @@ class LeaseStatus:
         limit = self.policy.max_age_seconds
         return limit > 0 and (self._now() - self._started_at).total_seconds() >= limit
 
+    def stopping_limit(self) -> Limit | None:
+        """The limit of spending or use whose announced stop comes first; None if none is."""
+        limits = self.cost.limits if self.cost else []
+        announced = [(each.stop_at, place) for place, each in enumerate(limits) if each.stop_at]
+        return limits[min(announced)[1]] if announced else None
+
     def heartbeat(self, hold_seconds: float) -> Heartbeat:
         """A heartbeat with idleness as of now."""
         self.assess()
@@ -157,6 +164,7 @@ class LeaseStatus:
                 self.idleness.idle_since,
                 self.extended_until,
                 self._now(),
+                limit.stop_at if (limit := self.stopping_limit()) else None,
             ),
             telemetry=self._sampler.latest,
             stop=self.stop,

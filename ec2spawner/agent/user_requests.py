@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.idle.policy import bounds
-from ..wire import NotebookReply, NotebookRequest, Sentence, sentence
+from ..wire import (
+    ExtendResponse,
+    Limit,
+    NotebookReply,
+    NotebookRequest,
+    Sentence,
+    sentence,
+)
 from .hub.client import HubClient, HubError
 from .lease_status import LeaseStatus
 
@@ -47,7 +54,7 @@ class UserRequests:
         self._status.extended_until = answer.extended_until
         self._status.assess()
         self._push()
-        return sentence("extension-bounded") if answer.bounded else None
+        return extension_sentence(answer, self._status.stopping_limit())
 
     async def _choose_idle(self, seconds: float) -> Sentence | None:
         """None if the hub granted exactly what was requested."""
@@ -63,3 +70,12 @@ class UserRequests:
             max_seconds=longest,
             seconds=answer.idle.server_seconds,
         )
+
+
+def extension_sentence(answer: ExtendResponse, limit: Limit | None) -> Sentence | None:
+    """What comes of an extension, if not exactly what was requested. `limit` is the one whose
+    announced stop comes first: no extension moves that."""
+    if limit is not None and limit.stop_at is not None and limit.stop_at < answer.extended_until:
+        whose = {"scope": limit.scope, "name": limit.name}
+        return sentence("limit-not-extended", **whose, at=limit.stop_at.timestamp())
+    return sentence("extension-bounded") if answer.bounded else None

@@ -12,9 +12,9 @@ import re
 from typing import Final
 from urllib.parse import unquote_plus
 
-from ..aws.threads import DaemonThreads
 from ..core.alarms.alarm import Alarm
 from ..core.text.untrusted import visible
+from ..daemon_threads import DaemonThreads
 from .destination import NotDelivered
 
 HIDDEN: Final = "***"
@@ -33,28 +33,38 @@ class AppriseDestination:
         self.name = name
         self._url = url
         self._hub = hub
-        # One thread each: a service that never answers blocks its own messages only. What waits
-        # for the thread when its time is over is cancelled, and so not sent twice.
+        self._sending: dict[str, asyncio.Future[str | None]] = {}
+        """By alarm id: what the thread still does, or has done since nobody waited for it."""
+        # One thread each: a service that never answers blocks its own messages only.
         self._thread = DaemonThreads(1, f"ec2spawner-alarms-{name.partition(' ')[0]}")
 
     async def send(self, alarm: Alarm) -> None:
-        """Send. Raises `NotDelivered`."""
-        loop = asyncio.get_running_loop()
-        failure = await loop.run_in_executor(self._thread, self._send, alarm)
+        """Send. Raises `NotDelivered`.
+
+        A cancelled call continues in its thread: the next call for the alarm waits for that one
+        and sends nothing, unless it has failed by then.
+        """
+        call = self._sending.pop(alarm.alarm_id, None)
+        if call is None or (call.done() and call.result() is not None):
+            loop = asyncio.get_running_loop()
+            call = loop.run_in_executor(self._thread, self._send, alarm)
+        self._sending[alarm.alarm_id] = call
+        failure = await asyncio.shield(call)
+        del self._sending[alarm.alarm_id]
         if failure is not None:
             raise NotDelivered(without_parts_of(self._url, failure))
 
     def _send(self, alarm: Alarm) -> str | None:
         """Why it was not accepted; None if it was."""
-        from apprise import Apprise, AppriseAsset
-
-        # Without a timeout of Apprise's own, for which it would start threads that delay the end of
-        # the process: its connections have timeouts of seconds.
-        asset = AppriseAsset(
-            app_id="ec2spawner", async_mode=False, service_timeout=0, storage_mode="memory"
-        )
-        service = Apprise(asset=asset)
         try:
+            from apprise import Apprise, AppriseAsset
+
+            # Without a timeout of Apprise's own, for which it would start threads that delay the
+            # end of the process: its connections have timeouts of seconds.
+            asset = AppriseAsset(
+                app_id="ec2spawner", async_mode=False, service_timeout=0, storage_mode="memory"
+            )
+            service = Apprise(asset=asset)
             if not service.add(self._url):
                 return "Apprise does not accept the URL"
             result = service.notify(
@@ -66,7 +76,7 @@ class AppriseDestination:
             if result:
                 return None
             reasons = [entry.message for entry in result.logs()] if result is not None else []
-        except Exception as error:  # of a plugin
+        except Exception as error:  # of a plugin, or of an incomplete installation
             return f"{type(error).__name__}: {error}"
         return reasons[-1] if reasons else "the service did not accept it"
 

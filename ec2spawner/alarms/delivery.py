@@ -55,7 +55,7 @@ class Delivery:
                 async with asyncio.timeout(TIMEOUT):
                     await destination.send(delivery.alarm)
             except Exception as error:
-                await self._failed(delivery, _reason(error))
+                await self._failed(delivery, reason(error))
                 return self.backoff.pause(1)
             await self.outbox.done(delivery, self.clock.now())
         return 0.0
@@ -73,8 +73,11 @@ class Delivery:
         await self.outbox.failed(delivery, now + pause)
 
 
-def _reason(error: Exception) -> str:
-    """Why it was not accepted: an error of a library is only named, for its text may hold a URL."""
+def reason(error: Exception) -> str:
+    """Why a destination did not accept an alarm.
+
+    An error of a library is only named, for its text may hold a URL.
+    """
     if isinstance(error, NotDelivered):
         return str(error)
     if isinstance(error, TimeoutError):

@@ -16,7 +16,7 @@ class Destination(Protocol):
 
     @property
     def name(self) -> str:
-        """Service and place in the configuration, such as `slack #2`: no secret."""
+        """As the admin has named it, else service and place, such as `slack #2`: no secret."""
 
     async def send(self, alarm: Alarm) -> None:
         """Send it once; returns when the service has accepted it. Raises `NotDelivered`."""

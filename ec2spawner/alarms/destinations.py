@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..aws.topics import Topic
+from ..aws.monitoring.topics import Topic
 from ..config import Options
 from ..config.alarms import TOPIC, keep_quiet
 from .apprise_destination import AppriseDestination

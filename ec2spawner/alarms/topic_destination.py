@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..aws.topics import Topic
+from ..aws.monitoring.topics import Topic
 from ..core.alarms.alarm import Alarm
 from ..provisioner.model.cloud import CloudError
 from .destination import NotDelivered

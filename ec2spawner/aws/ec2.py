@@ -6,23 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ..provisioner.model.cloud import FleetResponse, Image, ImageQuery, LaunchRequest
-from .client import Client, Timeouts
-from .images import find_image
-from .instance_activity import InstanceActivity
-from .instance_types import InstanceTypes
-from .instances import Instances
-from .interfaces import Interfaces
-from .launch import Fleets
-from .prices import Prices
-from .quotas import Quotas
-from .snapshots import Snapshots
+from .billing.prices import Prices
+from .billing.resource_price_list import ResourcePriceList
+from .calls.client import Client, Timeouts
+from .compute.images import find_image
+from .compute.instance_types import InstanceTypes
+from .compute.instances import Instances
+from .compute.interfaces import Interfaces
+from .compute.launch import Fleets
+from .compute.quotas import Quotas
+from .compute.templates import Template, Templates, list_templates
+from .monitoring.instance_activity import InstanceActivity
+from .storage.snapshots import Snapshots
+from .storage.volumes import Volumes
 from .tags import of_hub
-from .templates import Template, Templates, list_templates
-from .volumes import Volumes
 
 
 class EC2Cloud(
-    InstanceActivity, Instances, Interfaces, InstanceTypes, Prices, Quotas, Snapshots, Volumes
+    InstanceActivity,
+    Instances,
+    Interfaces,
+    InstanceTypes,
+    Prices,
+    Quotas,
+    ResourcePriceList,
+    Snapshots,
+    Volumes,
 ):
     """One region of one account. Credentials come from boto3's chain: environment, file or role.
 

@@ -28,12 +28,15 @@ def run_check(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
     if arguments.fix and arguments.json and not arguments.yes:
         terminal.complain("check", "--fix asks, so with --json it needs --yes")
         return 2
+    if arguments.fix and arguments.test_alarms:
+        terminal.complain("check", "--fix checks again, so run --test-alarms without it")
+        return 2
     try:
         with Console(stderr=True).status("Reading the hub's configuration"):
             config = load(Path(arguments.config), for_the_hub)
     except ConfigurationBroken as broken:
         return _report(broken.findings, (), arguments)
-    findings = _check(config)
+    findings = _check(config, test_alarms=arguments.test_alarms)
     if not arguments.fix:
         return _report(findings, (), arguments)
     repairs = merged(repair for finding in findings for repair in finding.repairs)
@@ -64,13 +67,14 @@ def _status(findings: Sequence[Finding]) -> int:
     return 1 if any(finding.state is State.FAILED for finding in findings) else 0
 
 
-def _check(config: HubConfig) -> list[Finding]:
+def _check(config: HubConfig, *, test_alarms: bool = False) -> list[Finding]:
     with Console(stderr=True).status("") as status:
 
         def announce(what: str) -> None:
             status.update(f"Checking {what}")
 
-        return asyncio.run(check(config, now=datetime.now(UTC), announce=announce))
+        now = datetime.now(UTC)
+        return asyncio.run(check(config, now=now, announce=announce, test_alarms=test_alarms))
 
 
 def _yes(_repair: Repair) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..aws.instances import STOP_ON_POWER_OFF
-from ..aws.launch import fleet_request
+from ..aws.compute.instances import STOP_ON_POWER_OFF
+from ..aws.compute.launch import fleet_request
+from ..aws.compute.templates import Template, template_data, template_name
+from ..aws.storage.volumes import DEVICES
 from ..aws.tags import to_ec2
-from ..aws.templates import Template, template_data, template_name
-from ..aws.volumes import DEVICES
 from ..core.names import client_token
 from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
 from ..provisioner.model.cloud import (

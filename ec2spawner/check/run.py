@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from ..aws.client import Timeouts
+from ..aws.calls.client import Timeouts
 from ..aws.ec2 import EC2Cloud
 from .address import judge_address
 from .finding import Finding, failed, ok, unproved
@@ -14,6 +14,7 @@ from .hub_config import HubConfig
 from .hub_machine import judge_machine
 from .permissions import judge_permissions
 from .steps.account import check_credentials, check_roles
+from .steps.alarms import check_alarms, untested_alarms
 from .steps.context import Context, answer
 from .steps.costs import check_costs
 from .steps.files import check_files
@@ -31,11 +32,16 @@ TIMEOUT = 50.0
 
 
 async def check(
-    config: HubConfig, *, now: datetime, announce: Callable[[str], None] = lambda what: None
+    config: HubConfig,
+    *,
+    now: datetime,
+    announce: Callable[[str], None] = lambda what: None,
+    test_alarms: bool = False,
 ) -> list[Finding]:
     """All findings, by section and in the order in which they are best fixed there.
 
-    Raises nothing of AWS's. `announce` is called with what is checked next.
+    Raises nothing of AWS's. `announce` is called with what is checked next. `test_alarms`: send a
+    message to each destination of alarms.
     """
     options = config.options
     cloud = EC2Cloud(options.region, options.endpoint_url or None, timeouts=TIMEOUTS)
@@ -51,6 +57,13 @@ async def check(
             findings.append(invalid)
         else:
             await _in_time(context, findings, announce)
+        if invalid := context.invalid(Topic.ALARMS, "alarms"):
+            findings.append(invalid)
+        elif test_alarms:
+            announce("the destinations of alarms")
+            findings += await check_alarms(options, now)
+        else:
+            findings += untested_alarms(options)
     finally:
         await cloud.close()
     sections, topics = list(Section), list(Topic)

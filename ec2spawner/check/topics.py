@@ -18,6 +18,7 @@ class Section(StrEnum):
     PROFILES = "Profiles and quotas"
     COST = "Cost"
     PERMISSIONS = "Permissions"
+    ALARMS = "Alarms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Topic(Enum):
     IDLE_HOUR = _Subject("idle-hour", Section.COST, "an idle hour")
     WORST_MONTH = _Subject("worst-month", Section.COST, "a month at its worst")
     PERMISSION = _Subject("permission", Section.PERMISSIONS, "permissions")
+    ALARMS = _Subject("alarms", Section.ALARMS, "alarms")
 
     @property
     def code(self) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from ..core.alarms.account_rules import MAX_INTERRUPTIONS
 from ..core.alarms.alarm import AlarmRules, Kind
 from ..core.alarms.weekly import Schedule
 from .values import PositiveDuration, Words, as_written, listed, shown, suggest, wrong
@@ -21,6 +22,9 @@ _FIX: Final = (
     'write Apprise URLs, such as "mailtos://...", or the ARN of an SNS topic; Apprise\'s '
     "documentation lists the services"
 )
+
+NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,38}[A-Za-z0-9])?")
+"""Of a destination, as an admin may write it: it is in the log and in the database."""
 
 TOPIC: Final = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?")
 """ARN of an SNS topic."""
@@ -35,22 +39,34 @@ MAX_DESTINATIONS: Final = 20
 
 
 def _destinations(value: object) -> object:
-    if not isinstance(value, list | tuple):
-        wrong("`to` is no list", _FIX)
+    """By name: those of a list are named by service and place."""
+    if not isinstance(value, list | tuple | Mapping):
+        wrong("`to` is neither a list nor a dict", _FIX)
     if len(value) > MAX_DESTINATIONS:
         wrong(f"more than {MAX_DESTINATIONS} destinations", "use a mailing list or an SNS topic")
-    for place, url in enumerate(value):
-        _judge(place, url.get_secret_value() if isinstance(url, SecretStr) else url)
-    return value
+    if isinstance(value, Mapping):
+        for place, name in enumerate(value, start=1):
+            if not isinstance(name, str) or not NAME.fullmatch(name):
+                wrong(  # without the name: a URL may be in its place
+                    f"name {place} of `to` is no name of a destination",
+                    "write name: URL, with at most 40 letters, digits, spaces, . _ - in the name",
+                )
+        return {name: _judged(f'to["{name}"]', url) for name, url in value.items()}
+    urls = [_judged(f"to[{place}]", url) for place, url in enumerate(value)]
+    return {f"{_service(url)} #{place}": url for place, url in enumerate(urls, start=1)}
 
 
-def _judge(place: int, url: object) -> None:
-    """Refuse what is no destination, naming its place and its service only."""
-    where = f"to[{place}]"
+def _judged(where: str, url: object) -> str:
+    """The same; what is no destination is refused, naming its place and its service only."""
+    url = url.get_secret_value() if isinstance(url, SecretStr) else url
     if not isinstance(url, str):
         wrong(f"{where} is no text", _FIX)
-    if TOPIC.fullmatch(url):
-        return
+    if not TOPIC.fullmatch(url):
+        _judge_apprise_url(where, url)
+    return url
+
+
+def _judge_apprise_url(where: str, url: str) -> None:
     service, separator, _ = url.partition("://")
     if not separator or not re.fullmatch(r"[a-z][a-z0-9+]{1,30}", service):
         wrong(f"{where} is neither an Apprise URL nor the ARN of an SNS topic", _FIX)
@@ -102,9 +118,10 @@ class AlarmsConfig(Words):
     """Where alarms go and what raises them. A list is short for a dict with `to`. Each alarm is
     sent to each destination until that has accepted it."""
 
-    to: Annotated[tuple[SecretStr, ...], BeforeValidator(_destinations)] = Field(
-        default=(),
-        description="Apprise URLs, and ARNs of SNS topics. One recipient in each URL: what a "
+    to: Annotated[dict[str, SecretStr], BeforeValidator(_destinations)] = Field(
+        default_factory=dict,
+        description="Apprise URLs, and ARNs of SNS topics: a list, or a dict with a name for each, "
+        "which the log uses. One recipient in each URL: what a "
         "service refuses for one of several is sent again to all. Apprise URLs hold secrets: read "
         "them from the environment or a file. Apprise needs `ec2spawner[alarms]`.",
         examples=[EXAMPLE],
@@ -132,7 +149,9 @@ class AlarmsConfig(Words):
     interruptions: int = Field(
         default=5,
         ge=1,
-        description="So many servers that EC2 interrupted within `interruptions_within`.",
+        le=MAX_INTERRUPTIONS,
+        description="So many spot instances that EC2 interrupted within `interruptions_within`, "
+        "in use or starting.",
     )
     interruptions_within: PositiveDuration = Field(
         default=as_written("1h"), description="The time for `interruptions`."
@@ -182,9 +201,8 @@ class AlarmsConfig(Words):
         )
 
     def destinations(self) -> Mapping[str, str]:
-        """Name -> URL or ARN. A name has the service and the place, and no secret."""
-        urls = [each.get_secret_value() for each in self.to]
-        return {f"{_service(url)} #{place}": url for place, url in enumerate(urls, start=1)}
+        """Name -> URL or ARN. No name holds a secret."""
+        return {name: url.get_secret_value() for name, url in self.to.items()}
 
 
 def _service(url: str) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ..core.pricing.discounts import Discount
 from .profile import instance_type
 from .values import Words, shown, wrong
 
 _PRICE_FIX: Final = "write USD per hour as a number, such as 0.63"
-_DATE_FIX: Final = 'write the last day, such as "2027-03-01"'
+_DATE_FIX: Final = 'write a day, such as "2027-03-01"'
 
 
 def _price(value: object) -> float:
@@ -61,8 +61,8 @@ InstanceTypeName = Annotated[str, AfterValidator(instance_type)]
 class DiscountConfig(Words):
     """Reserved Instances, Savings Plans and capacity reservations: so many on-demand instances of
     a type at once, at a rate of their own. What is paid for already is used before anything else.
-    Reserved Instances that the hub may read count by themselves, unless their type is written
-    here."""
+    Reserved Instances that the hub may read count by themselves, except while a discount of their
+    type that is written here holds."""
 
     instance_type: InstanceTypeName = Field(
         description="The EC2 instance type that it is for.", examples=["g5.xlarge"]
@@ -80,6 +80,11 @@ class DiscountConfig(Words):
         "reservations of this type to others.",
         examples=[4],
     )
+    since: Annotated[date | None, BeforeValidator(_day)] = Field(
+        default=None,
+        description="Its first day, in UTC. None is from ever on.",
+        examples=["2026-03-02"],
+    )
     until: Annotated[date | None, BeforeValidator(_day)] = Field(
         default=None,
         description="Its last day, in UTC. None is unlimited.",
@@ -91,8 +96,15 @@ class DiscountConfig(Words):
         examples=["us-east-1a"],
     )
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.since and self.until and self.since > self.until:
+            wrong(f"its since, {self.since}, is after its until, {self.until}", "swap them")
+        return self
+
     def discount(self) -> Discount:
-        """With the end of its last day."""
+        """From the beginning of its first day to the end of its last one."""
+        begins = datetime.combine(self.since, time.min, UTC) if self.since else None
         ends = datetime.combine(self.until, time.max, UTC) if self.until else None
         return Discount(
             instance_type=self.instance_type,
@@ -100,4 +112,5 @@ class DiscountConfig(Words):
             count=self.count,
             until=ends,
             zone=self.zone,
+            since=begins,
         )

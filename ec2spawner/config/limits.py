@@ -190,6 +190,12 @@ class LimitsConfig(Words):
         '`"stop"` stops them like any other stop, with notice and documents saved; `"warn"` only '
         "notifies their users. No server starts in both cases.",
     )
+    grace: PositiveDuration = Field(
+        default=as_written("2m"),
+        description="How long a server runs at least after its stop by a limit was announced, also "
+        "if nothing is left of the limit: what it costs meanwhile exceeds the limit.",
+        examples=["10m"],
+    )
 
     def limits(self) -> Limits:
         """As the hub decides by them."""
@@ -203,7 +209,7 @@ class LimitsConfig(Words):
             },
             HUB: self._bounds(self.hub),
         }
-        return Limits(every, scopes)
+        return Limits(every, scopes, self.grace)
 
     def _bounds(self, words: BoundsConfig) -> Bounds:
         return replace(Bounds(at_limit=AtLimit(self.at_limit)), **words.written())

@@ -6,6 +6,7 @@ writes; `validate_options` judges it, all of it at once, when the hub starts.
 
 from __future__ import annotations
 
+import ast
 import copy
 from types import new_class
 from typing import Any, Literal, get_args
@@ -35,11 +36,24 @@ class ListOrFunction(List[Any]):
         return "a list, or a function of the spawner that returns one"
 
 
+class SecretListOrDict(AnyTrait):
+    """A list or a dict, from a file or the command line.
+
+    It refuses nothing: traitlets' message would repeat the value, and this one holds secrets.
+    """
+
+    def from_string(self, s: str) -> Any:
+        """A literal as Python writes it; any other text stays one."""
+        try:
+            return ast.literal_eval(s)
+        except (ValueError, SyntaxError):
+            return s
+
+
 def _trait(field: FieldInfo) -> TraitType[Any, Any]:
     default = copy.deepcopy(field.default)
     if field.annotation is AlarmsConfig:
-        # A list or a dict.
-        return AnyTrait(default, help=field.description)
+        return SecretListOrDict(default, help=field.description)
     if isinstance(default, dict):
         return Dict(default, help=field.description)
     if isinstance(default, tuple | list):

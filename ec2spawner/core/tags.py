@@ -16,10 +16,11 @@ LEASE: Final = "ec2spawner:lease"
 USER: Final = "ec2spawner:user"
 SERVER: Final = "ec2spawner:server"
 PAYER: Final = "ec2spawner:payer"
-"""On instances: to whom the lease is charged, such as `group:research`. Like `USER` a cost
+"""To whom it is charged, such as `group:research`: on instances with their disks and interfaces
+like their lease, on homes and their snapshots like all homes of the user. Like `USER` a cost
 allocation tag, in the words of the ledger."""
 PROFILE: Final = "ec2spawner:profile"
-"""On instances: the profile's slug."""
+"""On instances with their disks and interfaces: the profile's slug."""
 HOME: Final = "ec2spawner:home"
 """On volumes and snapshots: id of the home."""
 SNAPSHOT: Final = "ec2spawner:snapshot"

@@ -10,6 +10,14 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TypeVar
 
+from ..core.partitions import why_prices_are_unknown
+from ..core.pricing.resource_prices import (
+    ADDRESS_USD_PER_HOUR,
+    DISK_USD_PER_GIB_MONTH,
+    GP2_USD_PER_GIB_MONTH,
+    SNAPSHOT_USD_PER_GIB_MONTH,
+    ResourcePrices,
+)
 from ..core.profiles.profiles import InstanceType
 
 T = TypeVar("T")
@@ -45,6 +53,21 @@ def instance_types(region: str = PRICES_REGION) -> Mapping[str, InstanceType]:
             interruption_band=_optional(spot.get("interruption_band", ""), int),
         )
     return MappingProxyType(table)
+
+
+def resource_prices(region: str = PRICES_REGION) -> ResourcePrices:
+    """What disks, snapshots and public addresses cost in `PRICES_REGION`. Elsewhere only the price
+    of addresses is known, which is the same in every commercial region."""
+    if why_prices_are_unknown(region):
+        return ResourcePrices()
+    if region != PRICES_REGION:
+        return ResourcePrices(address_usd_per_hour=ADDRESS_USD_PER_HOUR)
+    return ResourcePrices(
+        disk_usd_per_gib_month=DISK_USD_PER_GIB_MONTH,
+        snapshot_usd_per_gib_month=SNAPSHOT_USD_PER_GIB_MONTH,
+        address_usd_per_hour=ADDRESS_USD_PER_HOUR,
+        gp2_usd_per_gib_month=GP2_USD_PER_GIB_MONTH,
+    )
 
 
 @cache

@@ -16,7 +16,7 @@ from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 from traitlets.utils.importstring import import_item
 
-from ..aws import call_log
+from ..aws.calls import call_log
 
 SERVICE: Final = "first-light"
 

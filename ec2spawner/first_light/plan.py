@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..check.verdicts.network import HOURS_PER_MONTH, PUBLIC_ADDRESS_USD
-from ..core.instances.retention_rules import DISK_USD_PER_GIB_MONTH
 from ..core.pricing.money import digits
+from ..core.pricing.resource_prices import (
+    ADDRESS_USD_PER_HOUR,
+    DISK_USD_PER_GIB_MONTH,
+    HOURS_PER_MONTH,
+)
 from ..core.profiles.profiles import InstanceType, resolve
 
 CPU_SLUG: Final = "first-light-cpu"
@@ -71,7 +74,7 @@ class Leg:
         """USD/hour with its disks and a public address."""
         gib = self.disk_gib + HOME_GIB
         disks = gib * DISK_USD_PER_GIB_MONTH / HOURS_PER_MONTH
-        return self.usd_per_hour + disks + PUBLIC_ADDRESS_USD
+        return self.usd_per_hour + disks + ADDRESS_USD_PER_HOUR
 
     def profile(self) -> dict[str, Any]:
         """As an entry of `c.EC2Spawner.profile_list`."""

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from rich.console import Console
 
-from ..aws import call_log
+from ..aws.calls import call_log
 from ..aws.ec2 import EC2Cloud
 from ..check.facts.account import Account
 from ..core.pricing.money import digits

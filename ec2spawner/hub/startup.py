@@ -49,6 +49,7 @@ from .api import user as user_api
 from .api.save_before_stop import saving_before_stop
 from .app import api_address, internal_ssl, log_limits, log_sanitizer, metrics
 from .app.cloudwatch import CloudWatchMetrics
+from .app.default_payers import default_payers, user_names
 from .app.event_log import EventLog
 from .app.service import HubService, publish, utc_now
 from .pages import usage_pages
@@ -158,6 +159,8 @@ async def _begin(app: JupyterHub) -> None:
         data.instance_types(options.region),
         Clock(utc_now),
         ended=service.lease_ended,
+        payers_of=default_payers(options.payers.payers(), lambda: app.db),
+        user_names=lambda: user_names(app.db),
     )
     try:
         async for attempt in AsyncRetrying(
@@ -171,7 +174,8 @@ async def _begin(app: JupyterHub) -> None:
             with attempt:
                 await provisioner.start()
         await refuse_small_disks(provisioner, options)
-        provisioner.spawn(EventLog(app.eventlog, provisioner.lease_events).run(), "event log")
+        events = EventLog(app.eventlog, provisioner.lease_events, options.contact)
+        provisioner.spawn(events.run(), "event log")
         if namespace := options.cloudwatch_namespace:
             published = CloudWatchMetrics(cloud.client, namespace, options.hub_name, provisioner)
             provisioner.spawn(published.run(), "CloudWatch")

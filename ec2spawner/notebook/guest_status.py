@@ -12,8 +12,9 @@ def for_guest(status: NotebookStatus) -> NotebookStatus:
     admin wrote to them. What this server costs, and when it stops, a guest may know."""
     cost = status.cost
     if cost is not None:
-        hidden = dict.fromkeys(("today_usd", "month_usd", "budget_usd", "limit"))
-        cost = cost.model_copy(update={**hidden, "payer": ""})
+        totals = ("today_usd", "month_usd", "known_today_usd", "known_month_usd")
+        hidden = dict.fromkeys((*totals, "budget_usd"))
+        cost = cost.model_copy(update={**hidden, "limits": [], "payer": ""})
     changed = {
         "can_control": False,
         "cost": cost,

@@ -21,6 +21,9 @@ UNUSED_PERCENT = 1.0
 UNUSED_SECONDS = 55 * 60.0
 """Without any use for this long of the last hour, a smaller profile would do."""
 
+AT_ONCE = frozenset({"usd_per_hour", "servers"})
+"""Kinds of limits that bound what runs together: no time uses them up."""
+
 
 def notices(status: NotebookStatus, history: History | None = None) -> list[Notice]:
     """All that hold at `status.now`, the gravest first."""
@@ -32,7 +35,7 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
         *_gpu_errors(status),
         *_idle(status, now),
         *_disk_full(status),
-        *_limit(status),
+        *_limits(status),
         *_smaller_profile(status, history),
     ]
     order = {"error": 0, "warning": 1, "info": 2}
@@ -176,40 +179,68 @@ def _disk_full(status: NotebookStatus) -> Iterator[Notice]:
         )
 
 
-def _limit(status: NotebookStatus) -> Iterator[Notice]:
-    """An announced stop, else the highest share of a limit that is passed; each once until the
-    limit renews."""
-    limit = status.cost.limit if status.cost else None
-    if limit is None or status.stop is not None:
-        return
+def _limits(status: NotebookStatus) -> Iterator[Notice]:
+    """The announced stop that comes first; of each other limit the highest share that is passed,
+    once until it is passed again, or the limit's month is over."""
+    limits = status.cost.limits if status.cost and status.stop is None else []
+    for limit in limits:
+        if limit.stop_at is not None:
+            yield _limit_stop(limit, limit.stop_at, status)
+            break
+    for limit in limits:
+        if limit.stop_at is None and limit.threshold:
+            yield _limit_share(limit)
+
+
+def _limit_stop(limit: Limit, at: datetime, status: NotebookStatus) -> Notice:
+    return Notice(
+        id=f"limit-stop-{at.timestamp():.0f}",
+        kind="budget",
+        level="warning",
+        title=sentence("stops"),
+        details=[sentence("limit-stops", scope=limit.scope, name=limit.name), _files(status)],
+        until=at,
+        actions=["panel", "stop"],
+    )
+
+
+def _limit_share(limit: Limit) -> Notice:
+    # A part of a window or a credit renews each day: a share of it is news when it is passed again.
+    since = limit.passed_on or limit.renews or "never"
+    of = f"{limit.scope}-{limit.name}-{limit.kind}-{since}"
+    return Notice(
+        id=f"limit-{limit.threshold}-{of}",
+        kind="budget",
+        level="warning" if limit.threshold >= 100 else "info",
+        title=_limit_title(limit),
+        details=list(_limit_details(limit)),
+        actions=["panel"],
+    )
+
+
+def _limit_title(limit: Limit) -> Sentence:
     whose = {"scope": limit.scope, "name": limit.name}
-    if limit.stop_at is not None:
-        yield Notice(
-            id=f"limit-stop-{limit.stop_at.timestamp():.0f}",
-            kind="budget",
-            level="warning",
-            title=sentence("stops"),
-            details=[sentence("limit-stops", **whose), _files(status)],
-            until=limit.stop_at,
-            actions=["panel", "stop"],
-        )
-    elif limit.threshold:
-        of = f"{limit.scope}-{limit.name}-{limit.kind}-{limit.renews or 'never'}"
-        is_used_up = limit.threshold >= 100
-        share = sentence("limit-share", percent=limit.threshold, **whose)
-        yield Notice(
-            id=f"limit-{limit.threshold}-{of}",
-            kind="budget",
-            level="warning" if is_used_up else "info",
-            title=sentence("limit-used-up", **whose) if is_used_up else share,
-            details=list(_limit_details(limit)),
-            actions=["panel"],
-        )
+    if limit.kind in AT_ONCE:
+        return sentence("limit-exceeded", **whose)
+    if limit.threshold >= 100:
+        return sentence("limit-used-up", **whose)
+    return sentence("limit-share", percent=limit.threshold, **whose)
 
 
 def _limit_details(limit: Limit) -> Iterator[Sentence]:
+    if limit.kind in AT_ONCE:
+        if limit.used is not None and limit.limit is not None:
+            yield sentence("limit-runs", kind=limit.kind, used=limit.used, limit=limit.limit)
+        yield sentence("limit-no-start")
+        return
     if limit.used is not None and limit.limit is not None:
-        yield sentence("limit-amount", kind=limit.kind, used=limit.used, limit=limit.limit)
+        yield sentence(
+            "limit-amount",
+            kind=limit.kind,
+            used=limit.used,
+            limit=limit.limit,
+            at_least=limit.at_least,
+        )
     if limit.reached_at is not None and limit.threshold < 100:
         yield sentence("limit-forecast", at=limit.reached_at.timestamp())
 

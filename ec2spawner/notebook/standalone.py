@@ -50,7 +50,7 @@ class Standalone:
         self.last: NotebookStatus | None = None
         """What was found last."""
         self.sampler = Sampler(
-            find_gpus(os.environ.get("EC2SPAWNER_SIMULATED_GPU")),
+            find_gpus(os.environ.get("EC2SPAWNER_SIMULATED_GPU"), Path.home()),
             Processes(os.getpid(), include_root=True),
             home=Path.home(),
             server_pid=os.getpid,

@@ -7,7 +7,7 @@ import socket
 from typing import Final
 from urllib.parse import urlsplit
 
-from ..aws.client import Client
+from ..aws.calls.client import Client
 
 TRIES: Final = 3
 """Connections for one measurement, of which the fastest counts."""

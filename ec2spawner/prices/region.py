@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from .. import data
-from ..aws.client import known_regions
+from ..aws.calls.client import known_regions
 from ..aws.ec2 import EC2Cloud
 from ..check.facts.account import Account
 from ..config import Profile

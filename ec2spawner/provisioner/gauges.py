@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ..core.ledger.charges import Rate, rate
 from ..core.ledger.cost_rows import Purpose
 from ..core.ledger.segments import Segment
 from ..core.offers.launch_errors import ErrorClass
 from ..wire import Market
+from .instances.unleased import unleased_segments
 from .model.lease import OPEN, LeaseState
-from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
 from .reports.gpu_time import gpus_by_purpose
 from .reports.purpose import purpose_now
@@ -35,9 +36,10 @@ class Figures:
     gpus: Mapping[Purpose, float]
     """Of running instances."""
     usd_per_hour: Mapping[tuple[Account, Purpose], float]
-    """Of running instances."""
+    """Of running instances, and of the disks of stopped ones that are retained, as far as prices
+    are known."""
     unknown_prices: int
-    """Running instances whose price is in no sum."""
+    """Of these instances, their disks and addresses: those that are in no sum."""
     leases_usd: float
     """Since this process began."""
     overhead_usd: float
@@ -54,17 +56,12 @@ def figures(state: State, market: MarketData, passed_at: float | None) -> Figure
     now, uptime = state.clock.now(), state.clock.uptime()
     leases = list(state.leases.open())
     listed = state.instances.listed
-    held = {lease.instance_id for lease in leases}
     paid = [
-        (purpose_now(state, lease), lease.segments[-1].usd_per_hour)
+        (purpose_now(state, lease), rate(lease.segments[-1], now))
         for lease in leases
         if _is_paid(lease.segments)
     ]
-    unleased = [
-        price.usd_per_hour if (price := market.prices.price_of(each)) else None
-        for each in listed.values()
-        if each.state in BILLED and each.instance_id not in held
-    ]
+    overhead = [rate(each, now) for each in unleased_segments(state, market.prices, now)]
     start_timeouts = [lease for lease in leases if lease.state in _UNREADY]
     waits = [(now - lease.requested_at).total_seconds() for lease in start_timeouts]
     marks = market.offers.sold_out.all(now)
@@ -76,8 +73,10 @@ def figures(state: State, market: MarketData, passed_at: float | None) -> Figure
         leases=dict.fromkeys(OPEN, 0) | Counter(lease.state for lease in leases),
         longest_wait=max([0.0, *waits]),
         gpus=gpus_by_purpose(state, market.catalogue.types),
-        usd_per_hour=_usd_per_hour(paid, unleased),
-        unknown_prices=sum(usd is None for usd in [*(usd for _, usd in paid), *unleased]),
+        usd_per_hour=_usd_per_hour(paid, overhead),
+        unknown_prices=sum(
+            len(each.unknown_prices_of) for each in [*(each for _, each in paid), *overhead]
+        ),
         leases_usd=state.spending.since_begin(state.leases),
         overhead_usd=state.spending.overhead_usd,
         sold_out=Counter(mark.error_class for _, mark in marks),
@@ -87,13 +86,13 @@ def figures(state: State, market: MarketData, passed_at: float | None) -> Figure
 
 
 def _usd_per_hour(
-    paid: Iterable[tuple[Purpose, float | None]], unleased: Iterable[float | None]
+    paid: Iterable[tuple[Purpose, Rate]], overhead: Iterable[Rate]
 ) -> Mapping[tuple[Account, Purpose], float]:
     """Sums of the prices that are known."""
     found: dict[tuple[Account, Purpose], float] = {("leases", each): 0.0 for each in Purpose}
-    for purpose, usd in paid:
-        found["leases", purpose] += usd or 0.0
-    found["overhead", Purpose.OVERHEAD] = sum(usd or 0.0 for usd in unleased)
+    for purpose, each in paid:
+        found["leases", purpose] += each.known_usd_per_hour or 0.0
+    found["overhead", Purpose.OVERHEAD] = sum(each.known_usd_per_hour or 0.0 for each in overhead)
     return found
 
 

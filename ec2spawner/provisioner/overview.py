@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from statistics import fmean
+from typing import Literal
 
 from ..core.instances.retention_rules import Kept
+from ..core.ledger.charges import NO_PRICE, Rate, rate
+from ..core.ledger.cost_rows import HUB, Resource
+from ..core.ledger.gpu_use import gpu_percent
+from ..core.ledger.home_storage import MIB, usd_per_month
+from ..core.ledger.segments import Segment
 from ..core.limits.admission import Account
-from ..core.limits.bounds import Bounds, Kind
-from ..core.limits.standing import Standing
+from ..core.limits.bounds import Bounds
+from ..core.limits.standing import Standing, standings_at_once
 from ..core.offers.sold_out import Mark, Scope
 from ..wire import Telemetry
+from .homes.storage_costs import usd_per_gib_month
+from .instances.unleased import foreign, retained_segment, unleased
 from .lifecycle.admin_actions import AdminActions
 from .limits.accounts import Accounts
+from .limits.reaches import Reaches, limited_scopes
 from .model.cloud import Instance
+from .model.denied_start import DeniedStart
 from .model.lease import Lease
 from .offers.market import MarketData
-from .state.denied_starts import DeniedStart
 from .state.state import State
 
 FAILURES_SHOWN = timedelta(days=1)
 """Starts that failed longer ago are no news."""
+
+NEARLY_USED = 75
+"""Percent of a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +54,7 @@ class ServerNow:
     @property
     def gpu_percent(self) -> float | None:
         """Use of its GPUs, on average; None if none is measured."""
-        gpus = self.telemetry.gpus if self.telemetry else []
-        known = [gpu.use_percent for gpu in gpus if gpu.use_percent is not None]
-        return fmean(known) if known else None
+        return gpu_percent(self.telemetry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +63,30 @@ class KeptNow:
 
     kept: Kept
     instance: Instance | None
-    usd_per_hour: float | None
-    """Of its running time; None if it is stopped, or the price is unknown."""
+    rate: Rate
+    """With its disks and address; of its disks alone if it is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnassignedNow:
+    """A running instance that has no server and is kept for none."""
+
+    instance: Instance
+    status: Literal["starting", "ending", "foreign"]
+    """`starting`: a server that waits may get it. `ending`: the hub terminates it. `foreign`: it is
+    of another store, or its tags are copied: the hub leaves it alone, and counts no cost of it."""
+    rate: Rate
+
+
+@dataclass(frozen=True, slots=True)
+class StorageNow:
+    """What the homes of a user and their snapshots hold, as of the last scan."""
+
+    home_gib: float
+    snapshot_gib: float
+    """Of each home the largest snapshot: a lower bound."""
+    usd_per_month: float | None
+    """At list prices; None where one is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +95,8 @@ class LimitNow:
 
     bounds: Bounds
     standing: Standing
+    reached_at: datetime | None = None
+    """When nothing is left at the present rate; None if it renews before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +107,17 @@ class Overview:
     market: MarketData
     actions: AdminActions
 
-    def servers(self, user: str | None = None) -> tuple[ServerNow, ...]:
-        """All open leases in the order of their requests, or those of one user."""
-        leases = [each for each in self.state.leases.open() if user in (None, each.user)]
+    def servers(
+        self, user: str | None = None, requested_since: datetime | None = None
+    ) -> tuple[ServerNow, ...]:
+        """All open leases in the order of their requests, or those of one user that were requested
+        then or later."""
+        leases = [
+            each
+            for each in self.state.leases.open()
+            if user in (None, each.user)
+            if requested_since is None or each.requested_at >= requested_since
+        ]
         return tuple(self._server(each) for each in sorted(leases, key=_requested))
 
     def _server(self, lease: Lease) -> ServerNow:
@@ -96,10 +137,32 @@ class Overview:
         listed = self.state.instances.listed
         return tuple(self._kept(each, listed.get(each.instance_id)) for each in _all(self.state))
 
+    def unassigned(self) -> tuple[UnassignedNow, ...]:
+        """Running instances that no server has, those that boot for one included."""
+        stock, retained = self.state.stock, self.state.retained
+        useless = {each.instance_id for each in (*stock.surplus, *stock.dead, *stock.unknown)}
+        own = [each for each in unleased(self.state) if not retained.holds(each.instance_id)]
+        return (
+            *(
+                self._unassigned(each, "ending" if each.instance_id in useless else "starting")
+                for each in own
+            ),
+            *(self._unassigned(each, "foreign") for each in foreign(self.state)),
+        )
+
+    def _unassigned(
+        self, instance: Instance, status: Literal["starting", "ending", "foreign"]
+    ) -> UnassignedNow:
+        now = self.state.clock.now()
+        return UnassignedNow(instance, status, rate(self.market.prices.segment(instance, now), now))
+
     def _kept(self, kept: Kept, instance: Instance | None) -> KeptNow:
-        runs = instance is not None and kept.then == "linger"
-        price = self.market.prices.price_of(instance) if runs and instance else None
-        return KeptNow(kept, instance, price.usd_per_hour if price else None)
+        segment, now = self.retained_segment(kept), self.state.clock.now()
+        return KeptNow(kept, instance, rate(segment, now) if segment else NO_PRICE)
+
+    def retained_segment(self, kept: Kept) -> Segment | None:
+        """What a retained instance is paid for now; None where nothing is known of it."""
+        return retained_segment(kept, self.state, self.market.prices, self.state.clock.now())
 
     def sold_out(self) -> tuple[tuple[Scope, Mark], ...]:
         """What is not requested now, because EC2 refused it."""
@@ -109,18 +172,75 @@ class Overview:
         """The last start of each server that a limit refused within a day, the newest first."""
         return self.state.denied_starts.since(self.state.clock.now() - FAILURES_SHOWN)
 
-    def limits(self, scopes: Sequence[str]) -> tuple[LimitNow, ...]:
+    def storage(self, user: str) -> StorageNow | None:
+        """What a user's homes hold and cost; None until this process has scanned them."""
+        existing = self.state.home_storage
+        if not existing.is_known:
+            return None
+        homes = [each for each in existing.of(user) if each.resource is Resource.HOME]
+        largest: dict[str, int] = {}
+        for each in existing.of(user):
+            if each.resource is Resource.SNAPSHOT:
+                largest[each.home_id] = max(each.mib, largest.get(each.home_id, 0))
+        snapshot_mib, prices = sum(largest.values()), self.market.prices.resources
+        held = [(each.mib, Resource.HOME, each.volume_type) for each in homes]
+        held += [(snapshot_mib, Resource.SNAPSHOT, "")] if snapshot_mib else []
+        costs = [
+            usd_per_month(mib, usd_per_gib_month(prices, resource, volume_type))
+            for mib, resource, volume_type in held
+        ]
+        known = [each for each in costs if each is not None]
+        return StorageNow(
+            home_gib=sum(each.mib for each in homes) / MIB,
+            snapshot_gib=snapshot_mib / MIB,
+            usd_per_month=sum(known) if len(known) == len(costs) else None,
+        )
+
+    async def limits(self, scopes: Sequence[str]) -> tuple[LimitNow, ...]:
         """How the limits of these scopes stand now, those without limits left out."""
+        limits, now = self.state.settings.limits, self.state.clock.now()
+        limited = {scope for scope in scopes if limits.of(scope).limits_starts}
+        reaches = await Reaches(self.state, self.market).of(limited, now)
+        at = {
+            (scope, each.standing.kind): each.at
+            for scope, of_scope in reaches.items()
+            for each in of_scope
+        }
         accounts = Accounts(self.state, self.market).of(scopes)
-        return tuple(limit for account in accounts for limit in _limits(account))
+        found = (limit for account in accounts for limit in _limits(account))
+        return tuple(
+            replace(each, reached_at=at.get((each.standing.scope, each.standing.kind)))
+            for each in found
+        )
+
+    async def nearly_used_limits(self) -> tuple[LimitNow, ...]:
+        """All limits of which `NEARLY_USED` percent are used, and those that more runs than they
+        allow, the worst first."""
+        now = self.state.clock.now()
+        reaches = await Reaches(self.state, self.market).of(limited_scopes(self.state), now)
+        found = [
+            LimitNow(each.bounds, each.standing, each.at)
+            for of_scope in reaches.values()
+            for each in of_scope  # of what runs together, these are exceeded
+            if each.standing.percent >= NEARLY_USED
+        ]
+        return tuple(sorted(found, key=_worst_first))
+
+    async def usd_per_hour(self) -> float:
+        """What all that the hub pays for costs in an hour now, homes included."""
+        return await Reaches(self.state, self.market).usd_per_hour(HUB, self.state.clock.now())
 
     def failed_starts(self) -> tuple[Lease, ...]:
-        """The last start of each server that failed within a day, the newest first."""
+        """The last start of each server that failed within a day, the newest first; without those
+        that `denied_starts` has."""
         since = self.state.clock.now() - FAILURES_SHOWN
+        denied = {each.lease_id for each in self.denied_starts()}
         failed = [
             lease
             for lease in self.state.leases.ended_since(since)
             if lease.ready_at is None and lease.stop is not None and lease.stop.reason != "user"
+            # A start that was denied on-demand may have failed later, for another reason.
+            if lease.stop.reason != "budget" or lease.lease_id not in denied
         ]
         return tuple(sorted(failed, key=_requested, reverse=True))
 
@@ -129,10 +249,15 @@ def _limits(account: Account) -> Iterator[LimitNow]:
     bounds = account.bounds
     for standing in account.standings:
         yield LimitNow(bounds, standing)
-    for kind, used in ((Kind.RATE, account.rate), (Kind.SERVERS, account.servers)):
-        limit = bounds.limit(kind)
-        if limit is not None:
-            yield LimitNow(bounds, Standing(account.scope, kind, limit, used))
+    at_once = standings_at_once(
+        account.scope, bounds, account.rate, account.servers, account.unpriced
+    )
+    yield from (LimitNow(bounds, each) for each in at_once)
+
+
+def _worst_first(limit: LimitNow) -> tuple[int, str, str]:
+    standing = limit.standing
+    return (-standing.percent, standing.scope, standing.kind)
 
 
 def _all(state: State) -> Sequence[Kept]:

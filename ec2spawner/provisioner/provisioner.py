@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 from ..core.instances.retention_rules import Kept
 from ..core.profiles.profiles import InstanceType
 from ..wire import IdlePolicy, Step, Stop
+from .alarms.leaked_instances import LeakedInstances
 from .alarms.outbox import Outbox
 from .alarms.quota_readings import QuotaReadings
 from .alarms.watch import AlarmWatch
@@ -19,6 +22,7 @@ from .gauges import Figures, figures
 from .homes.placement import Placement
 from .homes.server_homes import ServerHomes
 from .homes.snapshots import HomeSnapshots
+from .homes.storage_costs import StorageCosts, UserNames
 from .homes.volumes import HomeVolumes
 from .homes.zone_migration import ZoneMigrations
 from .instances.boot_logs import BootLogs
@@ -46,6 +50,7 @@ from .lifecycle.termination import Termination
 from .lifecycle.unhealthy_instance import UnhealthyInstances
 from .limits.admission import Admission
 from .limits.controller import LimitStops
+from .limits.waiting_starts import WaitingStarts
 from .model.cloud import Cloud, CloudError, Instance
 from .model.lease import IntentState, Lease, StepEvent
 from .model.settings import Settings
@@ -59,6 +64,7 @@ from .retention.controller import Retention
 from .retention.running_costs import RunningCosts
 from .runtime.clock import Clock
 from .runtime.task_group import TaskGroup
+from .state.home_records import PayersOf
 from .state.lease_events import LeaseEvents
 from .state.start_durations import StartDurations
 from .state.state import State
@@ -77,18 +83,22 @@ class Provisioner:
         types: Mapping[str, InstanceType],
         clock: Clock,
         ended: Callable[[Lease], None] = lambda lease: None,
+        payers_of: PayersOf = lambda users: {},
+        user_names: UserNames = tuple,
     ) -> None:
-        """`types` is the bundled table; `ended` is called with each lease that has ended."""
+        """`types` is the bundled table; `ended` is called with each lease that has ended;
+        `payers_of` says who pays for the homes of users who do not pay themselves; `user_names`
+        are those of all users."""
         self.settings, self._cloud, self._store = settings, cloud, store
-        self._state = state = State(store, settings, clock)
+        self._state = state = State(store, settings, clock, payers_of)
         self._tasks = tasks = TaskGroup()
         self.market = market = MarketData.of(state, cloud, types)
         prices, volumes = market.prices, HomeVolumes(state, cloud)
         overhead, boot_logs = Overhead(state, store, prices), BootLogs(cloud)
-        failures = StartFailures(state, cloud, boot_logs, market.offers, tasks)
+        failures = StartFailures(state, cloud, boot_logs, market.offers, prices, tasks)
         fleet, claims = FleetCalls(state, cloud, store, market.images), Claims(state)
         # Controllers that are also called between the passes.
-        self._termination = Termination(state, cloud, volumes, tasks, ended)
+        self._termination = Termination(state, cloud, volumes, prices, tasks, ended)
         self._lost_starts = LostStarts(state, failures)
         self._heartbeats = heartbeats = Heartbeats(state, prices)
         self._recovery = Recovery(state, volumes, prices)
@@ -97,8 +107,10 @@ class Provisioner:
         self._home_attachment = HomeAttachment(state, volumes, tasks)
         self._reports = LeaseReports(state)
         migrations = ZoneMigrations(state, cloud, volumes, tasks)
+        storage_costs = StorageCosts(state, store, lambda: prices.resources, user_names)
         self.usage = Usage(state, store)
         self.alarms = alarms = Outbox(store, settings.alarms, settings.alarm_destinations)
+        leaked = LeakedInstances(state, prices)
         controllers: tuple[Controller, ...] = (  # in this order in each pass
             # Times first: whatever follows measures with them.
             ClockUpkeep(state, tasks),
@@ -116,7 +128,8 @@ class Provisioner:
             StartTimeouts(state, failures),
             Placement(state),
             heartbeats,
-            LimitStops(state),
+            LimitStops(state, market),
+            WaitingStarts(state, market),
             self._recovery,
             # What is retained serves its user before anything is bought, or becomes surplus.
             self._retention,
@@ -129,11 +142,11 @@ class Provisioner:
             Tagging(state, cloud, tasks),
             self._home_attachment,
             migrations,
-            HomeSnapshots(state, cloud, volumes, tasks),
+            HomeSnapshots(state, cloud, volumes, storage_costs, tasks),
             Repricing(state, prices),
             RunningCosts(state, overhead, tasks),
             FreeFirstHour(state, overhead, tasks),
-            AlarmWatch(state, market, alarms, QuotaReadings(cloud), tasks),
+            AlarmWatch(state, market, alarms, QuotaReadings(cloud), leaked, tasks),
             WeeklySummary(state, self.usage, alarms, tasks),
         )
         self._reconciler = Reconciler(state, controllers)
@@ -204,18 +217,32 @@ class Provisioner:
 
     # --- a server's life ---
 
-    async def request(self, lease: Lease) -> None:
-        """Put a lease on the waiting list.
+    async def request(self, lease: Lease, *, afresh: bool = False) -> None:
+        """Put a lease on the waiting list; `afresh` gives up what is retained for its server.
 
+        A start that is refused here gives up nothing: the disk of a retained instance has user
+        data.
         Raises `LimitReached` where it cannot afford its first hour, and `StoreError` where it
-        cannot be stored; then it ends at once. In both cases nothing is bought.
+        cannot be stored; then it ends at once. In both cases nothing is bought. A caller that is
+        cancelled does not cancel the write: whether that succeeds decides what is given up.
         """
-        state = self._state
+        state, undecided = self._state, ExitStack()
         begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
         self.market.want(lease.spec.instance_types)
         lease = self.admission.admit(lease)  # reserves by being in the registry: no await yet
+        retained = state.retained.given_up_with(lease) if afresh else nullcontext(())
+        given_up = undecided.enter_context(retained)
+        stored = state.leases.begin_adding(replace(lease, events=(begun,)), given_up)
+        decided = self._decide_when_stored(lease, stored, undecided)
+        await self._tasks.finish(decided, f"request of {lease.lease_id}")
+
+    async def _decide_when_stored(
+        self, lease: Lease, stored: asyncio.Task[None], undecided: ExitStack
+    ) -> None:
+        state = self._state
         try:
-            await state.leases.add(replace(lease, events=(begun,)))
+            with undecided:
+                await asyncio.shield(stored)
         except StoreError:
             stop = Stop(reason="failed", message="The hub could not write its database")
             await state.end(lease.lease_id, stop)

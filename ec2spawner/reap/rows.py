@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ..aws.templates import Template
+from ..aws.compute.templates import Template
 from ..core.instances.leaks import GRACE, Kind, Known, Resource, Verdict, verdict
 from ..core.tags import HOME, INTENT, LEASE, SERVER, STORE, USER
 from ..provisioner.garbage_collection import TEMPLATES_KEPT

@@ -7,20 +7,21 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from rich.console import Console
 
-from ..aws.client import Client
+from ..aws.calls.client import Client
 from ..aws.ec2 import EC2Cloud
 from ..check.hub_config import ConfigurationBroken, load
 from ..config import Options
+from ..core.bills.reconciliation import reconcile
 from ..core.ledger.cost_rows import Dimension
 from ..core.ledger.local_days import local_day, midnight
-from ..core.ledger.reconciliation import reconcile
-from ..core.pricing.discounts import Discount
+from ..core.pricing.discounts import Discount, beside
 from ..provisioner.model.cloud import CloudError
 from ..provisioner.store.read_only import Ledger, LedgerQuery, read_ledger
 from ..provisioner.store.store import StoreError
@@ -85,12 +86,11 @@ def _write(report: Report, found: Reconciled | None, arguments: argparse.Namespa
 
 
 def _write_focus(scope: Scope, options: Options, now: datetime) -> int:
-    ledger = asyncio.run(
-        read_ledger(options.store_url, _query(scope, focus.DIMENSIONS, segments=False), now=now)
-    )
+    query = replace(_query(scope, focus.DIMENSIONS, segments=False), durations=True)
+    ledger = asyncio.run(read_ledger(options.store_url, query, now=now))
     place = ZoneInfo(scope.time_zone)
     text, left_out = focus.focus_csv(
-        ledger.costs, hub=scope.hub, region=options.region, place=place
+        ledger.costs, ledger.durations, hub=scope.hub, region=options.region, place=place
     )
     sys.stdout.write(text)
     if left_out:
@@ -103,12 +103,12 @@ async def _read(
 ) -> tuple[Report, Reconciled | None]:
     """Raises `StoreError`, `BillError`, `CloudError`."""
     # A report on one user has no place for what everybody shares.
-    discounts = () if scope.user else await _discounts(options, arguments.reservations)
+    place = ZoneInfo(scope.time_zone)
+    start = midnight(scope.since, place)
+    discounts = () if scope.user else await _discounts(options, arguments.reservations, start, now)
     query = _query(scope, needed(scope.by), segments=bool(discounts) or arguments.reconcile)
     with Console(stderr=True).status("Reading the store"):
         ledger = await read_ledger(options.store_url, query, now=now)
-    place = ZoneInfo(scope.time_zone)
-    start = midnight(scope.since, place)
     end = min(midnight(scope.until + timedelta(days=1), place), now)
     uses = discount_use(discounts, ledger.segments, start, max(end, start))
     report = report_of(scope, ledger.costs, now, uses)
@@ -117,16 +117,20 @@ async def _read(
     return report, await _reconciled(scope, options, arguments.bill, ledger, now)
 
 
-async def _discounts(options: Options, reservations: bool) -> Sequence[Discount]:
-    """The configured ones, and the account's reservations of other types: the hub's own rule."""
+async def _discounts(
+    options: Options, reservations: bool, start: datetime, now: datetime
+) -> Sequence[Discount]:
+    """The configured ones, and the account's reservations in the time in which none of these
+    replaces them: the hub's own rule.
+
+    Those that have ended since `start` are among them."""
     configured = [each.discount() for each in options.discounts]
     if not reservations:
         return configured
-    types = {each.instance_type for each in configured}
     cloud = EC2Cloud(options.region, options.endpoint_url or None)
     try:
         with Console(stderr=True).status("Asking EC2"):
-            found = await cloud.reservations()
+            found = await cloud.reservations((start, now))
     finally:
         await cloud.close()
     if not found:
@@ -135,7 +139,11 @@ async def _discounts(options: Options, reservations: bool) -> Sequence[Discount]
             f"no Reserved Instances were found in {options.region}: there are none, or "
             "ec2:DescribeReservedInstances is not permitted",
         )
-    return [*configured, *(each for each in found if each.instance_type not in types)]
+    parts = beside(configured, found)
+    return [
+        *configured,
+        *(each for each in parts if each.has_begun(now) and not each.has_expired(start)),
+    ]
 
 
 async def _reconciled(

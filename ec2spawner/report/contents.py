@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from ..core.ledger.cost_rows import CostSum, Dimension, Purpose, merge_sums
+from ..core.ledger.cost_lines import CostLine, cost_lines, dearest_first, folded
+from ..core.ledger.cost_rows import CostSum, Dimension
 from .discount_use import DiscountUse
 
 DIMENSIONS: Final[Mapping[str, Dimension]] = {
@@ -43,26 +43,8 @@ class Scope:
     """Keys of `DIMENSIONS`."""
     user: str = ""
     """Only this user's servers; empty is everybody and the overhead of the hub."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One row of a report. Amounts in 1e-9 USD."""
-
-    key: tuple[str, ...]
-    """Values of `Scope.by`, empty where there is none, such as the user of overhead."""
-    nano_usd: int
-    """As far as prices are known; the sum of the next three."""
-    used: int
-    idle: int
-    overhead: int
-    saved: int
-    """Against on-demand prices, by spot and discounts; negative where it cost more."""
-    hours: float
-    """Of instances."""
-    gpu_hours: float
-    unknown: int
-    """Ledger entries whose price is unknown: with any, the amounts are lower bounds."""
+    is_cut: bool = False
+    """Nobody chose its first day: it is the first of which Cost Explorer knows single instances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +54,12 @@ class Report:
     scope: Scope
     made_at: datetime
     """UTC."""
-    lines: Sequence[Line]
+    lines: Sequence[CostLine]
     """By day where grouped by it, else the dearest first. Their sum is `total`."""
-    total: Line
+    total: CostLine
     overhead: Mapping[str, int]
     """Cause -> 1e-9 USD, the largest first."""
-    days: Sequence[Line]
+    days: Sequence[CostLine]
     """One for each day with any cost, its key the day as `2026-11-23`."""
     discounts: Sequence[DiscountUse] = ()
 
@@ -98,62 +80,21 @@ def report_of(
     sums = tuple(sums)
     dimensions = needed(scope.by)
     wanted = [DIMENSIONS[name] for name in scope.by]
-    lines = _lines(sums, dimensions, wanted)
-    if Dimension.DAY not in wanted:
-        lines.sort(key=lambda line: (-line.nano_usd, line.key))
     causes = {
         each.key[0]: each.nano_usd
-        for each in _folded(sums, dimensions, [Dimension.CAUSE])
+        for each in folded(sums, dimensions, [Dimension.CAUSE])
         if each.key[0]
     }
     return Report(
         scope=scope,
         made_at=made_at,
-        lines=lines,
-        total=next(iter(_lines(sums, dimensions, [])), NOTHING),
+        lines=dearest_first(cost_lines(sums, dimensions, wanted), wanted),
+        total=next(iter(cost_lines(sums, dimensions, [])), NOTHING),
         overhead=dict(sorted(causes.items(), key=lambda each: (-each[1], each[0]))),
-        days=_lines(sums, dimensions, [Dimension.DAY]),
+        days=cost_lines(sums, dimensions, [Dimension.DAY]),
         discounts=discounts,
     )
 
 
-NOTHING: Final = Line((), 0, 0, 0, 0, 0, 0.0, 0.0, 0)
+NOTHING: Final = CostLine((), 0, 0, 0, 0, 0, 0.0, 0.0, 0)
 """The sum of no lines."""
-
-
-def _lines(
-    sums: Iterable[CostSum], dimensions: Sequence[Dimension], wanted: Sequence[Dimension]
-) -> list[Line]:
-    """A line for each value of `wanted`, ordered by key."""
-    parts: defaultdict[tuple[str, ...], dict[str, CostSum]] = defaultdict(dict)
-    for each in _folded(sums, dimensions, [*wanted, Dimension.PURPOSE]):
-        *key, purpose = each.key
-        parts[tuple(key)][purpose] = each
-    return [_line(key, parts[key]) for key in sorted(parts)]
-
-
-def _folded(
-    sums: Iterable[CostSum], dimensions: Sequence[Dimension], wanted: Sequence[Dimension]
-) -> tuple[CostSum, ...]:
-    places = [dimensions.index(each) for each in wanted]
-    return merge_sums(
-        replace(each, key=tuple(each.key[place] for place in places)) for each in sums
-    )
-
-
-def _line(key: tuple[str, ...], by_purpose: Mapping[str, CostSum]) -> Line:
-    def of(purpose: Purpose) -> int:
-        return by_purpose[purpose].nano_usd if purpose in by_purpose else 0
-
-    several = by_purpose.values()
-    return Line(
-        key=key,
-        nano_usd=sum(each.nano_usd for each in several),
-        used=of(Purpose.USED),
-        idle=of(Purpose.IDLE),
-        overhead=of(Purpose.OVERHEAD),
-        saved=sum(each.on_demand_nano_usd - each.comparable_nano_usd for each in several),
-        hours=sum(each.microseconds for each in several) / 3.6e9,
-        gpu_hours=sum(each.gpu_microseconds for each in several) / 3.6e9,
-        unknown=sum(each.unknown for each in several),
-    )

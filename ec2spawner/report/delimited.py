@@ -1,55 +1,10 @@
-"""CSV that a spreadsheet shows and never runs. Pure."""
+"""A report as CSV. Pure."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
-from typing import Final
-
-from ..core.text.untrusted import visible
+from ..core.ledger.cost_lines import AMOUNTS, amounts
+from ..core.text.delimited import delimited
 from .contents import DIMENSIONS, Report
-from .wording import exact
-
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""A cell that begins with one of these is a formula to some spreadsheet; the last four are the
-full-width forms that East Asian editions take as well. OWASP, "CSV Injection"."""
-
-Cell = str | int | float | None
-"""None is an empty cell."""
-
-
-def safe(cell: Cell) -> Cell:
-    """Text that cannot be taken for a formula; numbers stay numbers.
-
-    Control characters are written out, and an apostrophe goes before what would begin a formula,
-    also after blanks, which some spreadsheets strip.
-    """
-    if not isinstance(cell, str):
-        return cell
-    shown = visible(cell)
-    return f"'{shown}" if cell.lstrip(" ").startswith(FORMULA) else shown
-
-
-def delimited(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """A header and the rows, comma-separated, each cell `safe`."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([safe(cell) for cell in row] for row in rows)
-    return text.getvalue()
-
-
-AMOUNTS: Final = (
-    "usd",
-    "used_usd",
-    "idle_usd",
-    "overhead_usd",
-    "saved_usd",
-    "instance_hours",
-    "gpu_hours",
-    "unknown_prices",
-)
 
 
 def report_csv(report: Report) -> str:
@@ -59,18 +14,4 @@ def report_csv(report: Report) -> str:
     is empty where none is known.
     """
     header = [DIMENSIONS[name].value for name in report.scope.by]
-    rows = (
-        [
-            *line.key,
-            None if line.unknown and not line.nano_usd else exact(line.nano_usd),
-            exact(line.used),
-            exact(line.idle),
-            exact(line.overhead),
-            exact(line.saved),
-            round(line.hours, 6),
-            round(line.gpu_hours, 6),
-            line.unknown,
-        ]
-        for line in report.lines
-    )
-    return delimited([*header, *AMOUNTS], rows)
+    return delimited([*header, *AMOUNTS], ([*line.key, *amounts(line)] for line in report.lines))

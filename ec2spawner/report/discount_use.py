@@ -109,9 +109,14 @@ def _intervals(
     for place, each in enumerate(segments):
         begins[each.start].append(place)
         ends[each.end or end].append(place)
-    expiries = {each.until for each in discounts if each.until and start < each.until < end}
+    changes = {
+        instant
+        for each in discounts
+        for instant in (each.since, each.until)
+        if instant is not None and start < instant < end
+    }
     running: dict[int, Segment] = {}
-    for since, until in pairwise(sorted({start, end, *begins, *ends, *expiries})):
+    for since, until in pairwise(sorted({start, end, *begins, *ends, *changes})):
         for place in ends[since]:
             running.pop(place, None)
         running |= {place: segments[place] for place in begins[since]}
@@ -162,8 +167,9 @@ def _plus(ticks: int | None, duration: int, usd_per_hour: float | None) -> int |
 
 
 def _use(discount: Discount, tally: _Tally, start: datetime, end: datetime) -> DiscountUse:
+    holds_since = start if discount.since is None else max(start, discount.since)
     holds_until = end if discount.until is None else min(end, discount.until)
-    holds = max(microseconds(holds_until) - microseconds(start), 0)
+    holds = max(microseconds(holds_until) - microseconds(holds_since), 0)
     one = holds * price_units(discount.usd_per_hour)
     return DiscountUse(
         discount=discount,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .contents import DIMENSIONS, Line, Report
+from ..core.ledger.cost_lines import AMOUNTS, CostLine, amounts
+from .contents import DIMENSIONS, Report
 from .discount_use import DiscountUse
 from .reconciled import Reconciled
 from .wording import exact
@@ -36,17 +37,8 @@ def report_json(report: Report, reconciled: Reconciled | None = None) -> str:
     return json.dumps(found)
 
 
-def _line(line: Line) -> dict[str, Any]:
-    return {
-        "usd": None if line.unknown and not line.nano_usd else exact(line.nano_usd),
-        "used_usd": exact(line.used),
-        "idle_usd": exact(line.idle),
-        "overhead_usd": exact(line.overhead),
-        "saved_usd": exact(line.saved),
-        "instance_hours": round(line.hours, 6),
-        "gpu_hours": round(line.gpu_hours, 6),
-        "unknown_prices": line.unknown,
-    }
+def _line(line: CostLine) -> dict[str, Any]:
+    return dict(zip(AMOUNTS, amounts(line), strict=True))
 
 
 def _discount(each: DiscountUse) -> dict[str, Any]:
@@ -59,6 +51,7 @@ def _discount(each: DiscountUse) -> dict[str, Any]:
         "zone": discount.zone or None,
         "count": discount.count,
         "usd_per_hour": discount.usd_per_hour,
+        "since": discount.since.isoformat() if discount.since else None,
         "until": discount.until.isoformat() if discount.until else None,
         "covered_hours": each.covered / 3.6e9,
         "used_hours": each.used / 3.6e9,

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
-from ..core.ledger.cost_rows import CostSum, Dimension, Purpose, Resource
+from ..core.ledger.cost_rows import STORAGE, CostSum, Dimension, Purpose, Resource
 from ..core.ledger.local_days import midnight
+from ..core.names import tag_value
+from ..core.tags import PAYER, PROFILE, USER
+from ..core.text.delimited import Cell, delimited
 from ..wire import Market
-from .delimited import Cell, delimited
 from .wording import exact
 
 DIMENSIONS: Final = (
@@ -34,6 +36,9 @@ DIMENSIONS: Final = (
 
 PROVIDER: Final = "Amazon Web Services"
 
+COMMITTED: Final = "Committed"
+"""FOCUS's category of a price that a Reserved Instance or a Savings Plan gives."""
+
 _SERVICES: Final[Mapping[str, tuple[str, str, str]]] = {
     Resource.INSTANCE: ("Compute", "Virtual Machines", "Amazon Elastic Compute Cloud"),
     Resource.DISK: ("Storage", "Block Storage", "Amazon Elastic Block Store"),
@@ -44,8 +49,16 @@ _SERVICES: Final[Mapping[str, tuple[str, str, str]]] = {
 """Resource -> FOCUS's category and subcategory, and AWS's service."""
 
 
-def focus_csv(sums: Iterable[CostSum], *, hub: str, region: str, place: tzinfo) -> tuple[str, int]:
-    """The rows, and the number of ledger entries that they leave out.
+def focus_csv(
+    sums: Iterable[CostSum],
+    durations: Mapping[tuple[str, ...], int],
+    *,
+    hub: str,
+    region: str,
+    place: tzinfo,
+) -> tuple[str, int]:
+    """The rows, and the number of ledger entries that they leave out. `durations` has microseconds
+    by the keys of `sums`.
 
     FOCUS has no unknown amounts: an entry without a price is left out, and must be reported.
     """
@@ -54,8 +67,8 @@ def focus_csv(sums: Iterable[CostSum], *, hub: str, region: str, place: tzinfo) 
     for each in sums:
         left_out += each.unknown
         if each.nano_usd or not each.unknown:
-            rows.append(_row(each, hub, region, place))
-    header = list(rows[0]) if rows else list(_row(_EMPTY, hub, region, place))
+            rows.append(_row(each, durations.get(each.key, 0), hub, region, place))
+    header = list(rows[0]) if rows else list(_row(_EMPTY, 0, hub, region, place))
     return delimited(header, (list(row.values()) for row in rows)), left_out
 
 
@@ -71,7 +84,9 @@ _EMPTY: Final = CostSum(
 """For the names of the columns."""
 
 
-def _row(each: CostSum, hub: str, region: str, place: tzinfo) -> Mapping[str, Cell]:
+def _row(
+    each: CostSum, microseconds: int, hub: str, region: str, place: tzinfo
+) -> Mapping[str, Cell]:
     of = dict(zip(DIMENSIONS, each.key, strict=True))
     day = date.fromisoformat(of[Dimension.DAY])
     first = day.replace(day=1)
@@ -80,7 +95,8 @@ def _row(each: CostSum, hub: str, region: str, place: tzinfo) -> Mapping[str, Ce
     usd = exact(each.nano_usd)
     # What has no list price is listed at what it cost, so that it counts as no saving.
     listed = exact(each.nano_usd - each.comparable_nano_usd + each.on_demand_nano_usd)
-    hours = each.microseconds / 3.6e9
+    quantity, unit = _quantity(each, microseconds, of)
+    pricing = _pricing(each, of)
     return {
         "AvailabilityZone": of[Dimension.ZONE] or None,
         "BilledCost": usd,
@@ -95,16 +111,17 @@ def _row(each: CostSum, hub: str, region: str, place: tzinfo) -> Mapping[str, Ce
         "ChargeFrequency": "Usage-Based",
         "ChargePeriodEnd": _utc(midnight(day + timedelta(days=1), place)),
         "ChargePeriodStart": _utc(midnight(day, place)),
-        "ConsumedQuantity": hours,
-        "ConsumedUnit": "Hours",
-        "ContractedCost": usd,
+        "ConsumedQuantity": quantity,
+        "ConsumedUnit": unit,
+        # What a commitment saves is not in it.
+        "ContractedCost": listed if pricing == COMMITTED else usd,
         "EffectiveCost": usd,
         "InvoiceId": None,
         "InvoiceIssuerName": PROVIDER,
         "ListCost": listed,
-        "PricingCategory": "Dynamic" if of[Dimension.MARKET] == Market.SPOT else "Standard",
-        "PricingQuantity": hours,
-        "PricingUnit": "Hours",
+        "PricingCategory": pricing,
+        "PricingQuantity": quantity,
+        "PricingUnit": unit,
         "ProviderName": PROVIDER,
         "PublisherName": PROVIDER,
         "RegionId": region,
@@ -123,17 +140,49 @@ def _row(each: CostSum, hub: str, region: str, place: tzinfo) -> Mapping[str, Ce
     }
 
 
+def _quantity(each: CostSum, microseconds: int, of: Mapping[Dimension, str]) -> tuple[float, str]:
+    """How much, and its unit in FOCUS's form. Of an instance's own disks the ledger has the price
+    and not the size: theirs are hours, as those of addresses."""
+    if of[Dimension.RESOURCE] in STORAGE:
+        return each.mib_seconds / 1024 / 3600, "GiB-Hours"
+    return microseconds / 3.6e9, "Hours"
+
+
 def _description(of: Mapping[Dimension, str]) -> str:
     """`g5.xlarge, spot: overhead (start)`."""
-    what = of[Dimension.INSTANCE_TYPE] or of[Dimension.RESOURCE]
-    market = f", {of[Dimension.MARKET]}" if of[Dimension.MARKET] else ""
     cause = f" ({of[Dimension.CAUSE]})" if of[Dimension.CAUSE] else ""
-    return f"{what}{market}: {of[Dimension.PURPOSE]}{cause}"
+    return f"{_what(of)}: {of[Dimension.PURPOSE]}{cause}"
+
+
+def _what(of: Mapping[Dimension, str]) -> str:
+    """`g5.xlarge, spot`, `disk of g5.xlarge`, `home`."""
+    resource, instance_type = of[Dimension.RESOURCE], of[Dimension.INSTANCE_TYPE]
+    if resource in STORAGE or not instance_type:
+        return resource
+    if resource != Resource.INSTANCE:
+        return f"{resource} of {instance_type}"
+    return f"{instance_type}, {of[Dimension.MARKET]}" if of[Dimension.MARKET] else instance_type
+
+
+def _pricing(each: CostSum, of: Mapping[Dimension, str]) -> str:
+    """FOCUS's category of the price. Disks and addresses have no other than the list price.
+
+    The ledger's lines do not name the source of a price, but only a discount gives on-demand time
+    another one than its list price. Rounding moves a line by 1e-9 USD; no commitment saves less
+    than a thousandth.
+    """
+    if of[Dimension.RESOURCE] != Resource.INSTANCE:
+        return "Standard"
+    if of[Dimension.MARKET] == Market.SPOT:
+        return "Dynamic"
+    saved = each.on_demand_nano_usd - each.comparable_nano_usd
+    return COMMITTED if saved * 1000 > each.on_demand_nano_usd else "Standard"
 
 
 def _tags(of: Mapping[Dimension, str]) -> str:
-    names = ((Dimension.PAYER, "payer"), (Dimension.PROFILE, "profile"), (Dimension.USER, "user"))
-    return json.dumps({name: of[each] for each, name in names if of[each]})
+    """Those that the hub gives what it launches, in EC2's form, so that they join with the bill."""
+    names = ((Dimension.PAYER, PAYER), (Dimension.PROFILE, PROFILE), (Dimension.USER, USER))
+    return json.dumps({name: tag_value(of[each]) for each, name in names if of[each]})
 
 
 def _utc(instant: datetime) -> str:

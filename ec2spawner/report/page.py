@@ -1,4 +1,4 @@
-"""A report as one HTML page to mail or print: no script, no request, nothing from outside. Pure."""
+"""A report as one HTML page: no script, no request, nothing from outside. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ..core.ledger.cost_lines import CostLine
 from ..core.text.untrusted import visible
 from . import wording
-from .contents import Line, Report
+from .contents import Report
 from .reconciled import Reconciled, headline, instance_words, reason_lines, remarks
 
 _environment: Final = Environment(
@@ -47,6 +48,7 @@ def report_html(report: Report, reconciled: Reconciled | None = None) -> str:
         title=visible(f"{report.scope.hub}: {wording.period(report)}"),
         user=visible(report.scope.user),
         made_at=f"{report.made_at:%Y-%m-%d %H:%M} UTC",
+        cut=wording.cut(report),
         summary=wording.summary(report.total),
         estimate=wording.ESTIMATE,
         unknown=wording.unknown_prices(report.total),
@@ -64,7 +66,7 @@ def report_html(report: Report, reconciled: Reconciled | None = None) -> str:
     )
 
 
-def bars(days: Sequence[Line]) -> list[Bar]:
+def bars(days: Sequence[CostLine]) -> list[Bar]:
     """A bar for each day: what was used, idle and overhead, one above the other."""
     highest = max((day.nano_usd for day in days), default=0)
     if highest <= 0:
@@ -91,7 +93,7 @@ def bars(days: Sequence[Line]) -> list[Bar]:
     return found
 
 
-def _cells(line: Line) -> tuple[list[str], list[str]]:
+def _cells(line: CostLine) -> tuple[list[str], list[str]]:
     return [visible(each) for each in wording.named(line.key)], wording.amounts(line)
 
 

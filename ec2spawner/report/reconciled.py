@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..core.ledger.bill_lines import Charge
-from ..core.ledger.reconciliation import UNSETTLED, Comparison, Reason, Reconciliation
+from ..core.bills.bill_lines import Charge
+from ..core.bills.reconciliation import UNSETTLED, Comparison, Reason, Reconciliation
 from .wording import usd
 
 MEANINGS: Final[Mapping[Reason, str]] = {

@@ -6,7 +6,9 @@ import argparse
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
-from ..core.ledger.reconciliation import Period
+from ..aws.billing.cost_explorer import KEPT
+from ..core.bills.reconciliation import Period
+from ..core.ledger.local_days import askable, is_askable
 from .contents import DIMENSIONS, Scope
 
 MAX_DAYS: Final = 3660
@@ -18,9 +20,21 @@ class WrongRequest(Exception):
 
 
 def scope_of(arguments: argparse.Namespace, hub: str, time_zone: str, today: date) -> Scope:
-    """The scope of a report: by default this month until today. Raises `WrongRequest`."""
-    until = _day("--to", arguments.until) if arguments.until else today
-    since = _day("--from", arguments.since) if arguments.since else min(today, until).replace(day=1)
+    """The scope of a report: by default this month until today. Raises `WrongRequest`.
+
+    Against Cost Explorer, it begins by default no earlier than that knows single instances.
+    """
+    until = _day("--to", arguments.until, today) or today
+    since = _day("--from", arguments.since, today) or min(today, until).replace(day=1)
+    is_cut = False
+    if arguments.reconcile and not arguments.bill and not arguments.since:
+        oldest = today - KEPT + timedelta(days=1)
+        if until < oldest:
+            raise WrongRequest(
+                f"--to={until} is too long ago: Cost Explorer knows single instances for "
+                f"{KEPT.days} days. Fix: --to={oldest} or later, or --bill with an export"
+            )
+        since, is_cut = max(since, oldest), since < oldest
     if since > until:
         raise WrongRequest(f"--from={since} is after --to={until}. Fix: exchange them")
     if (until - since).days > MAX_DAYS:
@@ -42,7 +56,7 @@ def scope_of(arguments: argparse.Namespace, hub: str, time_zone: str, today: dat
         raise WrongRequest(
             "--csv and --focus have no place for a comparison. Fix: --json, --html or the table"
         )
-    return Scope(hub, since, until, time_zone, tuple(dict.fromkeys(by)), arguments.user)
+    return Scope(hub, since, until, time_zone, tuple(dict.fromkeys(by)), arguments.user, is_cut)
 
 
 def billing_period(scope: Scope) -> Period:
@@ -51,8 +65,14 @@ def billing_period(scope: Scope) -> Period:
     return Period(start, datetime.combine(scope.until + timedelta(days=1), time(), UTC))
 
 
-def _day(option: str, text: str) -> date:
+def _day(option: str, text: str, today: date) -> date | None:
+    """None if it is not given."""
+    if not text:
+        return None
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         raise WrongRequest(f'{option}="{text}" is no day. Fix: write it like 2026-11-01') from None
+    if not is_askable(day, today):
+        raise WrongRequest(f"{option}={day} is out of range. Fix: a day {askable(today)}")
+    return day

@@ -28,6 +28,8 @@ def print_report(report: Report, console: Console) -> None:
     if report.scope.user:
         title += f", servers of {report.scope.user}"
     console.print(terminal.text(title, "bold"))
+    if said := wording.cut(report):
+        console.print(terminal.text(said))
     if report.lines and report.scope.by:
         console.print()
         _print_lines(report, console)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
+from ..aws.billing.cost_explorer import KEPT
+from ..core.ledger.cost_lines import CostLine
 from ..core.ledger.exact import NANO
-from .contents import EXPIRES_SOON, Line, Report
+from .contents import EXPIRES_SOON, Report
 from .discount_use import DiscountUse
 
 ESTIMATE: Final = (
@@ -48,12 +50,22 @@ def period(report: Report) -> str:
     return f"{scope.since} to {scope.until} ({scope.time_zone})"
 
 
+def cut(report: Report) -> str:
+    """Why it does not begin on the first of the month; empty where it does, or somebody chose."""
+    if not report.scope.is_cut:
+        return ""
+    return (
+        f"From {report.scope.since} on, because Cost Explorer knows single instances for "
+        f"{KEPT.days} days only. An earlier day needs --from, and --bill with an export."
+    )
+
+
 def named(key: Sequence[str]) -> list[str]:
     """A key with a dash for what belongs to nothing, such as the user of overhead."""
     return [each or "–" for each in key]
 
 
-def amounts(line: Line) -> list[str]:
+def amounts(line: CostLine) -> list[str]:
     """The cells of a line, as people read them."""
     return [
         amount(line.nano_usd, line.unknown),
@@ -66,7 +78,7 @@ def amounts(line: Line) -> list[str]:
     ]
 
 
-def summary(total: Line) -> str:
+def summary(total: CostLine) -> str:
     """What the period cost, and for what."""
     if not total.nano_usd:
         return "The cost is unknown." if total.unknown else "Nothing was spent."
@@ -78,7 +90,7 @@ def summary(total: Line) -> str:
     return said
 
 
-def unknown_prices(total: Line) -> str:
+def unknown_prices(total: CostLine) -> str:
     """What it means that prices are unknown; empty where none is."""
     if not total.unknown:
         return ""
@@ -93,7 +105,12 @@ def discount_sentences(uses: Iterable[DiscountUse], now: datetime) -> Iterator[t
         name = f"{discount.count} × {discount.instance_type}"
         if discount.zone:
             name += f" in {discount.zone}"
-        yield name, " ".join([_use(each), _expiry(each, now), one_more(each)]).replace("  ", " ")
+        yield (
+            name,
+            " ".join(
+                filter(None, [_use(each), _begin(each, now), _expiry(each, now), one_more(each)])
+            ),
+        )
 
 
 def _use(each: DiscountUse) -> str:
@@ -107,6 +124,13 @@ def _use(each: DiscountUse) -> str:
     if each.replaced_nano_usd is not None and each.used:
         said += f" The used time costs {usd(each.replaced_nano_usd)} USD on demand."
     return said
+
+
+def _begin(each: DiscountUse, now: datetime) -> str:
+    since = each.discount.since
+    if since is None:
+        return ""
+    return f"{'Began' if since <= now else 'Begins'} on {since:%Y-%m-%d}."
 
 
 def _expiry(each: DiscountUse, now: datetime) -> str:

@@ -74,15 +74,20 @@ class Heartbeat(Message):
     """The last `HeartbeatResponse.state`; the hub answers at once when it has a newer one."""
 
 
+MAX_LIMITS = 18
+"""Three scopes bind a server, its user, its payer and the hub, each by six limits at most."""
+
+
 class Limit(Message):
-    """The limit that a server reaches first. Amounts in USD, or in GPU-hours."""
+    """A limit that binds a server. Amounts in USD, USD per hour, GPU-hours or servers."""
 
     scope: ShortText
     """Whose: `user`, `group`, `project` or `hub`."""
     name: ShortText = ""
     """Of the user, group or project."""
     kind: ShortText
-    """`usd_per_month`, `usd_per_window`, `credit_usd` or `gpu_hours_per_month`."""
+    """`usd_per_month`, `usd_per_window`, `credit_usd` or `gpu_hours_per_month`; `usd_per_hour` and
+    `servers` only while more runs than they allow, which stops nothing."""
     percent: Annotated[int, Field(ge=0)]
     """How much is used."""
     threshold: Annotated[int, Field(ge=0, le=100)] = 0
@@ -90,10 +95,15 @@ class Limit(Message):
     limit: Annotated[float, Field(ge=0)] | None = None
     """None for the hub: what all users together may spend is not for each to see."""
     used: Annotated[float, Field(ge=0)] | None = None
+    at_least: bool = False
+    """Not all that is used has a known price: `used` and `percent` are lower bounds."""
     days: int | None = None
     """Length of the window."""
     renews: date | None = None
     """The first day on which more is left; None is never, or not known."""
+    passed_on: date | None = None
+    """Of a window or a credit: the day of this month since which `threshold` has been passed
+    without a break; None of other kinds."""
     reached_at: AwareDatetime | None = None
     """When nothing is left at the present rate; None if it renews before."""
     stops: bool = False
@@ -109,6 +119,12 @@ class Cost(Message):
     """Cost so far, at `as_of`."""
     usd_per_hour: Annotated[float, Field(ge=0)] | None = None
     """Price now. The reader adds it for the time since `as_of`."""
+    known_usd: Annotated[float, Field(ge=0)] | None = None
+    """As `usd`, as far as prices are known: a lower bound where that is None; None if none is."""
+    known_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
+    """As `usd_per_hour`, as far as prices are known."""
+    unknown_prices_of: Annotated[list[ShortText], Field(max_length=8)] = []
+    """What has no known price now: some of `instance`, `disk` (its own disks) and `address`."""
     as_of: AwareDatetime
     """Up to when `usd` counts: in the first minute the end of that minute, which is paid whole."""
     since: AwareDatetime
@@ -125,6 +141,9 @@ class Cost(Message):
     `as_of`."""
     month_usd: Annotated[float, Field(ge=0)] | None = None
     """The same since the first of the month."""
+    known_today_usd: Annotated[float, Field(ge=0)] | None = None
+    """As `today_usd`, as far as prices are known; None if none is."""
+    known_month_usd: Annotated[float, Field(ge=0)] | None = None
     budget_usd: Annotated[float, Field(ge=0)] | None = None
     """What the user may spend in a month; None where no budget is set."""
     payer: ShortText = ""
@@ -133,8 +152,8 @@ class Cost(Message):
     """What of `usd` was spent on time with work in it."""
     idle_usd: Annotated[float, Field(ge=0)] | None = None
     """The same without; the rest is for start and stop."""
-    limit: Limit | None = None
-    """The limit that is reached first; None where there is none."""
+    limits: Annotated[list[Limit], Field(max_length=MAX_LIMITS)] = []
+    """All that bind the server, the one that is reached first at the front."""
 
 
 class Stop(Message):

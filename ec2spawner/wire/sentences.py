@@ -39,6 +39,7 @@ Code = Literal[
     "disk-full",
     "limit-share",
     "limit-used-up",
+    "limit-exceeded",
     "gpu-unused",
     "admin-message",
     # What a notice says below its title.
@@ -57,10 +58,13 @@ Code = Literal[
     "limit-amount",
     "limit-forecast",
     "limit-stops",
+    "limit-runs",
+    "limit-no-start",
     "profile-without-gpu",
     "message-text",
     # Replies to a button.
     "extension-bounded",
+    "limit-not-extended",
     "idle-time-bounded",
     "refused",
     "hub-silent",
@@ -86,13 +90,18 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     # Whose limit, as in `wire.Limit`: `user`, `group`, `project` or `hub`, and its name.
     "limit-share": frozenset({"percent", "scope", "name"}),
     "limit-used-up": frozenset({"scope", "name"}),
+    "limit-exceeded": frozenset({"scope", "name"}),
     "max-age": frozenset({"seconds"}),
     "xid": frozenset({"number"}),
     # Amounts in USD, or in GPU-hours for the kind `gpu_hours_per_month`.
-    "limit-amount": frozenset({"kind", "used", "limit"}),
+    "limit-amount": frozenset({"kind", "used", "limit", "at_least"}),
+    # Servers, or USD per hour for the kind `usd_per_hour`.
+    "limit-runs": frozenset({"kind", "used", "limit"}),
     # Seconds since 1970, UTC.
     "limit-forecast": frozenset({"at"}),
     "limit-stops": frozenset({"scope", "name"}),
+    # When the server stops, in seconds since 1970, UTC.
+    "limit-not-extended": frozenset({"scope", "name", "at"}),
     "profile-without-gpu": frozenset({"files_kept"}),
     "message-text": frozenset({"text"}),
     "idle-time-bounded": frozenset({"min_seconds", "max_seconds", "seconds"}),

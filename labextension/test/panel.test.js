@@ -15,6 +15,7 @@ import {
 import { announced, noticeText } from '../lib/text/noticeText.js';
 import {
   choices,
+  keepNote,
   oneLimit,
   policySentences,
   savedByStopping,
@@ -30,6 +31,9 @@ const at = minutes => new Date(NOW + minutes * MINUTE).toISOString();
 const cost = (changes = {}) => ({
   usd: 1.37,
   usd_per_hour: 0.42,
+  known_usd: 1.37,
+  known_usd_per_hour: 0.42,
+  unknown_prices_of: [],
   as_of: at(0),
   since: at(-60),
   estimate: true,
@@ -39,11 +43,13 @@ const cost = (changes = {}) => ({
   saved_usd: 1.92,
   today_usd: 4.2,
   month_usd: 62.1,
+  known_today_usd: 4.2,
+  known_month_usd: 62.1,
   budget_usd: null,
   payer: 'user:ann',
   used_usd: 1.1,
   idle_usd: 0.2,
-  limit: null,
+  limits: [],
   ...changes
 });
 
@@ -55,6 +61,7 @@ const limit = (changes = {}) => ({
   threshold: 25,
   limit: 200,
   used: 62.1,
+  at_least: false,
   days: null,
   renews: '2026-12-01',
   reached_at: null,
@@ -83,7 +90,12 @@ test('the cost is shown with its parts', () => {
 });
 
 test('the payer and the nearest limit are shown with a forecast', () => {
-  const of = changes => costText(cost({ payer: 'group:a:b', limit: limit(changes) }), NOW, trans);
+  const of = changes =>
+    costText(
+      cost({ payer: 'group:a:b', limits: [limit(changes), limit({ scope: 'user' })] }),
+      NOW,
+      trans
+    );
   assert.equal(values(of())['Paid by'], 'group a:b');
   assert.equal(values(of())['Limit (month)'], '$62.10 of $200');
   assert.deepEqual(of().limit, {
@@ -114,6 +126,11 @@ test('unknown figures are omitted or named, never zero', () => {
   const nothing = {
     usd: null,
     usd_per_hour: null,
+    known_usd: null,
+    known_usd_per_hour: null,
+    unknown_prices_of: ['instance'],
+    known_today_usd: null,
+    known_month_usd: null,
     saved_usd: null,
     today_usd: null,
     used_usd: null
@@ -127,6 +144,24 @@ test('unknown figures are omitted or named, never zero', () => {
   const kinds = isOver => costText(cost(), NOW, trans, isOver).lines.map(({ kind }) => kind);
   assert.ok(kinds(false).includes('price'));
   assert.ok(!kinds(true).includes('price'), 'a stopped server has no price per hour');
+});
+
+test('what is known of a cost is a lower bound, and grows', () => {
+  const partly = cost({
+    usd: null,
+    usd_per_hour: null,
+    today_usd: null,
+    month_usd: null,
+    unknown_prices_of: ['disk']
+  });
+  const text = costText(partly, NOW + 60 * MINUTE, trans);
+  assert.equal(text.amount, 'at least $1.79');
+  assert.equal(text.mark, 'USD, estimate');
+  assert.equal(values(text)['Now'], 'at least $0.42/h, spot');
+  assert.equal(values(text)['Today'], 'at least $4.62');
+  assert.equal(values(text)['November'], 'at least $62.52');
+  const { note } = text.lines.find(({ kind }) => kind === 'price');
+  assert.match(note, /the price of its disk\..*pricing:GetProducts/);
 });
 
 const gpu = (changes = {}) => ({
@@ -279,6 +314,19 @@ test('an idle server shows its stop, its idle time and what is kept', () => {
   assert.equal(kept.headline, '');
   assert.equal(kept.sentence, 'train.ipynb is running, so this server stays on.');
   assert.match(kept.kept, /^You asked to keep it on until/);
+});
+
+test('a time to keep the server until says why it changes nothing', () => {
+  const note = (changes, of) => keepNote(view(of), { until: NOW + 60 * MINUTE, changes }, trans);
+  assert.equal(note(true), '');
+  const late = { idle_since: at(-1), stop_at: at(120), warn_at: at(110), busy: null };
+  assert.equal(note(false, { idleness: late }), 'This server does not stop before then.');
+  assert.match(note(false), /maximum age/);
+  const limited = { cost: cost({ limits: [limit({ stop_at: at(5) })] }) };
+  assert.equal(
+    note(false, limited),
+    'By then the limit of group research is used up, and this server stops.'
+  );
 });
 
 test('a stop now saves the rest of the idle time', () => {

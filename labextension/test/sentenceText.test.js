@@ -95,11 +95,25 @@ const NOTICES = [
   [sentence('admin-message'), [sentence('message-text', { text: 'x'.repeat(115) })]],
   [
     sentence('limit-used-up', { scope: 'project', name: 'protein-folding' }),
-    [sentence('limit-amount', { kind: 'usd_per_month', used: 1000.01, limit: 1000 })]
+    [
+      sentence('limit-amount', {
+        kind: 'usd_per_month',
+        used: 1000.01,
+        limit: 1000,
+        at_least: false
+      })
+    ]
+  ],
+  [
+    sentence('limit-exceeded', { scope: 'project', name: 'protein-folding' }),
+    [
+      sentence('limit-runs', { kind: 'usd_per_hour', used: 1000.01, limit: 1000 }),
+      sentence('limit-no-start')
+    ]
   ],
   [
     sentence('limit-share', { percent: 75, scope: 'group', name: 'research' }),
-    [sentence('limit-amount', { kind: 'usd_per_month', used: 750.01, limit: 1000 })]
+    [sentence('limit-amount', { kind: 'usd_per_month', used: 750.01, limit: 1000, at_least: true })]
   ],
   [sentence('gpu-unused', { count: 8 }), [sentence('profile-without-gpu', { files_kept: false })]]
 ];

@@ -42,6 +42,10 @@ function view(changes = {}, phase = 'live') {
     cost: {
       usd: 1.37,
       usd_per_hour: 0.42,
+      known_usd: 1.37,
+      known_usd_per_hour: 0.42,
+      unknown_prices_of: [],
+      limits: [],
       as_of: at(0),
       since: at(-60),
       estimate: true,
@@ -71,7 +75,8 @@ test('cost counts from its own instant and never backwards', () => {
   assert.equal(costAt(cost, NOW + 60 * MINUTE), 1.37 + 0.42);
   assert.equal(costAt(cost, NOW - 60 * MINUTE), 1.37);
   assert.equal(costAt({ ...cost, usd: null }, NOW), null);
-  assert.equal(costAt({ ...cost, usd_per_hour: null }, NOW + 60 * MINUTE), 1.37);
+  const unpriced = { ...cost, usd_per_hour: null, known_usd_per_hour: null };
+  assert.equal(costAt(unpriced, NOW + 60 * MINUTE), 1.37);
 });
 
 test('the most severe state wins', () => {
@@ -219,7 +224,7 @@ test('far from the stop no seconds are shown', () => {
 });
 
 test('an unknown price is unknown, never zero', () => {
-  const cost = { ...view().status.cost, usd_per_hour: null };
+  const cost = { ...view().status.cost, usd_per_hour: null, known_usd_per_hour: null };
   const shown = [...parts(view({ cost }), 'wide', trans), ...sentences(view({ cost }), trans)];
   assert.ok(shown.includes('$1.37 · price unknown'));
   assert.ok(shown.includes('Its current price is not known.'));
@@ -229,6 +234,18 @@ test('an unknown price is unknown, never zero', () => {
   ];
   assert.ok(nothing.includes('cost unknown'));
   assert.ok(!nothing.some(text => text.includes('$')));
+});
+
+test('what is known of a price is said with what is not', () => {
+  const unknown = { usd: null, usd_per_hour: null, unknown_prices_of: ['disk'] };
+  const cost = { ...view().status.cost, ...unknown };
+  assert.ok(
+    parts(view({ cost }), 'wide', trans).includes('at least $1.37 · at least $0.42/h spot')
+  );
+  const [spent, price, why] = sentences(view({ cost }), trans);
+  assert.match(spent, /^This server has cost at least \$1\.37 /);
+  assert.equal(price, 'It costs at least $0.42 per hour (spot).');
+  assert.match(why, /^Unknown: the price of its disk\./);
 });
 
 test('a billed amount is not marked as an estimate', () => {
@@ -265,7 +282,7 @@ test('users whom a server is shared with get no buttons, and see whose they are'
 
 test('a stop by a limit is announced wherever the server is described', () => {
   const limit = { scope: 'group', name: 'lab', kind: 'usd_per_month', stop_at: at(9) };
-  const limited = { cost: { ...view().status.cost, limit }, idleness: idle(30) };
+  const limited = { cost: { ...view().status.cost, limits: [limit] }, idleness: idle(30) };
   assert.deepEqual(stateOf(view(limited)), { kind: 'limited', stopAt: Date.parse(at(9)), limit });
   assert.equal(stateOf(view({ ...limited, idleness: idle(5) })).kind, 'warned', 'the nearer stop');
   const none = { statusBarUsage: false, statusBarCost: false, statusBarState: false };

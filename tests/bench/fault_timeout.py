@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from ec2spawner.aws.client import Timeouts
+from ec2spawner.aws.calls.client import Timeouts
 from ec2spawner.core.instances.leaks import verdict
 from ec2spawner.core.offers import sold_out
 
@@ -51,7 +51,7 @@ class HubTimeouts:
     def of_the_hub() -> HubTimeouts:
         """The hub's defaults."""
         from ec2spawner import spawner
-        from ec2spawner.aws import volumes
+        from ec2spawner.aws.storage import volumes
         from ec2spawner.check import run
         from ec2spawner.provisioner.homes import volumes as homes
         from ec2spawner.provisioner.instances import boot_logs
@@ -236,8 +236,8 @@ def bounds_table(timeout: HubTimeouts) -> str:
 # --- a hub in a hurry ------------------------------------------------------------------------
 
 CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
-    ("ec2spawner.aws.volumes", "ATTACH_SECONDS", HURRIED.attach_call),
-    ("ec2spawner.aws.volumes", "GROW_SECONDS", HURRIED.grow),
+    ("ec2spawner.aws.storage.volumes", "ATTACH_SECONDS", HURRIED.attach_call),
+    ("ec2spawner.aws.storage.volumes", "GROW_SECONDS", HURRIED.grow),
     ("ec2spawner.spawner", "STOP_MARGIN", STOP_MARGIN),
     ("ec2spawner.provisioner.homes.volumes", "ATTACH_TIMEOUT", HURRIED.attach),
     ("ec2spawner.provisioner.launch.fleet_calls", "LAUNCH_TIMEOUT", HURRIED.launch_call),
@@ -254,7 +254,7 @@ CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.core.offers.sold_out", "HINTED_FOR", MARKED_FOR),
     # So that every start of a hub deletes those of the last one.
     ("ec2spawner.provisioner.garbage_collection", "TEMPLATES_KEPT", timedelta(0)),
-    ("ec2spawner.aws.client", "Timeouts", lambda: TIMEOUTS),
+    ("ec2spawner.aws.calls.client", "Timeouts", lambda: TIMEOUTS),
     ("ec2spawner.check.run", "TIMEOUTS", TIMEOUTS),
     ("ec2spawner.check.run", "TIMEOUT", HURRIED.command),
     ("ec2spawner.prices.region", "TIMEOUT", HURRIED.command),

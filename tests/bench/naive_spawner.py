@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from botocore.exceptions import ClientError
 from jupyterhub.spawner import Spawner
 from traitlets import Unicode, default
 
@@ -23,6 +24,9 @@ PORT = 8888
 
 DESCRIBE_PAUSE = 0.2
 """Seconds between two DescribeInstances while there is no address yet."""
+
+LAUNCHED: Final[Mapping[str, Any]] = {"State": {"Name": "pending"}}
+"""An instance that a read does not show yet: EC2 is eventually consistent."""
 
 
 class NaiveSpawner(Spawner):
@@ -78,10 +82,15 @@ class NaiveSpawner(Spawner):
         super().clear_state()
         self.instance_id = ""
 
-    async def _describe(self) -> dict[str, Any]:
-        answer = await self._call("describe_instances", InstanceIds=[self.instance_id])
-        found: dict[str, Any] = answer["Reservations"][0]["Instances"][0]
-        return found
+    async def _describe(self) -> Mapping[str, Any]:
+        try:
+            answer = await self._call("describe_instances", InstanceIds=[self.instance_id])
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "InvalidInstanceID.NotFound":
+                raise
+            return LAUNCHED
+        found = [each for group in answer["Reservations"] for each in group["Instances"]]
+        return found[0] if found else LAUNCHED
 
     async def _call(self, name: str, **arguments: Any) -> Any:
         return await asyncio.to_thread(getattr(self.client, name), **arguments)

@@ -36,6 +36,7 @@ from ec2spawner.embedded.api.loopback import NoBrowsers
 from ec2spawner.embedded.runtime import imds
 from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.embedded.runtime.instance import SimulatedInstance
+from tests import polling
 
 RECIPE = Path(__file__).with_name("make_root.sh")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ec2spawner"
@@ -252,12 +253,13 @@ class RealInstance:
 
     async def until(self, condition: Callable[[], Any], seconds: float, what: str) -> Any:
         """Poll until the condition gives something; fails with the end of the console."""
-        deadline = time.monotonic() + seconds
+        begun = time.monotonic()
         while not (found := condition()):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - begun
+            if waited > seconds:
                 end = "\n".join(self.console.splitlines()[-60:])
                 raise AssertionError(f"not within {seconds:.0f} s: {what}. Its console:\n{end}")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(polling.pause(waited))
         return found
 
     @property

@@ -38,6 +38,7 @@ from ec2spawner.wire import (
     Telemetry,
     sentence,
 )
+from tests import polling
 from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
 
 ROOT = Path(__file__).parents[2]
@@ -126,14 +127,11 @@ class Server:
     def says(self, answer: NotebookStatus | None) -> None:
         """What the status endpoint answers from now on, with the notices that follow from it;
         None takes the endpoint away."""
-        file = self.folder / "status.json"
         if answer is None:
-            file.unlink(missing_ok=True)
+            self._status.unlink(missing_ok=True)
             return
         answer = answer.model_copy(update={"notices": [*answer.notices, *notices(answer)]})
-        draft = file.with_suffix(".new")
-        draft.write_text(answer.model_dump_json())
-        draft.replace(file)
+        self._answer(answer.model_dump(mode="json"))
 
     def remembers(self, history: History | None) -> None:
         """What the history endpoint knows from now on; None takes the endpoint away."""
@@ -152,12 +150,15 @@ class Server:
             file.write_text(end.model_dump_json())
 
     def emits(self, *notices: Notice, ago: timedelta = timedelta(0)) -> None:
-        """These notices on the event websocket, and in no status; by a clock that is so much
-        behind."""
-        event = {
-            "now": (datetime.now(UTC) - ago).isoformat(),
-            "notices": [notice.model_dump(mode="json") for notice in notices],
-        }
+        """These notices on the event websocket, by a clock that is so much behind.
+
+        Each status from now on has them too, as those of a real server do, whose events and
+        statuses have one source. Otherwise a status that a page asked for before could be answered
+        after, and be newer than the event.
+        """
+        listed = [notice.model_dump(mode="json") for notice in notices]
+        self._answer(json.loads(self._status.read_text()) | {"notices": listed})
+        event = {"seconds_ago": ago.total_seconds(), "notices": listed}
         request = urllib.request.Request(
             f"{self.url}/ec2spawner/api/emit",
             data=json.dumps(event).encode(),
@@ -165,6 +166,15 @@ class Server:
         )
         with urllib.request.urlopen(request, timeout=60) as answer:
             assert answer.status == 200
+
+    @property
+    def _status(self) -> Path:
+        return self.folder / "status.json"
+
+    def _answer(self, status: dict[str, Any]) -> None:
+        draft = self._status.with_suffix(".new")
+        draft.write_text(json.dumps(status))
+        draft.replace(self._status)
 
     def posts(self, action: str) -> list[dict[str, Any]]:
         file = self.folder / "posts.jsonl"
@@ -295,10 +305,11 @@ def until(
     seconds: float = TIMEOUT_SECONDS,
     explain: Callable[[], str] = str,
 ) -> None:
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
     while not holds():
-        assert time.monotonic() < deadline, explain()
-        time.sleep(0.1)
+        waited = time.monotonic() - begun
+        assert waited < seconds, explain()
+        time.sleep(polling.pause(waited))
 
 
 def answers(url: str) -> bool:

@@ -3,14 +3,14 @@
 `CANNED_STATUS` names a folder: `status.json` is the answer (without `now`; absent means that
 the endpoint is absent too), `history.json` the last hour, and each POST becomes a line in
 `posts.jsonl`; `end.json` is what the hub says of its end. A POST to `emit` goes out on the event
-websocket.
+websocket, with the time of this process's clock, which the statuses have as well.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,10 @@ class EndHandler(APIHandler):
 class EmitHandler(APIHandler):
     @web.authenticated
     def post(self) -> None:
-        self.event_logger.emit(schema_id=SCHEMA_ID, data=self.get_json_body())
+        body = self.get_json_body() or {}
+        now = datetime.now(UTC) - timedelta(seconds=body["seconds_ago"])
+        event = {"now": now.isoformat(), "notices": body["notices"]}
+        self.event_logger.emit(schema_id=SCHEMA_ID, data=event)
         self.finish({})
 
 

@@ -40,18 +40,23 @@ def cost(**changes: Any) -> Cost:
         "budget_usd": 200,
         "used_usd": 1.06,
         "idle_usd": 0.27,
-        "limit": Limit(
-            scope="user",
-            name="ann",
-            kind="usd_per_month",
-            percent=31,
-            threshold=25,
-            limit=200,
-            used=62.1,
-            stops=True,
-        ),
+        "limits": [
+            Limit(
+                scope="user",
+                name="ann",
+                kind="usd_per_month",
+                percent=31,
+                threshold=25,
+                limit=200,
+                used=62.1,
+                stops=True,
+            ),
+        ],
     }
-    return Cost(**values | changes)
+    values |= changes
+    known = ("usd", "usd_per_hour", "today_usd", "month_usd")
+    same = {f"known_{name}": values[name] for name in known}
+    return Cost(**same | values)
 
 
 def gpu(index: int = 0, **changes: Any) -> GpuSample:

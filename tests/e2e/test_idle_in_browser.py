@@ -38,20 +38,19 @@ SHORTEST = timedelta(seconds=10)
 """What the admin lets people choose at the least."""
 
 GPU_JOB = """
-from pathlib import Path
 import subprocess, sys
-Path('fit.py').write_text('''
-import time
-while True:
-    end = time.process_time() + 0.01
-    while time.process_time() < end:
-        pass
-    time.sleep(0.08)
-''')
-workers = [subprocess.Popen([sys.executable, 'fit.py']) for _ in range(8)]
+program = '''
+import fcntl, os, time
+from pathlib import Path
+with open(Path.home() / '.simulated-gpu', 'w') as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    print(os.getpid(), 90, file=file, flush=True)
+    time.sleep(600)
+'''
+worker = subprocess.Popen([sys.executable, '-c', program])
 """
-"""Without output, while its notebook is idle. The demo's GPU is used as much as the CPU is, but for
-its first 15 %; many small shares of a CPU are had on a busy machine as well."""
+"""Without output, while its notebook is idle. The simulated GPU is used by 90 %, whatever share of
+the CPU the job gets: on a busy machine that may be too little to count as use."""
 
 AT_WORK = ("sleeper", "silent", "trainer")
 PEOPLE = (*AT_WORK, "away")

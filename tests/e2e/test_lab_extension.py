@@ -403,8 +403,7 @@ def test_a_hidden_tab_shows_the_last_minute_in_its_title(new_page: Any, server: 
     new_page.evaluate("title => { document.title = title; }", title)  # as JupyterLab after a save
     expect(new_page).to_have_title("⚠ This server stops in 1 minute")
     assert new_page.evaluate("window.notified") == ["This server stops in 1 minute"]
-    server.says(status(notices=[near]))  # a tab that is shown again asks for the status
-    hide(new_page, False)
+    hide(new_page, False)  # a tab that is shown again asks for the status
     expect(new_page).to_have_title(title)
     hide(new_page)
     expect(new_page).to_have_title("⚠ This server stops in 1 minute")

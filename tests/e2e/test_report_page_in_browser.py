@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ec2spawner.core.ledger.reconciliation import Period, reconcile
+from ec2spawner.core.bills.reconciliation import Period, reconcile
 from ec2spawner.report.discount_use import discount_use
 from ec2spawner.report.page import report_html
 from ec2spawner.report.reconciled import Reconciled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.accessibility import is_accessible
-from tests.e2e.usage_scenes import IDLE_SAVINGS, MARKUP, costs, instances, server, usage
-from tests.harness import BUSY, PASSWORD, Embedded, Hub
+from tests.e2e.usage_scenes import IDLE_SAVINGS, MARKUP, NOW, costs, instances, server, usage
+from tests.harness import BUSY, PASSWORD, Embedded, Hub, demo_config
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Visit
@@ -29,11 +30,19 @@ FIRST_PAINT_MS = 1000
 PHONE = {"width": 390, "height": 844}
 
 
+PAYERS = (
+    "c.JupyterHub.load_groups = {'lab': {'users': ['admin']}}",
+    "c.EC2Spawner.payers = {'group': ['lab']}",
+    "c.EC2Spawner.limits = {'group': {'lab': {'usd_per_month': 0.55}}}",
+)
+"""The group can pay for the first hour of a T4, and of nothing larger."""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("pages")
     embedded = await Embedded(directory / "embedded").start()
-    running = Hub(directory / "hub", embedded)
+    running = Hub(directory / "hub", embedded, config=demo_config(directory / "config", *PAYERS))
     try:
         yield await running.start()
     finally:
@@ -139,10 +148,22 @@ async def test_an_action_asks_first_and_calls_the_api(hub: Hub, visit: Visit) ->
     await page.get_by_role("button", name="Stop user0006").click()
     await dialog.get_by_role("button", name="Stop server").click()
     await expect(dialog).to_be_hidden()
+    await expect(rows(page)).to_have_count(10)
+    await page.get_by_role("button", name="Kept 1 · $0.16/h").click()
+    await expect(rows(page)).to_have_count(1)
+    await expect(rows(page)).to_contain_text("runs, kept until")
+    await page.get_by_role("button", name="Release kim").click()
+    await expect(dialog).to_contain_text("Files in the home are kept")
+    await is_accessible(page)
+    await dialog.get_by_role("button", name="Release").click()
+    await expect(dialog).to_be_hidden()
+    await page.get_by_role("button", name="Unassigned 1 · unknown").click()
+    await expect(rows(page)).to_contain_text("boots, or waits for a server")
     assert sent == [
         ("POST", "ec2/users/user0006/server/message", {"text": "Please stop by 18:00"}),
         ("POST", "ec2/users/user0004/servers/sweep/keep", {"seconds": 86400}),
         ("DELETE", "users/user0006/server", None),
+        ("DELETE", "ec2/users/kim/server/kept", None),
     ]
 
 
@@ -153,10 +174,16 @@ async def test_a_hub_that_is_away_is_said_and_the_rows_stay(hub: Hub, visit: Vis
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     await expect(page.locator("#ec2-offline")).to_contain_text("The hub does not answer.")
     await expect(rows(page)).to_have_count(3)
+    limits = page.locator("#ec2-limits tbody tr")
+    await expect(limits.first).to_contain_text(MARKUP)
+    await expect(limits.last).to_contain_text("at this rate")
+    await expect(page.locator("#ec2-limits-rest")).to_have_text("and 3 more")
     await page.route("**/hub/api/ec2/instances", _answering(instances(0)))
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     await expect(page.locator("#ec2-offline")).to_be_hidden()
     await expect(page.locator("#ec2-empty")).to_have_text("No server runs now.")
+    await expect(page.locator("#ec2-limits")).to_be_hidden()
+    await expect(page.locator("#ec2-limits-rest")).to_have_text("No limit is used by 75 % or more.")
 
 
 async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> None:
@@ -167,10 +194,16 @@ async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> N
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("paid by group research")
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("9 % idle")
     await expect(page.locator("#ec2-month-limit")).to_have_text("of $200.00, $140.00 left")
+    payers = page.locator("#ec2-month-payers")
+    await expect(payers).to_have_text("paid by group research $40.00, yourself $20.00")
     research = page.locator("#ec2-limits tbody tr").last
     await expect(research).to_contain_text("0.0 GPU-hours")
     await expect(research).to_contain_text("100 %")
     await expect(research).to_contain_text("Dec 1")
+    await expect(research.locator("td").nth(3)).to_have_text("Used up")
+    forecast = page.locator("#ec2-limits tbody tr").first.locator("td").nth(3)
+    await expect(forecast).to_contain_text("Used up at")
+    await expect(forecast).to_contain_text("at this rate")
     await expect(page.locator("#ec2-ended tr").last).to_contain_text("unknown")
     assert await page.title() != "owned"
     await is_accessible(page)
@@ -179,8 +212,17 @@ async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> N
     await is_accessible(page)
 
 
+async def test_without_a_server_the_rest_of_a_limit_is_said_in_hours(
+    hub: Hub, visit: Visit
+) -> None:
+    page = await open_page(hub, visit, "usage", {"usage": usage() | {"servers": []}})
+    left = "of $200.00, $140.00 left, about 946 h of T4, 16 GB"
+    await expect(page.locator("#ec2-month-limit")).to_have_text(left)
+
+
 async def test_unknown_prices_are_never_shown_as_zero(hub: Hub, visit: Visit) -> None:
-    unknown = server(5, user="admin", usd=None, usd_per_hour=None)
+    no_price = {"usd": None, "usd_per_hour": None, "unknown_prices_of": ["instance"]}
+    unknown = server(5, user="admin", **no_price)
     lost = server(7, user="admin", state="waiting", instance_id=None, usd=0.12, usd_per_hour=None)
     scene = usage() | {"servers": [unknown, lost]}
     page = await open_page(hub, visit, "usage", {"usage": scene})
@@ -192,8 +234,38 @@ async def test_unknown_prices_are_never_shown_as_zero(hub: Hub, visit: Visit) ->
     await expect(page.locator("#ec2-month")).to_have_text("unknown")
     await expect(page.locator("#ec2-month-of")).to_contain_text("some prices are unknown")
     await expect(page.locator("#ec2-idle-usd")).to_have_text("unknown idle, unknown overhead")
+    idle = server(5, state="ready", idle_since=NOW.isoformat(), **no_price)
+    partly = instances(0) | {"servers": [idle], "usd_per_hour": 0.2}
+    await page.route("**/hub/api/ec2/instances", _answering(partly))
     await page.goto(f"{hub.url}/hub/ec2/instances")
     await expect(page.locator("#ec2-month-of")).to_contain_text("some prices are unknown; at this")
+    await expect(page.locator("#ec2-rate")).to_have_text("at least $0.20/h")
+    await expect(page.locator("#ec2-rate-of")).to_contain_text("idle unknown; 1 price unknown")
+
+
+async def test_what_is_known_of_a_price_is_shown(hub: Hub, visit: Visit) -> None:
+    known = {"usd": None, "known_usd": 0.51, "usd_per_hour": None, "known_usd_per_hour": 0.42}
+    partly = server(5, user="admin", **known, unknown_prices_of=["disk"])
+    ended = usage()["sessions"][1] | {"known_usd": 3.21}
+    scene = usage() | {"servers": [partly], "sessions": [ended]}
+    page = await open_page(hub, visit, "usage", {"usage": scene, "instances": instances(0)})
+    await expect(page.locator("#ec2-rate")).to_have_text("at least $0.42/h")
+    await expect(page.locator("#ec2-rate-of")).to_contain_text("the price of a disk is unknown")
+    why = re.compile("pricing:GetProducts")
+    await expect(page.locator("#ec2-rate-of")).to_have_attribute("title", why)
+    await expect(page.locator("#ec2-running tr")).to_contain_text("at least $0.51")
+    await expect(page.locator("#ec2-ended tr")).to_contain_text("at least $3.21")
+    kept = instances(0)["kept"][0] | {"usd_per_hour": None, "unknown_prices_of": ["disk"]}
+    every = instances(0) | {"servers": [partly], "kept": [kept]}
+    await page.route("**/hub/api/ec2/instances", _answering(every))
+    await page.goto(f"{hub.url}/hub/ec2/instances")
+    row = rows(page).first
+    await expect(row).to_contain_text("at least $0.51")
+    await expect(row).to_contain_text("at least $0.42/h")
+    await expect(row).to_contain_text("the price of a disk is unknown")
+    await expect(page.locator("#ec2-filters")).to_contain_text("Kept 1 · at least $0.16/h")
+    await row.get_by_role("button", name="Keep").click()
+    await expect(page.locator("#ec2-dialog-text")).to_contain_text("It costs at least $0.42/h.")
 
 
 async def test_a_failed_read_of_costs_stays_in_sight(hub: Hub, visit: Visit) -> None:
@@ -233,14 +305,17 @@ async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) ->
     page = await open_page(hub, visit, "instances", {"instances": instances(3)})
     await expect(page.locator("#ec2-month")).to_have_text("$60.00")
     await expect(page.locator("#ec2-month-limit")).to_have_text("of $10,000, $9,940 left")
-    await expect(page.locator("#ec2-month-of")).to_contain_text("at this rate at least $")
+    await expect(page.locator("#ec2-month-of")).to_contain_text("at this rate about $")
     await expect(page.locator("#ec2-attention")).to_contain_text("was refused at")
     await expect(page.locator("#ec2-parts")).to_have_text("used 78 % · idle 15 % · overhead 7 %")
     await expect(page.locator("#ec2-saved")).to_have_text("$120.00")
     await expect(page.locator("#ec2-chart rect")).to_have_count(3 * 20)
     await expect(page.locator("#ec2-sums tbody tr").first).to_contain_text("$24.00")
     await expect(page.locator("#ec2-sums")).to_contain_text("at least $6.00")
-    await expect(page.locator("#ec2-replays tbody tr").last).to_contain_text("30 min")
+    await expect(page.locator("#ec2-sums tbody tr").first.locator("td").nth(6)).to_have_text("61 %")
+    of_bob = page.locator("#ec2-sums tbody tr", has_text="bob").locator("td").nth(6)
+    await expect(of_bob).to_have_text("–")
+    await expect(page.locator("#ec2-replays tbody th")).to_have_text(["1 h (this hub)", "30 min"])
     await expect(page.locator("#ec2-idle-stops")).to_contain_text("saved about $27.25")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url.partition("/ec2/")[2]))
@@ -251,6 +326,11 @@ async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) ->
     await page.get_by_label("Range").select_option("From … to …")
     await page.get_by_label("First day").fill("2026-11-30")
     await expect(page.locator("#ec2-offline")).to_contain_text("The first day is after the last.")
+    await page.get_by_label("First day").fill("2026-10-01")
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Download these sums as CSV").click()
+    assert (await saved.value).suggested_filename == "costs-by-profile-2026-10-01-2026-11-20.csv"
+    assert "costs?from=2026-10-01&to=2026-11-20&by=profile&format=csv" in asked
     assert "costs?from=2026-10-01&to=2026-10-31&by=day,purpose" in asked
     assert "costs?from=2026-10-01&to=2026-10-31&by=profile,purpose" in asked
     assert "idle-savings?from=2026-10-01&to=2026-10-31" in asked
@@ -260,3 +340,63 @@ async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) ->
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
     await is_accessible(page)
+
+
+async def test_the_chart_is_stacked_by_what_costs_the_most(hub: Hub, visit: Visit) -> None:
+    page = await open_page(hub, visit, "usage", {"usage": usage()})
+    legend = page.locator("#ec2-legend span")
+    await expect(legend).to_have_count(3)
+    stacked = page.get_by_label("Stacked by")
+    await stacked.select_option("by profile")
+    await expect(legend).to_have_text([MARKUP, "a10g", "t4"])
+    await expect(page.locator("#ec2-chart rect")).to_have_count(3 * 20)
+    await page.locator("#ec2-chart rect").first.hover()
+    await expect(page.locator("#ec2-chart-day")).to_contain_text("a10g $0.33, t4 $0.17")
+    await page.get_by_text("As a table").click()
+    heads = page.locator("#ec2-days thead th")
+    await expect(heads).to_have_text(["Day", MARKUP, "a10g", "t4", "Cost"])
+    await expect(page.locator("#ec2-days tbody tr").first).to_contain_text("at least $2.50")
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Download the cost by day as CSV").click()
+    name = "costs-by-day-profile-2026-11-01-2026-11-20.csv"
+    assert (await saved.value).suggested_filename == name
+    assert await page.title() != "owned"
+    await stacked.select_option("by server")
+    await expect(legend).to_have_count(7)
+    await expect(legend.last).to_have_text("3 others")
+    await expect(page.locator("#ec2-costs-of")).to_contain_text("$60.00 from Nov 1 to Nov 20")
+    await is_accessible(page)
+    await page.set_viewport_size(PHONE)
+    assert await is_as_wide_as_the_screen(page)
+    await stacked.select_option("by use")
+    await expect(legend.first).to_contain_text("used")
+
+
+async def test_the_choice_of_a_payer_opens_what_it_can_pay_for(hub: Hub, visit: Visit) -> None:
+    page = await visit(f"{hub.url}/hub/login?next=/hub/spawn/admin")
+    await page.get_by_label("Username").fill("admin")
+    await page.get_by_label("Password", exact=False).first.fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/spawn/admin")
+    payer, radios = page.get_by_label("Charge this server to"), page.locator(".ec2-radio")
+    closed = page.locator(".ec2-radio:disabled")
+    await expect(payer).to_have_value("group:lab")
+    effect = page.locator("#ec2-payer-effect")
+    await expect(effect).not_to_have_text("")
+    number, refused = await radios.count(), await closed.count()
+    assert 0 < refused < number
+    await expect(effect).to_have_text(f"Can pay for {number - refused} of {number} profiles now.")
+    dear = await closed.last.get_attribute("id")
+    limit = page.locator(f"#{dear}-limit")
+    await expect(limit).to_contain_text("$0.55 left of the limit of group lab")
+    await is_accessible(page)
+    await payer.select_option("user:admin")
+    await expect(closed).to_have_count(0)
+    await expect(effect).to_have_text("")
+    await expect(limit).to_have_text("")
+    await page.locator(f"label[for={dear}]").click()
+    await expect(page.locator(f"#{dear}")).to_be_checked()
+    await payer.select_option("group:lab")
+    await expect(page.locator(".ec2-radio:checked")).to_have_count(0)
+    await payer.select_option("user:admin")
+    await expect(page.locator(f"#{dear}")).to_be_checked()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
+from math import prod
 from typing import Any
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -39,8 +41,11 @@ def server(number: int, **changes: Any) -> dict[str, Any]:
         "gpu_percent": 0.0 if is_idle else 92.0,
         "usd": round(usd * (number + 1) / 9, 4),
         "usd_per_hour": usd,
+        "unknown_prices_of": [],
     }
-    return known | changes
+    known |= changes
+    same = {"known_usd": known["usd"], "known_usd_per_hour": known["usd_per_hour"]}
+    return same | known
 
 
 def limit(scope: str, kind: str, words: str, limit: float, used: float) -> dict[str, Any]:
@@ -51,9 +56,11 @@ def limit(scope: str, kind: str, words: str, limit: float, used: float) -> dict[
         "words": words,
         "limit": limit,
         "used": used,
+        "at_least": False,
         "left": max(limit - used, 0),
         "percent": int(100 * used / limit),
         "renews": "2026-12-01",
+        "reached_at": (NOW + timedelta(hours=4, minutes=40)).isoformat(),
     }
 
 
@@ -61,13 +68,24 @@ def instances(count: int = 1000) -> dict[str, Any]:
     """The answer of `GET instances`."""
     servers = [server(number) for number in range(count)]
     if servers:
-        servers[0] |= {"user": MARKUP, "doing": MARKUP, "profile": MARKUP, "usd": 99999.0}
+        servers[0] |= {"user": MARKUP, "doing": MARKUP, "profile": MARKUP}
+        servers[0] |= {"usd": 99999.0, "known_usd": 99999.0}
     return {
         "now": NOW.isoformat(),
         "usd_per_hour": sum(each["usd_per_hour"] for each in servers),
         "unknown_prices": 1,
         "servers": servers,
+        "all_usd_per_hour": sum(each["usd_per_hour"] for each in servers),
         "limits": [limit("hub", "usd_per_month", "$10,000 per month", 10_000.0, MONTH_USD)],
+        "nearly_used_limits": [
+            limit(
+                "group:lab", "usd_per_month", f"$50 per month of group {MARKUP}", 50.0, MONTH_USD
+            ),
+            limit("user:ann", "credit_usd", "$80 of credit of ann", 80.0, MONTH_USD),
+        ]
+        if servers
+        else [],
+        "more_nearly_used_limits": 3 if servers else 0,
         "kept": [
             {
                 "user": "kim",
@@ -77,9 +95,25 @@ def instances(count: int = 1000) -> dict[str, Any]:
                 "instance_type": "g4dn.xlarge",
                 "zone": "us-east-1a",
                 "then": "linger",
+                "since": (NOW - timedelta(minutes=10)).isoformat(),
                 "until": (NOW + timedelta(minutes=20)).isoformat(),
                 "usd_per_hour": 0.158,
+                "known_usd_per_hour": 0.158,
+                "unknown_prices_of": [],
                 "disk_gib": 100,
+            }
+        ],
+        "unassigned": [
+            {
+                "instance_id": "i-0fedcba9876543210",
+                "instance_type": "g5.xlarge",
+                "zone": "us-east-1c",
+                "market": "on-demand",
+                "since": (NOW - timedelta(minutes=1)).isoformat(),
+                "status": "starting",
+                "usd_per_hour": None,
+                "known_usd_per_hour": None,
+                "unknown_prices_of": ["instance"],
             }
         ],
         "sold_out": [
@@ -129,6 +163,7 @@ def usage() -> dict[str, Any]:
         "reason": "idle",
         "message": "It had been idle for 1 hour",
         "usd": 0.74,
+        "known_usd": 0.74,
         "idle_seconds": 1620.0,
     }
     unknown = ended | {
@@ -139,6 +174,7 @@ def usage() -> dict[str, Any]:
         "reason": "user",
         "message": "",
         "usd": None,
+        "known_usd": None,
     }
     return {
         "now": NOW.isoformat(),
@@ -157,33 +193,42 @@ MONTH_USD = 60.0
 SHARES = {"used": 0.78, "idle": 0.15, "overhead": 0.07}
 
 
+VALUES = {
+    "day": [f"2026-11-{day:02}" for day in range(1, 21)],
+    "user": [MARKUP, "ann", "bob", ""],
+    "profile": ["t4", "a10g", MARKUP],
+    "server": ["", *(f"sweep-{number}" for number in range(8))],
+    "payer": ["user:admin", "group:research"],
+    "purpose": ["used", "idle", "overhead"],
+}
+
+
+def _share(name: str, value: str) -> float:
+    if name == "purpose":
+        return SHARES[value]
+    values = VALUES.get(name, ["one"])
+    weights = [1 + place % 5 for place in range(len(values))]
+    return weights[values.index(value)] / sum(weights)
+
+
 def costs(by: tuple[str, ...], first: str = "2026-11-01") -> dict[str, Any]:
     """The answer of `GET costs` and `GET usage/costs`."""
-    days = [f"2026-11-{day:02}" for day in range(1, 21)]
-    values = {
-        "day": days,
-        "user": [MARKUP, "ann", "bob", ""],
-        "profile": ["t4", "a10g", MARKUP],
-    }
-    found = values.get(by[0], ["one"])
-    whole = MONTH_USD if len(by) == 2 else MONTH_USD * len(found)
-    weights = [1 + place % 5 for place in range(len(found))]
     sums = []
-    for value, weight in zip(found, weights, strict=True):
-        for purpose, share in SHARES.items():
-            usd = round(whole * share * weight / sum(weights), 4)
-            sums.append(
-                {
-                    "key": [value, purpose] if len(by) == 2 else [purpose],
-                    "usd": usd,
-                    "unknown": int(value == MARKUP),
-                    "saved_usd": usd * 2,
-                    "hours": usd * 3,
-                    "gpu_hours": usd * 2,
-                }
-            )
-        if len(by) == 1:
-            break
+    for key in product(*(VALUES.get(name, ["one"]) for name in by)):
+        usd = round(MONTH_USD * prod(map(_share, by, key)), 4)
+        is_measured = "bob" not in key
+        sums.append(
+            {
+                "key": list(key),
+                "usd": usd,
+                "unknown": int(MARKUP in key),
+                "saved_usd": usd * 2,
+                "hours": usd * 3,
+                "gpu_hours": usd * 2,
+                "gpu_measured_hours": usd * is_measured,
+                "gpu_busy_hours": usd * 0.61 * is_measured,
+            }
+        )
     return {
         "first_day": first,
         "last_day": "2026-11-20",
@@ -203,6 +248,7 @@ IDLE_SAVINGS: dict[str, Any] = {
     "idle_usd": 9.0,
     "idle_stops": 120,
     "stops_saved_usd": 27.25,
+    "hub_limit_seconds": 3600,
     "replays": [
         {"limit_seconds": 3600, "idle_usd": 9.0, "saved_usd": 0.0, "stops": 0},
         {"limit_seconds": 1800, "idle_usd": 5.3, "saved_usd": 3.7, "stops": 130},

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...aws.client import Answer, Client, entries
-from ...aws.quotas import list_quotas
+from ...aws.calls.client import Answer, Client, entries
+from ...aws.compute.quotas import list_quotas
 from ...aws.tags import literal
 from ...core.offers.quotas import ListedQuota
 from ...provisioner.model.cloud import CloudError

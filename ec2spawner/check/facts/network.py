@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, ip_address
 from typing import Any, Final
 
-from ...aws.client import Client, entries
+from ...aws.calls.client import Client, entries
 
 ANY: Final = "-1"
 """A rule for every protocol and port."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ...aws.client import Client, Timeouts
-from ...aws.prices import NOT_PERMITTED
+from ...aws.billing.prices import NOT_PERMITTED
+from ...aws.calls.client import Client, Timeouts
 from ...config import Options
 from ...provisioner.model.cloud import CloudError
 from .plan import Repair, done_before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ...aws.errors import CREDENTIALS, NO_CREDENTIALS
+from ...aws.calls.errors import CREDENTIALS, NO_CREDENTIALS
 from ...config import Profile
 from ...provisioner.model.cloud import CloudError
 from ...wire import Market

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeVar
 
-from ...aws.client import Client
+from ...aws.calls.client import Client
 from ...aws.ec2 import EC2Cloud
 from ...config import Options
 from ...provisioner.model.cloud import CloudError

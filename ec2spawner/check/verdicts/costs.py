@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...core.instances.retention_rules import DISK_USD_PER_GIB_MONTH
+from ...core.pricing.resource_prices import (
+    ADDRESS_USD_PER_HOUR,
+    DISK_USD_PER_GIB_MONTH,
+    HOURS_PER_MONTH,
+)
 from ...core.text.durations import in_words
 from ...wire import Market
 from ..finding import Finding, ok, unproved, warning
 from ..topics import Topic
-from .network import HOURS_PER_MONTH, PUBLIC_ADDRESS_USD
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class ProfilePrice:
     def extras(self, *, public_address: bool) -> float:
         """USD/hour beside the instance: its own disk and a public address."""
         disk = self.disk_gib * DISK_USD_PER_GIB_MONTH / HOURS_PER_MONTH
-        return disk + (PUBLIC_ADDRESS_USD if public_address else 0.0)
+        return disk + (ADDRESS_USD_PER_HOUR if public_address else 0.0)
 
 
 def judge_idle_hour(price: ProfilePrice, *, public_address: bool) -> Finding:

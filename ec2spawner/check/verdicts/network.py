@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ...core.pricing.resource_prices import ADDRESS_USD_PER_HOUR, HOURS_PER_MONTH
 from ..facts.network import RouteTable, SecurityGroup, Subnet
 from ..finding import Finding, failed, ok, unproved, warning
 from ..topics import Topic
 
 FEW_ADDRESSES: Final = 16
 """A subnet with fewer free addresses will soon refuse somebody: each instance takes one."""
-
-PUBLIC_ADDRESS_USD: Final = 0.005
-"""USD/hour of a public IPv4 address, in every commercial region (Amazon VPC pricing, 2026)."""
-
-HOURS_PER_MONTH: Final = 730
 
 
 def judge_subnets(subnets: Sequence[Subnet]) -> Finding:
@@ -132,11 +128,11 @@ def judge_public_addresses(subnets: Sequence[Subnet]) -> Finding:
     public = [subnet.subnet_id for subnet in subnets if subnet.public_addresses]
     if not public:
         return ok(Topic.PUBLIC_ADDRESS, "instances get none")
-    month = PUBLIC_ADDRESS_USD * HOURS_PER_MONTH
+    month = ADDRESS_USD_PER_HOUR * HOURS_PER_MONTH
     return warning(
         Topic.PUBLIC_ADDRESS,
-        f"each instance in {', '.join(public)} gets one: USD {PUBLIC_ADDRESS_USD:g} an hour (USD "
-        f"{month:.2f} a month), and what its security groups allow can reach it from anywhere",
+        f"each instance in {', '.join(public)} gets one: USD {ADDRESS_USD_PER_HOUR:g} an hour "
+        f"(USD {month:.2f} a month), and what its security groups allow can reach it from anywhere",
         "nothing, if it is their way out: a NAT gateway and its address cost as much as ten of "
         "them. Otherwise switch off auto-assign public IPv4 address of the subnets",
     )

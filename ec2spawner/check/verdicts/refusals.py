@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...aws.prices import NOT_PERMITTED
+from ...aws.billing.prices import NOT_PERMITTED
 from ...provisioner.model.cloud import CloudError
 from ..finding import Finding, failed
 from ..topics import Topic

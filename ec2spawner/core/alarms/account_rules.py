@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final
 
 from ...wire import Market
-from ..offers.quotas import ListedQuota, listed_quota
+from ..offers.quotas import QUOTAS, ListedQuota, listed_quota, listed_quota_of_class
 from ..pricing.discounts import Discount
 from ..pricing.price_history import WEEK, PricePoint, price_at, sampled
 from ..text.durations import approximate, in_words
@@ -23,13 +23,17 @@ NAMED: Final = 10
 SAMPLES: Final = 7 * 8
 """Of a week's price: one in three hours."""
 
+MAX_INTERRUPTIONS: Final = 10_000
+"""That a hub remembers: the most that a rule can wait for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """A server that EC2 took the spot instance from."""
+    """A spot instance that EC2 has reclaimed."""
 
-    name: str
-    """Of the server, such as `ann/gpu`."""
+    instance_id: str
+    instance_type: str
+    zone: str
     at: datetime
     """UTC."""
 
@@ -50,13 +54,15 @@ def interruption_storm(
     if len(recent) < rules.interruptions:
         return None
     within = in_words(rules.interruptions_within)
+    offers = Counter((each.instance_type, each.zone) for each in recent).most_common()
     return Alarm(
         Kind.INTERRUPTIONS,
         "hub",
         recent[0].at.isoformat(),
-        f"EC2 interrupted {len(recent)} spot servers within {within}",
-        f"Reclaimed: {_some(visible(each.name) for each in recent)}. Spot capacity is short: new "
-        "starts fall back to on-demand where their profile allows it, at a higher price.",
+        f"EC2 interrupted {len(recent)} spot instances within {within}",
+        f"Reclaimed: {_some(f'{number} of {name} in {zone}' for (name, zone), number in offers)}. "
+        "Spot capacity is short: new starts fall back to on-demand where their profile allows it, "
+        "at a higher price.",
         now,
     )
 
@@ -104,28 +110,72 @@ class Running:
     """Of all of them together."""
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedQuota:
+    """A vCPU quota for which EC2 has just refused a launch."""
+
+    market: Market
+    quota_class: str
+    """See `core.offers.quotas.quota_class`."""
+    error: str
+    """EC2's code, such as `VcpuLimitExceeded`."""
+
+
+def quotas_refused(
+    refused: Iterable[RefusedQuota],
+    running: Iterable[Running],
+    listed: Sequence[ListedQuota],
+    now: datetime,
+) -> Iterator[Alarm]:
+    """vCPU quotas that are used up: EC2 has said so, whoever in the account uses them.
+
+    The same alarm as that of `quotas_nearly_used`: one a day for each quota.
+    """
+    used = _used(running, listed)
+    for each in refused:
+        quota = listed_quota_of_class(each.market, each.quota_class, listed)
+        known = quota or QUOTAS.get((each.market, each.quota_class))
+        code = known.code if known else f"{each.market}/{each.quota_class}"
+        of = f"{used[code]} of {quota.vcpus:g}" if quota else f"{used[code]}"
+        yield _quota_alarm(
+            code,
+            f"The quota “{known.name if known else code}” is used up",
+            f"EC2 refused a launch: {visible(each.error)}. This hub's instances use {of} vCPUs; "
+            "what else runs in the account counts, too. Starts fail, or wait.",
+            now,
+        )
+
+
 def quotas_nearly_used(
     running: Iterable[Running], listed: Sequence[ListedQuota], rules: AlarmRules, now: datetime
 ) -> Iterator[Alarm]:
     """vCPU quotas of which this hub alone uses most; once a day for each."""
-    used: Counter[str] = Counter()
     by_code: Mapping[str, ListedQuota] = {quota.code: quota for quota in listed}
-    for each in running:
-        if quota := listed_quota(each.market, each.instance_type, listed):
-            used[quota.code] += each.vcpus
-    for code, vcpus in sorted(used.items()):
+    for code, vcpus in sorted(_used(running, listed).items()):
         quota = by_code[code]
         if vcpus < quota.vcpus * rules.quota_used / 100:
             continue
-        yield Alarm(
-            Kind.QUOTA,
+        yield _quota_alarm(
             code,
-            now.date().isoformat(),
             f"The quota “{quota.name}” is nearly used up",
             f"This hub's instances use {vcpus} of {quota.vcpus:g} vCPUs. Starts beyond it fail, or "
-            f"wait. Request an increase: Service Quotas, ec2, {code}.",
+            "wait.",
             now,
         )
+
+
+def _used(running: Iterable[Running], listed: Sequence[ListedQuota]) -> Counter[str]:
+    """vCPUs of this hub's instances, by the quota's code."""
+    used: Counter[str] = Counter()
+    for each in running:
+        if quota := listed_quota(each.market, each.instance_type, listed):
+            used[quota.code] += each.vcpus
+    return used
+
+
+def _quota_alarm(code: str, title: str, body: str, now: datetime) -> Alarm:
+    fix = f"Request an increase: Service Quotas, ec2, {code}."
+    return Alarm(Kind.QUOTA, code, now.date().isoformat(), title, f"{body} {fix}", now)
 
 
 def discounts_expiring(

@@ -21,7 +21,7 @@ LISTED: Final = 20
 MICROSECONDS_PER_HOUR: Final = 3_600_000_000
 
 _PURPOSES: Final = {
-    Purpose.USED: "used",
+    Purpose.USED: "used (homes and their snapshots included)",
     Purpose.IDLE: "idle",
     Purpose.OVERHEAD: "overhead (boots, failed starts, kept and surplus instances)",
 }
@@ -33,7 +33,7 @@ def weekly_summary(
     """The summary of a week. `costs` and the `previous` week's are summed by `BY`."""
     total, before = _total(costs), _total(previous)
     lines = [
-        f"{_day(week.first)} to {_day(week.last)}. Instances only, estimated from prices.",
+        f"{_day(week.first)} to {_day(week.last)}. Estimated from prices, without traffic.",
         "",
         f"Cost: {_usd(total)}. The week before: {_usd(before)}.",
     ]
@@ -54,7 +54,7 @@ def weekly_summary(
         Kind.SUMMARY,
         "hub",
         week.first.isoformat(),
-        f"GPU servers cost {_usd(total)} in the week to {week.last:%d %B %Y}",
+        f"The GPU hub cost {_usd(total)} in the week to {week.last:%d %B %Y}",
         "\n".join(lines),
         now,
     )

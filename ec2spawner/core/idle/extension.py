@@ -30,21 +30,28 @@ def keep_choices(
     idle_since: datetime | None,
     extended_until: datetime | None,
     now: datetime,
+    limit_stop_at: datetime | None = None,
 ) -> list[KeepChoice]:
     """The choices at `now`, nearest first; empty if the policy stops no idle server.
 
-    A server that is working counts as idle from now on: its earliest possible stop.
+    A server that is working counts as idle from now on: its earliest possible stop. No choice moves
+    `limit_stop_at`, when a limit of spending or use stops it, once that is announced.
     """
     allowed = timedelta(seconds=policy.user_may_extend_seconds)
     since = idle_since or now
-    ends = stop_at(policy, started_at, since, extended_until)
+
+    def ends_with(extension: datetime | None) -> datetime | None:
+        found = stop_at(policy, started_at, since, extension)
+        return min(found, limit_stop_at) if found and limit_stop_at else found
+
+    ends = ends_with(extended_until)
     if not allowed or ends is None:
         return []
     durations = [each for each in CHOICES if each <= allowed] or [allowed]
     return [
         KeepChoice(
             until=(until := _rounded(now + duration, duration)),
-            changes=_later(stop_at(policy, started_at, since, until), ends, duration),
+            changes=_later(ends_with(until), ends, duration),
         )
         for duration in durations
     ]

@@ -30,10 +30,6 @@ CLAIM_SILENCE: Final = 180.0
 """Seconds awake. A bound instance without a lease that has not claimed for so long has a dead
 agent: claims are repeated at least every 55 s."""
 
-DISK_USD_PER_GIB_MONTH: Final = 0.08
-"""List price of a gp3 volume in us-east-1 (AWS's EBS price page, November 2026), USD: an estimate
-elsewhere."""
-
 
 @dataclass(frozen=True, slots=True)
 class AfterStop:
@@ -71,6 +67,8 @@ class Kept:
     """Id of the lease for which we have asked EC2 to start it, last; empty for none."""
     asked_at: datetime | None = None
     """When that was stored: before the call."""
+    disk_usd_per_month: float | None = None
+    """What its disks cost, as it was known last; None is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +176,3 @@ def is_of_a_later_boot(kept: Kept, pending_time: datetime) -> bool:
     """False for an identity document from before the stop, by EC2's clock. A claim with such a one
     may still be waiting in the hub when its agent is long gone."""
     return pending_time > kept.launched_at
-
-
-def disk_usd_per_month(disk_gib: int) -> float:
-    """An estimate of what a stopped instance costs: its disk, and nothing else."""
-    return disk_gib * DISK_USD_PER_GIB_MONTH

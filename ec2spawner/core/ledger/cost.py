@@ -8,25 +8,34 @@ from datetime import datetime
 from typing import Final
 
 from . import exact
-from .exact import TICKS, microseconds, price_units
+from .charges import known_ticks
+from .exact import TICKS, microseconds
 from .segments import MINIMUM, Segment
 
 MINIMUM_MICROSECONDS: Final = MINIMUM // MINIMUM.resolution
 
 
 def nano_usd(segments: Iterable[Segment], now: datetime) -> int | None:
-    """Cost of the segments at `now`, in 1e-9 USD; None when any price among them is unknown.
+    """Cost of the segments at `now`, in 1e-9 USD; None when any price among them is unknown,
+    of an instance, its disks or its address.
 
     The one-minute minimum counts once for each instance: what its segments lack to a minute is
     charged at the price of its first.
     """
+    cost, unknown = known_nano_usd(segments, now)
+    return None if unknown else cost
+
+
+def known_nano_usd(segments: Iterable[Segment], now: datetime) -> tuple[int, int]:
+    """The same as far as prices are known, and how many parts of it have an unknown price."""
     segments = list(segments)
-    ticks = 0
-    for segment, lasted in [*durations(segments, now), *lacking(segments, now)]:
-        if segment.usd_per_hour is None:
-            return None
-        ticks += price_units(segment.usd_per_hour) * lasted
-    return ticks // TICKS
+    ticks = unknown = 0
+    running = ((segment, *bounds(segment, now)) for segment in segments)
+    for segment, start, end in [*running, *lacking(segments, now)]:
+        known, others = known_ticks(segment, start, end)
+        ticks += known
+        unknown += others
+    return ticks // TICKS, unknown
 
 
 def usd(segments: Iterable[Segment], now: datetime) -> float | None:
@@ -35,15 +44,25 @@ def usd(segments: Iterable[Segment], now: datetime) -> float | None:
     return None if cost is None else exact.usd(cost)
 
 
+def known_usd(segments: Iterable[Segment], now: datetime) -> float | None:
+    """The same as far as prices are known, in USD: a lower bound where `usd` is None. None where
+    no price is known."""
+    cost, unknown = known_nano_usd(segments, now)
+    return exact.usd(cost) if cost or not unknown else None
+
+
 def saved_usd(
     segments: Sequence[Segment], now: datetime, on_demand: Callable[[str], float | None]
 ) -> float | None:
     """What the same time would have cost more on demand, in USD; negative where it is cheaper.
+    Disks and addresses cost the same, and need not be known.
 
-    `on_demand` is the price of an instance type in USD/hour. None when any price is unknown.
+    `on_demand` is the price of an instance type in USD/hour. None when the price of any instance
+    is unknown.
     """
-    instead = [replace(each, usd_per_hour=on_demand(each.instance_type)) for each in segments]
-    paid, full = nano_usd(segments, now), nano_usd(instead, now)
+    bare = [replace(each, disk_usd_per_month=0.0, address_usd_per_hour=0.0) for each in segments]
+    instead = [replace(each, usd_per_hour=on_demand(each.instance_type)) for each in bare]
+    paid, full = nano_usd(bare, now), nano_usd(instead, now)
     return None if paid is None or full is None else exact.usd(full - paid)
 
 
@@ -60,8 +79,9 @@ def durations(segments: Iterable[Segment], now: datetime) -> Iterator[tuple[Segm
         yield segment, end - start
 
 
-def lacking(segments: Iterable[Segment], now: datetime) -> Iterator[tuple[Segment, int]]:
-    """The first segment of each instance with less than a minute, and the microseconds it lacks."""
+def lacking(segments: Iterable[Segment], now: datetime) -> Iterator[tuple[Segment, int, int]]:
+    """The first segment of each instance with less than a minute, and what it lacks: the end of
+    that minute, from when to when in microseconds since 1970."""
     lasted: dict[str, int] = {}
     first: dict[str, Segment] = {}
     for segment, duration in durations(segments, now):
@@ -69,4 +89,5 @@ def lacking(segments: Iterable[Segment], now: datetime) -> Iterator[tuple[Segmen
         lasted[segment.instance_id] = lasted.get(segment.instance_id, 0) + duration
     for instance_id, segment in first.items():
         if lasted[instance_id] < MINIMUM_MICROSECONDS:
-            yield segment, MINIMUM_MICROSECONDS - lasted[instance_id]
+            start = microseconds(segment.start)
+            yield segment, start + lasted[instance_id], start + MINIMUM_MICROSECONDS

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Purpose(StrEnum):
@@ -41,10 +42,15 @@ class Resource(StrEnum):
 
     INSTANCE = "instance"
     DISK = "disk"
+    """An instance's own disks: root disk and data volumes."""
     ADDRESS = "address"
+    """An instance's public IPv4 address."""
     HOME = "home"
     SNAPSHOT = "snapshot"
 
+
+STORAGE = frozenset({Resource.HOME, Resource.SNAPSHOT})
+"""What costs also while no server of its user runs."""
 
 HUB = "hub"
 """The payer of what belongs to no lease."""
@@ -69,6 +75,7 @@ class CostRow:
     profile: str
     """Slug; empty for what belongs to no lease."""
     instance_type: str
+    """Of a home its volume type, such as `gp3`."""
     zone: str
     market: str
     resource: Resource
@@ -82,6 +89,13 @@ class CostRow:
     """In 1e-9 USD; None where the price is unknown."""
     on_demand_nano_usd: int | None
     """What the same time would have cost on demand, in 1e-9 USD; None where unknown."""
+    mib_seconds: int = 0
+    """Of homes and snapshots: their size times their duration."""
+    gpu_measured: int = 0
+    """GPU-microseconds of the day in which the use of the lease's GPUs was measured; one line of a
+    lease has them for the day."""
+    gpu_busy: int = 0
+    """Those in which the GPUs worked."""
 
 
 class Dimension(StrEnum):
@@ -100,9 +114,8 @@ class Dimension(StrEnum):
     CAUSE = "cause"
 
 
-@dataclass(frozen=True, slots=True)
-class CostSum:
-    """A sum of lines that agree in some dimensions."""
+class CostSum(NamedTuple):
+    """A sum of lines that agree in some dimensions. A tuple: a page reads thousands at once."""
 
     key: tuple[str, ...]
     """Values of these dimensions; days as `2026-11-23`."""
@@ -118,6 +131,16 @@ class CostSum:
     """Of instances."""
     gpu_microseconds: float
     """The same, times their GPUs."""
+    assumed_nano_usd: int = 0
+    """What the time of the lines whose price is unknown would have cost at their list price."""
+    uncounted: int = 0
+    """Those of them whose list price is unknown as well."""
+    mib_seconds: int = 0
+    """Of homes and snapshots: their size times their duration."""
+    gpu_measured: int = 0
+    """GPU-microseconds in which the use of GPUs was measured."""
+    gpu_busy: int = 0
+    """Those in which the GPUs worked."""
 
 
 Filter = Mapping[Dimension, Collection[str]]
@@ -135,6 +158,19 @@ def sum_rows(
         key = tuple(_value(row, name) for name in by)
         found[key] = _plus(found[key], _sum_of(key, row)) if key in found else _sum_of(key, row)
     return tuple(found[key] for key in sorted(found))
+
+
+def durations_of(
+    rows: Iterable[CostRow], by: Sequence[Dimension], only: Filter | None = None
+) -> dict[tuple[str, ...], int]:
+    """How long what was paid for existed, in microseconds, by these dimensions. By resource: disks
+    and addresses last as long as their instance. Of homes and snapshots it is 0."""
+    found: dict[tuple[str, ...], int] = {}
+    for row in rows:
+        if not only or all(_value(row, name) in allowed for name, allowed in only.items()):
+            key = tuple(_value(row, name) for name in by)
+            found[key] = found.get(key, 0) + row.microseconds
+    return found
 
 
 def merge_sums(*several: Iterable[CostSum]) -> tuple[CostSum, ...]:
@@ -161,6 +197,11 @@ def _sum_of(key: tuple[str, ...], row: CostRow) -> CostSum:
         unknown=row.nano_usd is None,
         microseconds=row.microseconds if is_instance else 0,
         gpu_microseconds=row.microseconds * row.gpus if is_instance else 0.0,
+        assumed_nano_usd=(row.on_demand_nano_usd or 0) if row.nano_usd is None else 0,
+        uncounted=row.nano_usd is None and row.on_demand_nano_usd is None,
+        mib_seconds=row.mib_seconds,
+        gpu_measured=row.gpu_measured,
+        gpu_busy=row.gpu_busy,
     )
 
 
@@ -173,4 +214,9 @@ def _plus(some: CostSum, more: CostSum) -> CostSum:
         unknown=some.unknown + more.unknown,
         microseconds=some.microseconds + more.microseconds,
         gpu_microseconds=some.gpu_microseconds + more.gpu_microseconds,
+        assumed_nano_usd=some.assumed_nano_usd + more.assumed_nano_usd,
+        uncounted=some.uncounted + more.uncounted,
+        mib_seconds=some.mib_seconds + more.mib_seconds,
+        gpu_measured=some.gpu_measured + more.gpu_measured,
+        gpu_busy=some.gpu_busy + more.gpu_busy,
     )

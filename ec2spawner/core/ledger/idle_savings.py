@@ -13,28 +13,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import groupby, pairwise
-from typing import Final
+from typing import Final, NamedTuple
+
+from .cost_rows import CostRow, Purpose, Resource
 
 FORGOTTEN: Final = timedelta(hours=12)
 """An idle server that nothing stops is assumed to be noticed by then: the next morning."""
 
-_HOUR: Final = timedelta(hours=1)
+_HOUR: Final = 3.6e9
+"""In microseconds."""
+
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A server that has ended."""
+class Session(NamedTuple):
+    """A server that has ended. A tuple: a year has tens of thousands."""
 
-    user: str
-    server: str
-    requested_at: datetime
     ended_at: datetime
-    stopped_as_idle: bool
-    idle: Sequence[timedelta]
-    """Its idle periods."""
+    is_idle_stop: bool
+    idle_microseconds: Sequence[int]
+    """Of each idle period."""
     idle_usd_per_hour: float | None
     """What its idle time has cost an hour, on average; None where unknown, or without any."""
+    next_start: datetime | None
+    """When the server was requested again after an idle stop; None if it was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,45 +67,80 @@ class Savings:
     replays: tuple[Replay, ...]
 
 
-def savings(sessions: Sequence[Session], limits: Iterable[timedelta], now: datetime) -> Savings:
-    """What idle rules saved in these sessions, and would save with each of the limits."""
-    known = [each for each in sessions if not each.idle or each.idle_usd_per_hour is not None]
-    idle_stops = [each for each in known if each.stopped_as_idle]
+def idle_usd_per_hour(costs: Iterable[CostRow]) -> float | None:
+    """What an hour of a session's idle time has cost; None where unknown, or without any."""
+    spent = lasted = 0
+    for row in costs:
+        if row.purpose is Purpose.IDLE:
+            if row.nano_usd is None:
+                return None
+            spent += row.nano_usd
+            # Disks and address last as long as their instance: its time counts once.
+            lasted += row.microseconds if row.resource is Resource.INSTANCE else 0
+    return usd_per_hour(spent, lasted)
+
+
+def usd_per_hour(nano_usd: int, microseconds: int) -> float | None:
+    """Of what has cost so many 1e-9 USD in that time; None for no time."""
+    return nano_usd / 1e9 / microseconds * _HOUR if microseconds else None
+
+
+def savings(
+    sessions: Iterable[Session],
+    limits: Sequence[timedelta],
+    now: datetime,
+    never_idle: int = 0,
+) -> Savings:
+    """What idle rules saved in these sessions, and would save with each of the limits; `never_idle`
+    is the number of further sessions that had no idle time."""
+    known = unknown = idle_stops = 0
+    idle_usd = stops_saved_usd = 0.0
+    replayed = [(limit // _MICROSECOND, [0.0, 0]) for limit in limits]
+    for ended_at, is_idle_stop, periods, price, next_start in sessions:
+        if price is None and periods:
+            unknown += 1
+            continue
+        known += 1
+        usd = (price or 0.0) / _HOUR
+        """Of a microsecond."""
+        idle_usd += usd * sum(periods)
+        for limit, saved in replayed:
+            for lasted in periods:
+                if lasted > limit:
+                    saved[0] += usd * (lasted - limit)
+                    saved[1] += 1
+        if is_idle_stop:
+            idle_stops += 1
+            off = max((next_start or now) - ended_at, timedelta())
+            stops_saved_usd += usd * (min(off, FORGOTTEN) // _MICROSECOND)
     return Savings(
-        sessions=len(known),
-        unknown=len(sessions) - len(known),
-        idle_usd=sum(_usd(each, sum(each.idle, timedelta())) for each in known),
-        idle_stops=len(idle_stops),
-        stops_saved_usd=_stops_saved(known, now),
-        replays=tuple(_replay(known, limit) for limit in limits),
+        sessions=known + never_idle,
+        unknown=unknown,
+        idle_usd=idle_usd,
+        idle_stops=idle_stops,
+        stops_saved_usd=stops_saved_usd,
+        replays=tuple(
+            Replay(limit, idle_usd - saved, saved, int(stops))
+            for limit, (_, (saved, stops)) in zip(limits, replayed, strict=True)
+        ),
     )
 
 
-def _replay(sessions: Sequence[Session], limit: timedelta) -> Replay:
-    idle_usd = saved_usd = 0.0
-    stops = 0
-    for session in sessions:
-        cut = [each for each in session.idle if each > limit]
-        rest = sum((each - limit for each in cut), timedelta())
-        stops += len(cut)
-        saved_usd += _usd(session, rest)
-        idle_usd += _usd(session, sum(session.idle, timedelta()) - rest)
-    return Replay(limit, idle_usd, saved_usd, stops)
-
-
-def _stops_saved(sessions: Sequence[Session], now: datetime) -> float:
-    """Each idle stop saves until the server's next start, at most `FORGOTTEN`."""
-    saved = 0.0
-    ordered = sorted(sessions, key=lambda each: (each.user, each.server, each.requested_at))
-    for _, group in groupby(ordered, key=lambda each: (each.user, each.server)):
-        of_server = list(group)
-        for session, following in pairwise([*of_server, None]):
-            if session is not None and session.stopped_as_idle:
-                next_start = following.requested_at if following else now
-                off = max(next_start - session.ended_at, timedelta())
-                saved += _usd(session, min(off, FORGOTTEN))
-    return saved
-
-
-def _usd(session: Session, lasted: timedelta) -> float:
-    return lasted / _HOUR * (session.idle_usd_per_hour or 0.0)
+def total(parts: Sequence[Savings]) -> Savings:
+    """The savings of several groups of sessions under the same limits, at least one."""
+    return Savings(
+        sessions=sum(each.sessions for each in parts),
+        unknown=sum(each.unknown for each in parts),
+        idle_usd=sum(each.idle_usd for each in parts),
+        idle_stops=sum(each.idle_stops for each in parts),
+        stops_saved_usd=sum(each.stops_saved_usd for each in parts),
+        replays=tuple(
+            Replay(
+                limit=of_limit[0].limit,
+                idle_usd=sum(each.idle_usd for each in of_limit),
+                saved_usd=sum(each.saved_usd for each in of_limit),
+                stops=sum(each.stops for each in of_limit),
+            )
+            for of_limit in zip(*(each.replays for each in parts), strict=True)
+        ),
+    )

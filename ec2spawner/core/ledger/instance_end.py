@@ -30,7 +30,7 @@ class InstanceEnd:
 
     @property
     def is_free(self) -> bool:
-        """Whether EC2 charges nothing for it."""
+        """Whether EC2 charges nothing for it. EBS charges for its disks."""
         return (
             self.was_interrupted
             and self.ended_at is not None
@@ -41,7 +41,8 @@ class InstanceEnd:
 def close_at_end(
     segments: Sequence[Segment], now: datetime, end: InstanceEnd | None
 ) -> tuple[Segment, ...]:
-    """The segments, ended when EC2 ended their instance, or `now`; at no charge where it is free.
+    """The segments, ended when EC2 ended their instance, or `now`; at no charge for the instance
+    where that is free.
 
     Segments of other instances are left as they are.
     """

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from typing import NamedTuple
 
+from .charges import charges, price_ticks
 from .cost import bounds, lacking
 from .cost_rows import HUB, Cause, CostRow, Purpose, Resource
-from .exact import TICKS, microseconds, price_units
+from .exact import TICKS, microseconds
 from .idle_spans import IdleSpan
 from .local_days import split_by_day
 from .segments import Segment
@@ -39,16 +40,17 @@ class Course:
 
 
 class _Part(NamedTuple):
-    """A part of a line: one purpose on one day at one price."""
+    """A part of some lines: one purpose on one day at the same prices."""
 
     segment: Segment
     day: date
     purpose: Purpose
     cause: str
-    lasted: int
-    """Microseconds."""
-    billed: int
-    """Microseconds that are paid for."""
+    start: int
+    """When what is paid for begins, in microseconds since 1970."""
+    end: int
+    has_lasted: bool = True
+    """False for time that is paid for and that was not."""
 
 
 def lease_costs(
@@ -59,17 +61,21 @@ def lease_costs(
 
 
 def overhead_costs(
-    segment: Segment, cause: Cause, now: datetime, place: tzinfo
+    segment: Segment,
+    cause: Cause,
+    now: datetime,
+    place: tzinfo,
+    resources: Collection[Resource] = tuple(Resource),
 ) -> tuple[CostRow, ...]:
-    """The lines of time that belongs to no lease: the hub's.
+    """The lines of time that belongs to no lease, for these resources: the hub's.
 
     Without EC2's minimum of 60 seconds: mostly a lease has paid that.
     """
     parts = [
-        _Part(segment, day, Purpose.OVERHEAD, cause.value, end - start, end - start)
+        _Part(segment, day, Purpose.OVERHEAD, cause.value, start, end)
         for day, start, end in split_by_day(*bounds(segment, now), place)
     ]
-    return _lines(parts, Account())
+    return tuple(line for line in _lines(parts, Account()) if line.resource in resources)
 
 
 def _used(
@@ -84,7 +90,7 @@ def _used(
             following = starts[place_in_course] if place_in_course < len(starts) else end
             purpose, cause = purposes[place_in_course]
             for day, begin, finish in split_by_day(start, min(following, end), place):
-                yield _Part(segment, day, purpose, cause, finish - begin, finish - begin)
+                yield _Part(segment, day, purpose, cause, begin, finish)
             start = following
 
 
@@ -123,9 +129,10 @@ def _purposes(course: Course) -> tuple[list[int], list[tuple[Purpose, str]]]:
 
 def _minimum(segments: Sequence[Segment], now: datetime, place: tzinfo) -> Iterator[_Part]:
     """What instances lack to the minute that EC2 bills, on the day on which they began."""
-    for segment, missing in lacking(segments, now):
+    for segment, start, end in lacking(segments, now):
         day = segment.start.astimezone(place).date()
-        yield _Part(segment, day, Purpose.OVERHEAD, Cause.MINIMUM.value, 0, missing)
+        cause = Cause.MINIMUM.value
+        yield _Part(segment, day, Purpose.OVERHEAD, cause, start, end, has_lasted=False)
 
 
 def _lines(parts: Iterable[_Part], account: Account) -> tuple[CostRow, ...]:
@@ -133,49 +140,63 @@ def _lines(parts: Iterable[_Part], account: Account) -> tuple[CostRow, ...]:
 
     Each line gets what rounding left of those before it, so that they add up to the rounded sum.
     """
-    grouped: dict[tuple[object, ...], list[_Part]] = {}
+    grouped: dict[tuple[object, ...], _Line] = {}
     for part in parts:
         segment = part.segment
         offer = (segment.instance_type, segment.zone, segment.market, segment.gpus)
-        grouped.setdefault((part.day, *offer, part.purpose, part.cause), []).append(part)
+        listed = price_ticks(segment.on_demand_usd_per_hour, part.start, part.end)
+        for resource, ticks in charges(segment, part.start, part.end):
+            key = (part.day, *offer, part.purpose, part.cause, resource)
+            line = grouped.setdefault(key, _Line(part, resource))
+            line.ticks = _plus(line.ticks, ticks)
+            line.full = _plus(line.full, listed if resource is Resource.INSTANCE else ticks)
+            line.lasted += (part.end - part.start) * part.has_lasted
     lines = []
-    paid = listed = 0
-    for group in grouped.values():
-        first = group[0]
-        ticks = _ticks((part.segment.usd_per_hour, part.billed) for part in group)
-        full = _ticks((part.segment.on_demand_usd_per_hour, part.billed) for part in group)
-        lines.append(
-            CostRow(
-                day=first.day,
-                user=account.user,
-                server=account.server,
-                payer=account.payer,
-                profile=account.profile,
-                instance_type=first.segment.instance_type,
-                zone=first.segment.zone,
-                market=first.segment.market.value,
-                resource=Resource.INSTANCE,
-                purpose=first.purpose,
-                cause=first.cause,
-                microseconds=sum(part.lasted for part in group),
-                gpus=first.segment.gpus,
-                nano_usd=None if ticks is None else _rounded(paid, ticks),
-                on_demand_nano_usd=None if full is None else _rounded(listed, full),
-            )
-        )
-        paid += ticks or 0
-        listed += full or 0
+    paid = listed_before = 0
+    for line in grouped.values():
+        lines.append(line.row(account, paid, listed_before))
+        paid += line.ticks or 0
+        listed_before += line.full or 0
     return tuple(lines)
 
 
-def _ticks(priced: Iterable[tuple[float | None, int]]) -> int | None:
-    """Prices in USD/hour times microseconds, in ticks; None where a price is unknown."""
-    total = 0
-    for price, lasted in priced:
-        if price is None:
-            return None
-        total += price_units(price) * lasted
-    return total
+@dataclass(slots=True)
+class _Line:
+    """A line while its parts are added up."""
+
+    first: _Part
+    resource: Resource
+    ticks: int | None = 0
+    """See `exact`; None where a price is unknown."""
+    full: int | None = 0
+    """The same at the list price."""
+    lasted: int = 0
+    """Microseconds."""
+
+    def row(self, account: Account, paid: int, listed: int) -> CostRow:
+        """With what rounding left of so many ticks before it."""
+        segment = self.first.segment
+        return CostRow(
+            day=self.first.day,
+            user=account.user,
+            server=account.server,
+            payer=account.payer,
+            profile=account.profile,
+            instance_type=segment.instance_type,
+            zone=segment.zone,
+            market=segment.market.value,
+            resource=self.resource,
+            purpose=self.first.purpose,
+            cause=self.first.cause,
+            microseconds=self.lasted,
+            gpus=segment.gpus if self.resource is Resource.INSTANCE else 0.0,
+            nano_usd=None if self.ticks is None else _rounded(paid, self.ticks),
+            on_demand_nano_usd=None if self.full is None else _rounded(listed, self.full),
+        )
+
+
+def _plus(some: int | None, more: int | None) -> int | None:
+    return None if some is None or more is None else some + more
 
 
 def _rounded(before: int, ticks: int) -> int:

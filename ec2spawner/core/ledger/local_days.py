@@ -9,6 +9,22 @@ from typing import Final
 
 from .exact import instant, microseconds
 
+FIRST_ASKABLE: Final = date(2000, 1, 1)
+"""Before EC2 existed. A day that is centuries away is a slip, and leaves the range of dates."""
+
+ASKABLE_AHEAD: Final = timedelta(days=366)
+"""How far after today a range may end: such as with this year."""
+
+
+def is_askable(day: date, today: date) -> bool:
+    """Whether costs may be asked for from or until that day."""
+    return FIRST_ASKABLE <= day <= today + ASKABLE_AHEAD
+
+
+def askable(today: date) -> str:
+    """The days that `is_askable` allows, for people."""
+    return f"from {FIRST_ASKABLE} to {today + ASKABLE_AHEAD}"
+
 
 def local_day(at: datetime, place: tzinfo) -> date:
     """The calendar day of an instant there."""
@@ -41,6 +57,11 @@ def _day_of_quarter(quarter: int, place: tzinfo) -> tuple[date, int]:
     # Clocks were set back over midnight: that day has ended already.
     following = day + timedelta(days=1)
     return following, microseconds(midnight(following + timedelta(days=1), place))
+
+
+def day_at(at: int, place: tzinfo) -> tuple[date, int]:
+    """The calendar day of an instant, and when that day ends, in microseconds since 1970."""
+    return _day_of_quarter(at // QUARTER_HOUR, place)
 
 
 def split_by_day(start: int, end: int, place: tzinfo) -> Iterator[tuple[date, int, int]]:

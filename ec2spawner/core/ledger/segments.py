@@ -1,8 +1,11 @@
-"""Segments: periods of an instance at one price, and how they begin, change and end. Pure."""
+"""Segments: periods of an instance at one price, and how they begin, change and end. Pure.
+
+With the instance come its disks and its public address: they exist for the same time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,7 +13,12 @@ from typing import Final
 from ...wire import Market
 
 MINIMUM: Final = timedelta(seconds=60)
-"""EC2 bills per second with a minimum of one minute for each instance started."""
+"""EC2 bills per second with a minimum of one minute for each instance started, and EBS for each
+volume (AWS's EC2 and EBS price pages). Of addresses the same is assumed: AWS names an hourly price
+only."""
+
+OverheadKey = tuple[str, str]
+"""Id of an instance, and the name of a time in which it served no lease: see `overhead_key`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,10 @@ class Segment:
     """GPUs of the instance; a share of one for fractional types."""
     on_demand_usd_per_hour: float | None = None
     """List price of the same type in the same period; None where unknown."""
+    disk_usd_per_month: float | None = 0.0
+    """Of its own disks, in USD a month: root disk and data sets, not the home. None is unknown."""
+    address_usd_per_hour: float | None = 0.0
+    """Of its public IPv4 address; 0 without one, None is unknown."""
 
 
 def assumed_usd_per_hour(segment: Segment) -> float | None:
@@ -43,6 +55,12 @@ def assumed_usd_per_hour(segment: Segment) -> float | None:
     """
     known = segment.usd_per_hour
     return segment.on_demand_usd_per_hour if known is None else known
+
+
+def assumed(segment: Segment) -> Segment:
+    """The segment at the prices at which limits count it."""
+    price = assumed_usd_per_hour(segment)
+    return segment if segment.usd_per_hour == price else replace(segment, usd_per_hour=price)
 
 
 def overhead_key(launched_at: datetime, follows: str) -> str:
@@ -67,34 +85,59 @@ def paid_until(segments: Sequence[Segment], now: datetime) -> datetime:
 
 
 def reprice(
-    segments: Sequence[Segment],
-    now: datetime,
-    usd_per_hour: float,
-    source: str,
-    on_demand: float | None = None,
+    segments: Sequence[Segment], now: datetime, prices: Segment, past: Segment | None = None
 ) -> tuple[Segment, ...]:
-    """The segments with a new price from `now` on; unchanged where the price is the same.
+    """The segments with the prices of `prices` from `now` on; unchanged where they are the same.
 
-    The first minute of an instance, which is paid whole, keeps its price.
+    Those that `prices` does not know stay. The first minute of an instance, which is paid whole,
+    keeps its prices.
 
-    An unknown price of the running segment is filled in backwards: the machine has cost this
-    all along, we merely learned it late. So is an unknown list price (`on_demand`, USD/hour).
+    An unknown price is filled in backwards, in all segments of the running instance: it has cost
+    this all along, we merely learned it late. So is an unknown list price, which never changes
+    else. `past` has the instance's price without the rate of a discount that has begun since its
+    first segment of unknown price; by default it is that of `prices`.
     """
     if not segments or segments[-1].end is not None:
         return tuple(segments)
-    *past, current = segments
-    if current.on_demand_usd_per_hour is None and on_demand is not None:
-        current = replace(current, on_demand_usd_per_hour=on_demand)
-    if current.usd_per_hour is None:
-        return (*past, replace(current, usd_per_hour=usd_per_hour, source=source))
-    if current.usd_per_hour == usd_per_hour:
-        return (*past, current)
+    *ended, current = filled_in(segments, past or prices)
+    changed = current
+    if prices.usd_per_hour not in (None, current.usd_per_hour):
+        changed = replace(changed, usd_per_hour=prices.usd_per_hour, source=prices.source)
+    if prices.disk_usd_per_month not in (None, current.disk_usd_per_month):
+        changed = replace(changed, disk_usd_per_month=prices.disk_usd_per_month)
+    if prices.address_usd_per_hour not in (None, current.address_usd_per_hour):
+        changed = replace(changed, address_usd_per_hour=prices.address_usd_per_hour)
+    if changed == current:
+        return (*ended, current)
     since = max(paid_until(segments, now), current.start)
-    return (
-        *past,
-        replace(current, end=since),
-        replace(current, usd_per_hour=usd_per_hour, source=source, start=since),
-    )
+    return (*ended, replace(current, end=since), replace(changed, start=since))
+
+
+def with_known_prices(segment: Segment, known: Iterable[Segment]) -> Segment:
+    """The segment with what it does not know from `known`, the first of them that knows it."""
+    for each in known:
+        if segment.usd_per_hour is None:
+            segment = replace(segment, usd_per_hour=each.usd_per_hour, source=each.source)
+        if segment.on_demand_usd_per_hour is None:
+            segment = replace(segment, on_demand_usd_per_hour=each.on_demand_usd_per_hour)
+        if segment.disk_usd_per_month is None:
+            segment = replace(segment, disk_usd_per_month=each.disk_usd_per_month)
+        if segment.address_usd_per_hour is None:
+            segment = replace(segment, address_usd_per_hour=each.address_usd_per_hour)
+    return segment
+
+
+def filled_in(segments: Sequence[Segment], prices: Segment) -> tuple[Segment, ...]:
+    """The segments with what the last one and earlier ones of its instance do not know: from each
+    other, the next one first, or else from `prices`. The instance's own price is from `prices`
+    alone, because that of the next segment may be a discount's, which had not begun."""
+    known, found = prices, []
+    for segment in reversed(segments):
+        if segment.instance_id == segments[-1].instance_id:
+            segment = with_known_prices(segment, [known])
+            known = replace(segment, usd_per_hour=prices.usd_per_hour, source=prices.source)
+        found.append(segment)
+    return tuple(reversed(found))
 
 
 def close(segments: Sequence[Segment], now: datetime) -> tuple[Segment, ...]:

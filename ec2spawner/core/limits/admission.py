@@ -38,7 +38,9 @@ class Account:
     servers: int = 0
     """Leases that are open."""
     rate: int = 0
-    """What they cost together, in 1e-9 USD/hour."""
+    """What they cost together, in 1e-9 USD/hour; of the hub, with what runs for no lease."""
+    unpriced: int = 0
+    """How many instances are not in `rate`, because nothing is known of their price."""
     reserved: int = 0
     """What they have reserved of their first hours and not spent yet, in 1e-9 USD."""
     reserved_gpu: int = 0
@@ -68,6 +70,10 @@ class Refusal:
     """Of the cheapest offer."""
     renews: date | None = None
     """The first day on which more is left; None is not known."""
+    at_most: bool = False
+    """Not all that is used has a known price: `left` is an upper bound."""
+    is_filled_by_storage: bool = False
+    """Homes and their snapshots alone use the limit up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,21 @@ def reservation(usd_per_hour: float, gpus: float, seconds: float) -> tuple[int, 
     return -(-nano(usd_per_hour) * microseconds // HOUR), round(gpus * microseconds)
 
 
+def refusal_by(standing: Standing, left: int, needed: int) -> Refusal:
+    """The refusal of a start that needs `needed` where a limit has `left`, in the limit's unit."""
+    return Refusal(
+        standing.scope,
+        Obstacle.LIMIT,
+        standing.kind,
+        standing.limit,
+        left,
+        needed,
+        standing.renews,
+        standing.at_least,
+        standing.is_filled_by_storage,
+    )
+
+
 def nano(usd: float) -> int:
     """USD in 1e-9 USD."""
     return round(usd * NANO)
@@ -170,18 +191,18 @@ def _exceeded(account: Account, rate: int, money: int, gpu: int) -> Iterator[Ref
     most = account.bounds.limit(Kind.RATE)
     if most is not None and account.rate + rate > most:
         left = max(most - account.rate, 0)
-        yield Refusal(account.scope, Obstacle.LIMIT, Kind.RATE, most, left, rate)
+        yield Refusal(
+            account.scope,
+            Obstacle.LIMIT,
+            Kind.RATE,
+            most,
+            left,
+            rate,
+            at_most=account.unpriced > 0,
+        )
     for standing in account.standings:
         is_gpu = standing.kind is Kind.GPU_HOURS
         needed = gpu if is_gpu else money
         left = max(standing.left - (account.reserved_gpu if is_gpu else account.reserved), 0)
         if (needed and needed > left) or (standing.is_reached and (needed or not is_gpu)):
-            yield Refusal(
-                account.scope,
-                Obstacle.LIMIT,
-                standing.kind,
-                standing.limit,
-                left,
-                needed,
-                standing.renews,
-            )
+            yield refusal_by(standing, left, needed)

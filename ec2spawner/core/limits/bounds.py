@@ -114,6 +114,9 @@ class Limits:
     """Of each user without bounds of their own in `scopes`."""
     scopes: Mapping[str, Bounds] = field(default_factory=dict)
     """Scope -> its bounds; those of a user include what `user` has and they do not replace."""
+    grace_seconds: float = 120.0
+    """How long a server runs at least after its stop was announced, also if its limit is used up
+    already, as after a restart with lower limits."""
 
     def of(self, scope: str) -> Bounds:
         """The bounds of a scope."""
@@ -133,6 +136,11 @@ class Limits:
     def days(self) -> int:
         """Days of spending that the limits look back, today included; 0 without any."""
         return max(each.days for each in self._all())
+
+    @property
+    def window_days(self) -> int:
+        """The longest window; 0 without any."""
+        return min(max(each.window_days or 0 for each in self._all()), MAX_DAYS)
 
     @property
     def bind(self) -> bool:

@@ -15,6 +15,9 @@ MONTHS: Final = (
 ).split()
 
 
+STORAGE_WORDS: Final = "homes and their snapshots alone, which cost also while no server runs"
+
+
 def scope_words(scope: str) -> str:
     """`ann`, `group research`, `project nlp`, `this hub`."""
     if scope == HUB:
@@ -87,6 +90,11 @@ def refusal_words(refusal: Refusal, contact: str, bounds: Bounds | None = None) 
             f"{contact} to raise the limit"
         )
     until = f" More is available on {day_words(refusal.renews)}." if refusal.renews else ""
+    if refusal.is_filled_by_storage:
+        return (
+            f"{limit} is used up by {STORAGE_WORDS}.{until} Ask {contact} to raise the limit. No "
+            "limit deletes files"
+        )
     return (
         f"{limit}: {left} is left, and the first hour of this server takes {needed}.{until} "
         f"Choose a cheaper profile, or ask {contact} to raise the limit"
@@ -111,7 +119,8 @@ def stop_words(standing: Standing, bounds: Bounds) -> str:
     """Why a server was stopped, for its user at the next login."""
     limit = _users_limit(standing.scope, standing.kind, standing.limit, bounds)
     until = f". More is available on {day_words(standing.renews)}" if standing.renews else ""
-    return f"{limit} is used up{until}"
+    by = f" by {STORAGE_WORDS}" if standing.is_filled_by_storage else ""
+    return f"{limit} is used up{by}{until}"
 
 
 def _users_limit(scope: str, kind: Kind, limit: int, bounds: Bounds | None) -> str:
@@ -123,7 +132,10 @@ def _users_limit(scope: str, kind: Kind, limit: int, bounds: Bounds | None) -> s
 
 def _left(refusal: Refusal, kind: Kind) -> str:
     """What is left, if the user may see it."""
-    return "too little" if refusal.scope == HUB else _amount(kind, refusal.left)
+    if refusal.scope == HUB:
+        return "too little"
+    left = _amount(kind, refusal.left)
+    return f"at most {left}" if refusal.at_most else left
 
 
 def _begin(words: str) -> str:

@@ -128,6 +128,13 @@ def listed_quota(
     return min(found, key=lambda each: each[0] != "")[1] if found else None
 
 
+def listed_quota_of_class(
+    market: Market, name: str, listed: Iterable[ListedQuota]
+) -> ListedQuota | None:
+    """The quota of a class, as `quota_class` names it: that of one of its families."""
+    return listed_quota(market, "m" if name == "standard" else name, listed)
+
+
 def _covers(words: str, family: str) -> list[str]:
     """The generation by which `G and VT` or `P4, P3 and P2` name a family; empty for any."""
     wanted = re.match(r"([a-z]+)(\d*)", family)

@@ -7,10 +7,10 @@ others are launched after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,20 @@ class Discount:
     """Only there; empty is the whole region."""
     source: str = "the configured discounts"
     """Where it is from, for people."""
+    since: datetime | None = None
+    """UTC; None is from ever on."""
 
     def holds(self, now: datetime) -> bool:
-        """Whether it has not expired."""
-        return self.until is None or now < self.until
+        """Whether it has begun and has not expired."""
+        return self.has_begun(now) and not self.has_expired(now)
+
+    def has_begun(self, now: datetime) -> bool:
+        """Whether it existed at `now` or before."""
+        return self.since is None or self.since <= now
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether its end is over."""
+        return self.until is not None and self.until <= now
 
     def fits(self, instance_type: str, zone: str) -> bool:
         """Whether it is for on-demand instances of this type in this zone."""
@@ -45,6 +55,34 @@ class Running(NamedTuple):
     zone: str
     launched_at: datetime
     """UTC."""
+
+
+GAP: Final = timedelta(seconds=1)
+"""Less is no time between two discounts: a last day ends a microsecond before the next one."""
+
+
+def beside(configured: Iterable[Discount], reservations: Iterable[Discount]) -> list[Discount]:
+    """The reservations without the time in which a configured discount of their type holds: it
+    replaces them, also where it covers no instance. One may remain in several parts."""
+    remaining = list(reservations)
+    for other in configured:
+        remaining = [part for each in remaining for part in _without(each, other)]
+    return remaining
+
+
+def _without(reservation: Discount, other: Discount) -> Iterator[Discount]:
+    since, until = reservation.since, reservation.until
+    if reservation.instance_type != other.instance_type:
+        yield reservation
+        return
+    if other.since is not None:
+        end = other.since if until is None else min(until, other.since)
+        if since is None or end - since > GAP:
+            yield replace(reservation, until=end)
+    if other.until is not None:
+        begin = other.until if since is None else max(since, other.until)
+        if until is None or until - begin > GAP:
+            yield replace(reservation, since=begin)
 
 
 def covered(

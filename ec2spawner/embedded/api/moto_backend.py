@@ -61,8 +61,8 @@ class RestAnswer:
 class Moto:
     """One account and region of moto.
 
-    Every method is a coroutine that works in moto's thread. Errors of moto come as `EC2Error`,
-    also those that it would answer as an HTML page.
+    Every call works in moto's thread, one after the other. Errors of moto come as `EC2Error`, also
+    those that it would answer as an HTML page.
     """
 
     def __init__(self, account: str, region: str) -> None:
@@ -85,14 +85,22 @@ class Moto:
         self._thread.shutdown(wait=False)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do `work` in moto's thread, while nothing else is done there."""
+        """Do `work` in moto's thread, while nothing else is done there.
+
+        Not `asyncio.wait_for`: before Python 3.12, a cancellation that meets the end of the work
+        is lost there.
+        """
+        async with asyncio.timeout(CALL_TIMEOUT):
+            return await self.begin(work)
+
+    def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """The same without waiting for it; it is done before the work of any later call."""
 
         def locked() -> T:
             with _MOTO_LOCK:
                 return work()
 
-        loop = asyncio.get_running_loop()
-        return await asyncio.wait_for(loop.run_in_executor(self._thread, locked), CALL_TIMEOUT)
+        return asyncio.get_running_loop().run_in_executor(self._thread, locked)
 
     async def call(self, action: str, **parameters: Any) -> dict[str, Any]:
         """An EC2 action with boto3's parameters; returns boto3's answer."""

@@ -345,7 +345,7 @@ class Launcher:
             data_volumes=self._data_volumes(shown),
         )
         life = Lifecycle(instance, offer, facts.vcpus, shown)
-        life.set_state("pending")
+        life.show("pending")
         return life
 
     def _data_volumes(self, shown: Any) -> tuple[tuple[str, str], ...]:

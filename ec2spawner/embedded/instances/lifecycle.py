@@ -80,11 +80,11 @@ class Lifecycle:
         """Whether it counts against capacity and quota: not once it is stopped or terminated."""
         return self.state in ("pending", "running", "stopping", "shutting-down")
 
-    def set_state(self, state: str, reason: str = "") -> None:
-        """Set the state here and on moto's object."""
+    def show(self, state: str, reason: str = "") -> None:
+        """Let listings show this state, and why it was entered. Only in moto's thread: a listing
+        made meanwhile would show the state of now with the reason of before."""
         from moto.ec2.models.instances import InstanceState, StateReason
 
-        self.state = state
         self.moto_instance._state = InstanceState(state, CODES[state])
         if reason:
             at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S GMT")
@@ -193,7 +193,7 @@ class Lifecycles:
                 f"The instance '{life.instance_id}' is not in a state from which it can be "
                 "stopped.",
             )
-        life.set_state("stopping", reason)
+        self._enter(life, "stopping", reason)
         self._then(life, self._stop(life, reason))
 
     def set_shutdown_behavior(self, life: Lifecycle, behavior: object) -> None:
@@ -229,7 +229,7 @@ class Lifecycles:
         gives_back = has_run and reason != SPOT_TERMINATION
         if life.interruption_timer is not None:
             life.interruption_timer.cancel()
-        life.set_state("shutting-down", reason)
+        self._enter(life, "shutting-down", reason)
         self._then(life, self._terminate(life, reason, gives_back=gives_back, has_run=has_run))
 
     def interrupt(self, life: Lifecycle, notice_seconds: float) -> None:
@@ -268,14 +268,14 @@ class Lifecycles:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _boot(self, life: Lifecycle) -> None:
-        life.set_state("pending")
+        self._enter(life, "pending")
         life.boot_timer = asyncio.get_running_loop().call_later(
             self.boot_seconds, lambda: self._then(life, self._run(life))
         )
 
     async def _run(self, life: Lifecycle) -> None:
         if life.state == "pending":
-            life.set_state("running")
+            self._enter(life, "running")
             await self._boot_now(life)
 
     async def _boot_now(self, life: Lifecycle) -> None:
@@ -294,7 +294,7 @@ class Lifecycles:
         await self._record_run(life)
         self._capacity.give_back(life.offer)
         if life.state == "stopping":
-            life.set_state("stopped", reason)
+            self._enter(life, "stopped", reason)
 
     async def _terminate(
         self, life: Lifecycle, reason: str, *, gives_back: bool, has_run: bool
@@ -302,8 +302,8 @@ class Lifecycles:
         await self._runtime.remove(life.instance_id)
         if has_run:
             await self._record_run(life)
-        await self._moto.run(lambda: self._end_in_moto(life))
-        life.set_state("terminated", reason)
+        await self._moto.run(lambda: self._end_in_moto(life, reason))
+        self._enter(life, "terminated", reason)
         if gives_back:
             self._capacity.give_back(life.offer)
         await asyncio.sleep(self._terminated_visible_seconds)
@@ -314,7 +314,7 @@ class Lifecycles:
         began, ended = life.instance.pending_since, datetime.now(UTC)
         await self._moto.run(lambda: record_run(self._moto, life.instance_id, began, ended))
 
-    def _end_in_moto(self, life: Lifecycle) -> None:
+    def _end_in_moto(self, life: Lifecycle, reason: str) -> None:
         """Detach or delete its volumes, delete its interfaces, and free its address."""
         shown = life.moto_instance
         for interface in shown.nics.values():
@@ -323,8 +323,9 @@ class Lifecycles:
         shown.__class__ = _terminated_class()
         # moto would give the addresses back a second time when the object is collected.
         shown._private_ips.clear()
-        # moto has set `terminated`, which must not be listed before we set it.
-        life.set_state("shutting-down")
+        # moto has set `terminated`, which must not be listed before we set it, and that its user
+        # terminated it.
+        life.show("shutting-down", reason)
 
     def _forget_in_moto(self, life: Lifecycle) -> None:
         backend = self._moto.backend
@@ -334,6 +335,11 @@ class Lifecycles:
                 if not reservation.instances:
                     del backend.reservations[reservation_id]
         backend.tags.pop(life.instance_id, None)
+
+    def _enter(self, life: Lifecycle, state: str, reason: str = "") -> None:
+        """The next listing shows it: calls into moto are made in their order."""
+        life.state = state
+        self._moto.begin(lambda: life.show(state, reason))
 
     def _then(self, life: Lifecycle, transition: Coroutine[Any, Any, None]) -> None:
         """Run the transitions of an instance one after the other, each to its end."""

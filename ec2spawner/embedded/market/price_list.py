@@ -1,13 +1,15 @@
-"""The Price List API: GetProducts for EC2 in one region.
+"""The Price List API: GetProducts for EC2 and VPC in one region.
 
-A product is one way to run an instance type: with an operating system, a tenancy and a capacity
-status. As on AWS, who filters too little gets several products of one type, some of them free.
+A product is one way to run an instance type, with an operating system, a tenancy and a capacity
+status; or something else that a region sells (`resource_products`). As on AWS, who filters too
+little gets several products of one type, some of them free.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -17,8 +19,10 @@ from ...data import instance_types
 from ..api.json_service import page
 from ..api.protocol import EC2Error
 from .prices import OnDemandPrices
+from .resource_products import RESOURCE_PRODUCTS
 
 SERVICE_CODE = "AmazonEC2"
+SERVICE_CODES = frozenset({SERVICE_CODE, "AmazonVPC"})
 FORMAT_VERSION = "aws_v1"
 
 WINDOWS_USD_PER_VCPU_HOUR = 0.046
@@ -47,6 +51,24 @@ WAYS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """What is sold, by which unit, and for how much."""
+
+    family: str
+    """Empty where AWS names none."""
+    attributes: Mapping[str, str]
+    unit: str
+    usd: float
+    description: str
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """What filters are compared with."""
+        family = {"productFamily": self.family} if self.family else {}
+        return {**family, "ServiceCode": self.attributes["servicecode"], **self.attributes}
+
+
 class PriceList:
     """Answers AWSPriceListService for the region's EC2."""
 
@@ -58,13 +80,18 @@ class PriceList:
         """GetProducts; raises the Price List API's errors for anything else."""
         if action != "GetProducts":
             raise EC2Error("UnknownOperationException", f"The embedded EC2 has no {action}.")
-        if asked.get("ServiceCode") != SERVICE_CODE:
-            raise EC2Error("NotFoundException", f"There is {SERVICE_CODE} here, and no other.")
+        service = asked.get("ServiceCode")
+        if service not in SERVICE_CODES:
+            here = " and ".join(sorted(SERVICE_CODES))
+            raise EC2Error("NotFoundException", f"There are {here} here, and no other.")
         if asked.get("FormatVersion", FORMAT_VERSION) != FORMAT_VERSION:
             raise EC2Error("InvalidParameterException", f"FormatVersion is {FORMAT_VERSION}.")
-        products = [
-            product for product in self._products() if _matches(product, asked.get("Filters") or ())
+        every = [
+            product for product in self._products() if product.attributes["servicecode"] == service
         ]
+        known = {field for product in every for field in product.fields}
+        filters = asked.get("Filters") or ()
+        products = [each for each in every if _matches(each.fields, filters, known)]
         shown, token = page(
             products, asked, "InvalidParameterException", "InvalidNextTokenException"
         )
@@ -75,29 +102,38 @@ class PriceList:
             **token,
         }
 
-    def _products(self) -> Iterator[dict[str, str]]:
-        """The attributes of every product that has a price."""
+    def _products(self) -> Iterator[_Product]:
+        """Every product that has a price."""
         for known in instance_types().values():
             if self._prices.price(known.name) is not None:
                 for way in WAYS:
-                    yield _attributes(known, way, self._region)
+                    attributes = _attributes(known, way, self._region)
+                    usd = self._usd_per_hour(attributes)
+                    yield _Product(
+                        "Compute Instance",
+                        attributes,
+                        "Hrs",
+                        usd,
+                        f"${usd:.10g} per On Demand {way.operating_system} {known.name} "
+                        "Instance Hour",
+                    )
+        for each in RESOURCE_PRODUCTS:
+            attributes = {**each.attributes, **_place(self._region)}
+            yield _Product(each.family, attributes, each.unit, each.usd, each.description)
 
-    def _listed(self, attributes: Mapping[str, str], published: datetime) -> dict[str, Any]:
+    def _listed(self, product: _Product, published: datetime) -> dict[str, Any]:
+        attributes = product.attributes
         sku = sha256(json.dumps(attributes, sort_keys=True).encode()).hexdigest()[:16].upper()
         term, rate = f"{sku}.{ON_DEMAND_TERM}", f"{sku}.{ON_DEMAND_TERM}.{HOURLY_RATE}"
-        usd = self._usd_per_hour(attributes)
         instant = published.strftime("%Y-%m-%dT%H:%M:%SZ")
         dimension = {
-            "unit": "Hrs",
+            "unit": product.unit,
             "endRange": "Inf",
-            "description": (
-                f"${usd:.10g} per On Demand {attributes['operatingSystem']} "
-                f"{attributes['instanceType']} Instance Hour"
-            ),
+            "description": product.description,
             "appliesTo": [],
             "rateCode": rate,
             "beginRange": "0",
-            "pricePerUnit": {"USD": f"{usd:.10f}"},
+            "pricePerUnit": {"USD": f"{product.usd:.10f}"},
         }
         on_demand = {
             "priceDimensions": {rate: dimension},
@@ -106,9 +142,10 @@ class PriceList:
             "offerTermCode": ON_DEMAND_TERM,
             "termAttributes": {},
         }
+        family = {"productFamily": product.family} if product.family else {}
         return {
-            "product": {"productFamily": "Compute Instance", "attributes": attributes, "sku": sku},
-            "serviceCode": SERVICE_CODE,
+            "product": {**family, "attributes": attributes, "sku": sku},
+            "serviceCode": attributes["servicecode"],
             "terms": {"OnDemand": {term: on_demand}},
             "version": published.strftime("%Y%m%d%H%M%S"),
             "publicationDate": instant,
@@ -138,14 +175,12 @@ def _attributes(known: InstanceType, way: _Way, region: str) -> dict[str, str]:
         "gpu": str(known.gpu_count),
         "instanceType": known.name,
         "licenseModel": "License Included" if windows else "No License required",
-        "location": "US East (N. Virginia)",
-        "locationType": "AWS Region",
         "marketoption": "OnDemand",
         "memory": f"{known.memory_mib / 1024:g} GiB",
         "operatingSystem": way.operating_system,
         "operation": "RunInstances:0002" if windows else "RunInstances",
         "preInstalledSw": "NA",
-        "regionCode": region,
+        **_place(region),
         "servicecode": SERVICE_CODE,
         "servicename": "Amazon Elastic Compute Cloud",
         "tenancy": way.tenancy,
@@ -154,28 +189,38 @@ def _attributes(known: InstanceType, way: _Way, region: str) -> dict[str, str]:
     }
 
 
-def _matches(attributes: Mapping[str, str], filters: Any) -> bool:
-    """Whether all filters hold. Raises `InvalidParameterException` for what is none here."""
-    return all(_holds(attributes, asked) for asked in filters)
+def _place(region: str) -> dict[str, str]:
+    return {
+        "location": "US East (N. Virginia)",
+        "locationType": "AWS Region",
+        "regionCode": region,
+    }
 
 
-def _holds(attributes: Mapping[str, str], asked: Mapping[str, str]) -> bool:
+def _matches(fields: Mapping[str, str], filters: Any, known: Set[str]) -> bool:
+    """Whether all filters hold. Raises `InvalidParameterException` for one that is none here."""
+    return all(_holds(fields, asked, known) for asked in filters)
+
+
+def _holds(fields: Mapping[str, str], asked: Mapping[str, str], known: Set[str]) -> bool:
     field, value = asked.get("Field", ""), asked.get("Value", "")
-    known = {"productFamily": "Compute Instance", "ServiceCode": SERVICE_CODE, **attributes}
     if field not in known:
         # AWS answers with nothing at all; here the slip of the pen is named.
         raise EC2Error(
             "InvalidParameterException",
             f"The embedded EC2 has no attribute {field}; it has {', '.join(sorted(known))}.",
         )
+    having = fields.get(field)
+    if having is None:
+        return False
     match asked.get("Type"):
         case "TERM_MATCH" | "EQUALS":
-            return known[field].lower() == value.lower()
+            return having.lower() == value.lower()
         case "CONTAINS":
-            return value.lower() in known[field].lower()
+            return value.lower() in having.lower()
         case "ANY_OF":
-            return known[field].lower() in value.lower().split(",")
+            return having.lower() in value.lower().split(",")
         case "NONE_OF":
-            return known[field].lower() not in value.lower().split(",")
+            return having.lower() not in value.lower().split(",")
         case other:
             raise EC2Error("InvalidParameterException", f"There is no filter type {other}.")

@@ -1,4 +1,4 @@
-"""What an admin does to a user's server on the instances page, besides stopping it."""
+"""What an admin does to a user's server on the page *Instances*, besides stopping it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from .user_call import Model, read, require_instances_scope, running
 log = logging.getLogger(__name__)
 
 MAX_KEEP_SECONDS = 30 * 86400
+
+STOP_SCOPE = "delete:servers"
+"""JupyterHub's, for what a user's server loses."""
 
 
 class Keep(BaseModel):
@@ -75,6 +78,25 @@ class MessageHandler(APIHandler):
         self.set_status(204)
 
 
+class KeptHandler(APIHandler):
+    """Releases the instances that are kept for a server after its stop."""
+
+    async def delete(self, user_name: str, server_name: str = "") -> None:
+        """204; 403 without both scopes, 404 where nothing is kept. Their disks are deleted."""
+        require_instances_scope(self)
+        if not self.has_scope(f"{STOP_SCOPE}!user={user_name}"):
+            raise HTTPError(403, f"this needs the scope {STOP_SCOPE} for the user")
+        _, provisioner = running(self)
+        try:
+            is_released = await provisioner.overview.actions.release(user_name, server_name)
+        except StoreError as error:
+            raise HTTPError(503, f"not stored yet: {error}") from error
+        if not is_released:
+            raise HTTPError(404, "no instance is kept for this server")
+        log.info("%s releases what is kept for %s", self.current_user.name, user_name)
+        self.set_status(204)
+
+
 def _ready(handler: APIHandler, user: str, server: str) -> tuple[Provisioner, Lease]:
     _, provisioner = running(handler)
     lease = provisioner.lease_of(user, server)
@@ -88,6 +110,8 @@ def _ready(handler: APIHandler, user: str, server: str) -> tuple[Provisioner, Le
 handlers: list[tuple[str, Callable[..., Any]]] = [
     (r"/api/ec2/users/([^/]+)/server/keep", KeepHandler),
     (r"/api/ec2/users/([^/]+)/servers/([^/]+)/keep", KeepHandler),
+    (r"/api/ec2/users/([^/]+)/server/kept", KeptHandler),
+    (r"/api/ec2/users/([^/]+)/servers/([^/]+)/kept", KeptHandler),
     (r"/api/ec2/users/([^/]+)/server/message", MessageHandler),
     (r"/api/ec2/users/([^/]+)/servers/([^/]+)/message", MessageHandler),
 ]

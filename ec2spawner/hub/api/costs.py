@@ -5,8 +5,9 @@ The models are the contract, described field by field in `docs/reference/http.md
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import date, timedelta
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from jupyterhub.apihandlers.base import APIHandler
@@ -14,11 +15,14 @@ from pydantic import AwareDatetime
 from tornado.web import HTTPError
 
 from ...core.ledger import exact
+from ...core.ledger.cost_lines import AMOUNTS, amounts, cost_lines, dearest_first
 from ...core.ledger.cost_rows import CostSum, Dimension, Filter
 from ...core.ledger.idle_savings import Savings
+from ...core.ledger.local_days import askable, is_askable
+from ...core.text.delimited import delimited
 from ...provisioner.store.store import StoreError
 from ...provisioner.usage import Usage
-from .user_call import Model, require_instances_scope, running, whose
+from .user_call import Model, require_instances_scope, running, shown_since, whose
 
 MAX_DAYS = 400
 """Days in one range: a year, and the month that it is compared with."""
@@ -43,6 +47,10 @@ class SumModel(Model):
     hours: float
     """Of instances."""
     gpu_hours: float
+    gpu_measured_hours: float
+    """GPU-hours in which the use of GPUs was measured: while a server is ready."""
+    gpu_busy_hours: float
+    """Those in which the GPUs worked."""
 
 
 class Costs(Model):
@@ -86,6 +94,8 @@ class IdleSavings(Model):
     stops_saved_usd: float
     """What the idle stops saved: until the server's next start, at most 12 hours each."""
     replays: tuple[ReplayModel, ...]
+    hub_limit_seconds: float
+    """The hub's own limit, which profiles, groups and users may change; 0 if it has none."""
 
 
 class CostsHandler(APIHandler):
@@ -103,7 +113,7 @@ class UsageCostsHandler(APIHandler):
     async def get(self) -> None:
         """`GET usage/costs?from=&to=&by=`: 403 for another user's without the scope."""
         user = whose(self)
-        await answer_costs(self, {Dimension.USER: [user]})
+        await answer_costs(self, {Dimension.USER: [user]}, shown_since(self, user))
 
 
 class IdleSavingsHandler(APIHandler):
@@ -112,27 +122,35 @@ class IdleSavingsHandler(APIHandler):
     async def get(self) -> None:
         """`GET idle-savings?from=&to=`: 403 without the scope."""
         require_instances_scope(self)
-        _, provisioner = running(self)
+        service, provisioner = running(self)
         first, last = _days(self, provisioner.usage)
+        limit = timedelta(seconds=service.options.idle.server)
         try:
-            found = await provisioner.usage.idle_savings(first, last)
+            found = await provisioner.usage.idle_savings(first, last, limit)
         except StoreError as error:
             raise HTTPError(503, str(error)) from error
         self.set_header("Cache-Control", "no-store")
-        self.finish(_savings(found, first, last).model_dump_json())
+        self.finish(_savings(found, first, last, limit).model_dump_json())
 
 
-async def answer_costs(handler: APIHandler, only: Filter | None) -> None:
+async def answer_costs(
+    handler: APIHandler, only: Filter | None, requested_since: datetime | None = None
+) -> None:
     """Answer the sums that the request's arguments ask for, of these costs only."""
     _, provisioner = running(handler)
     usage = provisioner.usage
     first, last = _days(handler, usage)
-    by = _dimensions(handler)
+    by, is_csv = _dimensions(handler), _is_csv(handler)
+    needed = tuple(dict.fromkeys([*by, Dimension.PURPOSE])) if is_csv else by
     try:
-        sums = await usage.costs(first, last, by, only)
+        sums = await usage.costs(first, last, needed, only, requested_since)
     except StoreError as error:
         raise HTTPError(503, str(error)) from error
     handler.set_header("Cache-Control", "no-store")
+    if is_csv:
+        handler.set_header("Content-Type", "text/csv; charset=utf-8")
+        handler.finish(await asyncio.to_thread(_csv, sums, needed, by))
+        return
     handler.finish(
         Costs(
             first_day=first,
@@ -149,19 +167,25 @@ async def answer_costs(handler: APIHandler, only: Filter | None) -> None:
 def _days(handler: APIHandler, usage: Usage) -> tuple[date, date]:
     """The range; this month up to today unless it is given. Raises `HTTPError` (400)."""
     today = usage.today()
-    last = _day(handler, "to", today)
-    first = _day(handler, "from", last.replace(day=1))
+    last = _day(handler, "to", today) or today
+    first = _day(handler, "from", today) or last.replace(day=1)
     if not timedelta() <= last - first < timedelta(days=MAX_DAYS):
         raise HTTPError(400, f"send `from` before `to`, with at most {MAX_DAYS} days between them")
     return first, last
 
 
-def _day(handler: APIHandler, name: str, otherwise: date) -> date:
+def _day(handler: APIHandler, name: str, today: date) -> date | None:
+    """None if it is not given. Raises `HTTPError` (400)."""
     text = handler.get_query_argument(name, "")
+    if not text:
+        return None
     try:
-        return date.fromisoformat(text) if text else otherwise
+        day = date.fromisoformat(text)
     except ValueError as error:
-        raise HTTPError(400, f"`{name}` is a day: 2026-11-23") from error
+        raise HTTPError(400, f"`{name}` is a day: send it like 2026-11-23") from error
+    if not is_askable(day, today):
+        raise HTTPError(400, f"`{name}` is out of range: send a day {askable(today)}")
+    return day
 
 
 def _dimensions(handler: APIHandler) -> tuple[Dimension, ...]:
@@ -176,6 +200,19 @@ def _dimensions(handler: APIHandler) -> tuple[Dimension, ...]:
     return by
 
 
+def _is_csv(handler: APIHandler) -> bool:
+    form: str = handler.get_query_argument("format", "json")
+    if form not in {"json", "csv"}:
+        raise HTTPError(400, "`format` is json or csv")
+    return form == "csv"
+
+
+def _csv(sums: Sequence[CostSum], dimensions: Sequence[Dimension], by: Sequence[Dimension]) -> str:
+    """The same as `ec2spawner report --csv`."""
+    lines = dearest_first(cost_lines(sums, dimensions, by), by)
+    return delimited([*by, *AMOUNTS], ([*line.key, *amounts(line)] for line in lines))
+
+
 def _sum(found: CostSum) -> SumModel:
     return SumModel(
         key=found.key,
@@ -184,10 +221,12 @@ def _sum(found: CostSum) -> SumModel:
         saved_usd=exact.usd(found.on_demand_nano_usd - found.comparable_nano_usd),
         hours=found.microseconds / MICROSECONDS,
         gpu_hours=found.gpu_microseconds / MICROSECONDS,
+        gpu_measured_hours=found.gpu_measured / MICROSECONDS,
+        gpu_busy_hours=found.gpu_busy / MICROSECONDS,
     )
 
 
-def _savings(found: Savings, first: date, last: date) -> IdleSavings:
+def _savings(found: Savings, first: date, last: date, limit: timedelta) -> IdleSavings:
     return IdleSavings(
         first_day=first,
         last_day=last,
@@ -205,6 +244,7 @@ def _savings(found: Savings, first: date, last: date) -> IdleSavings:
             )
             for each in found.replays
         ),
+        hub_limit_seconds=limit.total_seconds(),
     )
 
 

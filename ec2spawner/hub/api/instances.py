@@ -1,4 +1,4 @@
-"""What runs now, for admins: servers, kept instances, sold-out offers and failed starts.
+"""What runs now, for admins: servers, other instances, sold-out offers and failed starts.
 
 The models are the contract, described field by field in `docs/reference/http.md`.
 """
@@ -13,17 +13,22 @@ from typing import Any
 from jupyterhub.apihandlers.base import APIHandler
 from pydantic import AwareDatetime
 
-from ...core.ledger.cost import usd
+from ...core.ledger.charges import NO_PRICE, Rate, rate
+from ...core.ledger.cost import known_usd, usd
 from ...core.ledger.cost_rows import HUB
+from ...core.ledger.segments import Segment
 from ...core.limits.words import short_refusal
 from ...core.offers.sold_out import Mark, Scope
+from ...provisioner.model.denied_start import DeniedStart
 from ...provisioner.model.lease import Lease
 from ...provisioner.model.lease_costs import payer_of
-from ...provisioner.overview import KeptNow, Overview, ServerNow
-from ...provisioner.state.denied_starts import DeniedStart
+from ...provisioner.overview import KeptNow, Overview, ServerNow, UnassignedNow
 from ...wire import Market
 from .limits import LimitModel, limit_models
 from .user_call import Model, require_instances_scope, running
+
+LIMITS = 50
+"""In one answer."""
 
 
 class ServerModel(Model):
@@ -57,8 +62,16 @@ class ServerModel(Model):
     gpu_percent: float | None
     """Use of its GPUs, on average; null without GPUs and while unknown."""
     usd: float | None
-    """Cost so far, at list prices and without disks: an estimate."""
+    """Cost so far, at list prices, with its own disks and addresses: an estimate. Null if any price
+    is unknown."""
+    known_usd: float | None
+    """The same as far as prices are known: a lower bound where `usd` is null. Null if none is."""
     usd_per_hour: float | None
+    """Null without an instance, and if any price is unknown."""
+    known_usd_per_hour: float | None
+    """The same as far as prices are known."""
+    unknown_prices_of: tuple[str, ...]
+    """What has no known price now: some of `instance`, `disk` (its own disks) and `address`."""
 
 
 class KeptModel(Model):
@@ -72,10 +85,30 @@ class KeptModel(Model):
     zone: str
     then: str
     """`linger`: it runs and costs its usual price. `stop`: only its disk costs money."""
+    since: AwareDatetime
     until: AwareDatetime
     usd_per_hour: float | None
-    """Null for a stopped one, and while the price is unknown."""
+    known_usd_per_hour: float | None
+    unknown_prices_of: tuple[str, ...]
+    """As of a server; of a stopped one its disk alone."""
     disk_gib: int
+
+
+class UnassignedModel(Model):
+    """A running instance without a server."""
+
+    instance_id: str
+    instance_type: str
+    zone: str
+    market: Market
+    since: AwareDatetime
+    status: str
+    """`starting`: it boots for a server that waits. `ending`: it is about to be terminated.
+    `foreign`: it has this hub's tag but not this store's id; the hub leaves it alone."""
+    usd_per_hour: float | None
+    known_usd_per_hour: float | None
+    unknown_prices_of: tuple[str, ...]
+    """As of a server."""
 
 
 class SoldOutModel(Model):
@@ -113,15 +146,26 @@ class Instances(Model):
     now: AwareDatetime
     """The hub's clock."""
     usd_per_hour: float
-    """Of all servers and kept instances, as far as prices are known."""
+    """Of all servers, kept and unassigned instances, as far as prices are known; without foreign
+    ones."""
     unknown_prices: int
-    """Servers that run at an unknown price."""
+    """Prices of these instances, their disks and addresses that are unknown: with any,
+    `usd_per_hour` is a lower bound."""
     servers: tuple[ServerModel, ...]
     kept: tuple[KeptModel, ...]
+    unassigned: tuple[UnassignedModel, ...]
     sold_out: tuple[SoldOutModel, ...]
     failed_starts: tuple[FailedStart, ...]
+    all_usd_per_hour: float
+    """Of everything that the hub pays for now: with the disks of stopped instances, homes and
+    snapshots. List prices where prices are unknown."""
     limits: tuple[LimitModel, ...]
     """Of the hub."""
+    nearly_used_limits: tuple[LimitModel, ...]
+    """Of all scopes: those of which three quarters are used, and those that more runs than they
+    allow, the worst first, at most 50."""
+    more_nearly_used_limits: int
+    """How many others there are."""
 
 
 class InstancesHandler(APIHandler):
@@ -132,41 +176,67 @@ class InstancesHandler(APIHandler):
         require_instances_scope(self)
         _, provisioner = running(self)
         overview, now = provisioner.overview, provisioner.now()
-        servers, rest = overview.servers(), _rest(overview)
+        rest = await _rest(overview)
+        seen = overview.servers(), overview.kept(), overview.unassigned()
         # A thousand servers take 50 ms.
-        body = await asyncio.to_thread(_instances_json, now, servers, rest)
+        body = await asyncio.to_thread(instances_json, now, *seen, rest)
         self.set_header("Cache-Control", "no-store")
         self.finish(body)
 
 
-def _rest(overview: Overview) -> dict[str, Any]:
+async def _rest(overview: Overview) -> dict[str, Any]:
     denied = map(_denied, overview.denied_starts())
     failed = [*map(_failed, overview.failed_starts()), *denied]
+    nearly_used = await overview.nearly_used_limits()
     return {
-        "kept": tuple(map(_kept, overview.kept())),
         "sold_out": tuple(_sold_out(scope, mark) for scope, mark in overview.sold_out()),
         "failed_starts": tuple(sorted(failed, key=lambda each: each.at, reverse=True)),
-        "limits": limit_models(overview.limits([HUB])),
+        "all_usd_per_hour": await overview.usd_per_hour(),
+        "limits": limit_models(await overview.limits([HUB])),
+        "nearly_used_limits": limit_models(nearly_used[:LIMITS]),
+        "more_nearly_used_limits": max(len(nearly_used) - LIMITS, 0),
     }
 
 
-def _instances_json(now: datetime, servers: Sequence[ServerNow], rest: dict[str, Any]) -> str:
-    models = tuple(server_model(each, now) for each in servers)
-    billed = [model for model in models if model.instance_id]
-    prices = [each.usd_per_hour for each in (*billed, *rest["kept"])]
+def instances_json(
+    now: datetime,
+    servers: Sequence[ServerNow],
+    kept: Sequence[KeptNow],
+    unassigned: Sequence[UnassignedNow],
+    rest: dict[str, Any],
+) -> str:
+    """The answer, with what else is in it: the fields but these three and their sums."""
+    billed = [_rate(each, now) for each in servers if each.lease.instance_id]
+    own = (each.rate for each in unassigned if each.status != "foreign")
+    rates = [*billed, *(each.rate for each in kept), *own]
     return Instances(
         now=now,
-        usd_per_hour=sum(price for price in prices if price is not None),
-        unknown_prices=sum(model.usd_per_hour is None for model in billed),
-        servers=models,
+        usd_per_hour=sum(each.known_usd_per_hour or 0.0 for each in rates),
+        unknown_prices=sum(len(each.unknown_prices_of) for each in rates),
+        servers=tuple(server_model(each, now) for each in servers),
+        kept=tuple(map(_kept, kept)),
+        unassigned=tuple(map(_unassigned, unassigned)),
         **rest,
     ).model_dump_json()
+
+
+def _current(seen: ServerNow) -> Segment | None:
+    """The segment that runs."""
+    segments = seen.lease.segments
+    return segments[-1] if segments and not segments[-1].end else None
+
+
+def _rate(seen: ServerNow, now: datetime) -> Rate:
+    current = _current(seen)
+    if not seen.lease.instance_id:
+        return Rate(None)
+    return rate(current, now) if current else NO_PRICE
 
 
 def server_model(seen: ServerNow, now: datetime) -> ServerModel:
     """An open lease as both pages show it."""
     lease, instance = seen.lease, seen.instance
-    current = lease.segments[-1] if lease.segments and not lease.segments[-1].end else None
+    current, price = _current(seen), _rate(seen, now)
     return ServerModel(
         user=lease.user,
         server=lease.server,
@@ -186,8 +256,18 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
         interruption_at=seen.interruption_at,
         gpu_percent=seen.gpu_percent,
         usd=usd(lease.segments, now),
-        usd_per_hour=current.usd_per_hour if current else None,
+        known_usd=known_usd(lease.segments, now),
+        **_price(price),
     )
+
+
+def _price(of: Rate) -> dict[str, Any]:
+    """The fields of a price."""
+    return {
+        "usd_per_hour": of.usd_per_hour,
+        "known_usd_per_hour": of.known_usd_per_hour,
+        "unknown_prices_of": tuple(each.value for each in of.unknown_prices_of),
+    }
 
 
 def _kept(seen: KeptNow) -> KeptModel:
@@ -200,9 +280,22 @@ def _kept(seen: KeptNow) -> KeptModel:
         instance_type=instance.instance_type if instance else "",
         zone=instance.zone if instance else "",
         then=kept.then,
+        since=kept.kept_at,
         until=kept.until,
-        usd_per_hour=seen.usd_per_hour,
+        **_price(seen.rate),
         disk_gib=kept.disk_gib,
+    )
+
+
+def _unassigned(seen: UnassignedNow) -> UnassignedModel:
+    return UnassignedModel(
+        instance_id=seen.instance.instance_id,
+        instance_type=seen.instance.instance_type,
+        zone=seen.instance.zone,
+        market=seen.instance.market,
+        since=seen.instance.launched_at,
+        status=seen.status,
+        **_price(seen.rate),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
+from pydantic import AwareDatetime
+
 from ...core.ledger import exact
 from ...core.limits.admission import gpu_hours
 from ...core.limits.bounds import Kind
@@ -26,11 +28,16 @@ class LimitModel(Model):
     limit: float
     used: float
     """Costs are estimates."""
+    at_least: bool
+    """Not all that is used has a known price: `used` is a lower bound and `left` an upper one."""
     left: float
     percent: int
     """Used, rounded down."""
     renews: date | None
     """The first day on which more is left; null for never, and for what binds only what runs."""
+    reached_at: AwareDatetime | None
+    """When nothing is left at the present rate; null if it renews before, and for what binds only
+    what runs."""
 
 
 def limit_models(limits: Iterable[LimitNow]) -> tuple[LimitModel, ...]:
@@ -47,9 +54,11 @@ def _model(found: LimitNow) -> LimitModel:
         words=limit_words(standing.scope, kind, standing.limit, found.bounds),
         limit=_in_unit(kind, standing.limit),
         used=_in_unit(kind, standing.used),
+        at_least=standing.at_least,
         left=_in_unit(kind, standing.left),
         percent=standing.percent,
         renews=standing.renews,
+        reached_at=found.reached_at,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -16,16 +17,16 @@ from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from tornado.web import HTTPError
 
 from ...config import Options
-from ...core.ledger.cost import usd
+from ...core.ledger.cost import known_usd, usd
 from ...core.ledger.cost_rows import user_payer
 from ...provisioner.model.lease import Lease
 from ...provisioner.model.lease_costs import payer_of
-from ...provisioner.overview import LimitNow, ServerNow
+from ...provisioner.overview import LimitNow, ServerNow, StorageNow
 from ...provisioner.store.store import StoreError
 from ...wire import Market
 from .instances import ServerModel, server_model
 from .limits import LimitModel, limit_models
-from .user_call import Model, running, whose
+from .user_call import Model, running, shown_since, whose
 
 SESSIONS = 50
 """Ended sessions in one answer."""
@@ -53,9 +54,21 @@ class Session(Model):
     message: str
     """The same in words."""
     usd: float | None
-    """At list prices and without disks: an estimate. Null if a price is unknown."""
+    """At list prices, with its own disks and addresses: an estimate. Null if a price is unknown."""
+    known_usd: float | None
+    """The same as far as prices are known: a lower bound where `usd` is null. Null if none is."""
     idle_seconds: float
     """Of its time: the idle rule saw no work."""
+
+
+class StorageModel(Model):
+    """What the user's homes and their snapshots hold."""
+
+    home_gib: float
+    snapshot_gib: float
+    """Of each home its largest snapshot: they share blocks, so it is a lower bound."""
+    usd_per_month: float | None
+    """At list prices: an estimate. Null if a price is unknown."""
 
 
 class UsageModel(Model):
@@ -70,6 +83,8 @@ class UsageModel(Model):
     """What has ended, the newest first."""
     limits: tuple[LimitModel, ...]
     """Of the user, and of groups and projects that may pay for the caller."""
+    storage: StorageModel | None
+    """Null until the hub has listed volumes and snapshots after its start."""
     more_before: AwareDatetime | None
     """Send this as `before` for earlier sessions; null if there are none."""
 
@@ -81,15 +96,17 @@ class UsageHandler(APIHandler):
         """`GET usage`: 400 for a wrong argument, 403 for another user's without the scope."""
         hub, provisioner = running(self)
         user, now = whose(self), provisioner.now()
-        before = self._before() or now
+        before, since = self._before() or now, shown_since(self, user)
         try:
-            past = await provisioner.usage.past_leases(user, before, SESSIONS + 1)
+            past = await provisioner.usage.past_leases(user, before, SESSIONS + 1, since)
         except StoreError as error:
             raise HTTPError(503, str(error)) from error
         overview = provisioner.overview
-        servers, limits = overview.servers(user), overview.limits(self._scopes(hub.options, user))
+        servers = overview.servers(user, since)
+        limits = await overview.limits(self._scopes(hub.options, user))
         self.set_header("Cache-Control", "no-store")
-        self.finish(await asyncio.to_thread(_usage_json, now, user, servers, past, limits))
+        storage = overview.storage(user)
+        self.finish(await asyncio.to_thread(_usage_json, now, user, servers, past, limits, storage))
 
     def _scopes(self, options: Options, user: str) -> tuple[str, ...]:
         """The user and who else may pay for them: JupyterHub knows the groups of the caller."""
@@ -115,6 +132,7 @@ def _usage_json(
     servers: Sequence[ServerNow],
     past: Sequence[Lease],
     limits: Sequence[LimitNow],
+    storage: StorageNow | None,
 ) -> str:
     shown = past[:SESSIONS]
     return UsageModel(
@@ -123,6 +141,7 @@ def _usage_json(
         servers=tuple(server_model(each, now) for each in servers),
         sessions=tuple(_session(each, now) for each in shown),
         limits=limit_models(limits),
+        storage=StorageModel(**asdict(storage)) if storage else None,
         more_before=shown[-1].ended_at if len(past) > SESSIONS else None,
     ).model_dump_json()
 
@@ -141,6 +160,7 @@ def _session(lease: Lease, now: datetime) -> Session:
         reason=lease.stop.reason if lease.stop else "",
         message=lease.stop.message if lease.stop else "",
         usd=usd(segments, now),
+        known_usd=known_usd(segments, now),
         idle_seconds=sum(_idle_seconds(lease)),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
@@ -12,6 +13,7 @@ from tornado.web import HTTPError
 from ...provisioner.provisioner import Provisioner
 from ..app import service
 from ..app.service import HubService
+from ..app.user_account import created_at
 from ..security.instances_scope import SCOPE, has_scope
 
 M = TypeVar("M", bound=BaseModel)
@@ -58,6 +60,16 @@ def whose(handler: APIHandler) -> str:
     if not asked:
         raise HTTPError(400, "a service has no usage: send `user`")
     return asked
+
+
+def shown_since(handler: APIHandler, name: str) -> datetime | None:
+    """From when on the caller sees what was requested under this user's name, UTC; None for always.
+
+    Users see nothing of a deleted user who had their name. Admins, who ask for others, see both.
+    """
+    caller = handler.current_user
+    is_own = isinstance(caller, User) and caller.name == name
+    return created_at(caller) if is_own else None
 
 
 def read(handler: APIHandler, model: type[M], example: str) -> M:

@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from ...aws.client import Client
-from ...aws.cloudwatch import Datum, put_metrics
+from ...aws.calls.client import Client
+from ...aws.monitoring.cloudwatch import Datum, put_metrics
 from ...provisioner.gauges import Figures
 from ...provisioner.model.cloud import CloudError
 from ...provisioner.provisioner import Provisioner
@@ -45,10 +45,14 @@ class CloudWatchMetrics:
     async def run(self) -> None:
         """Publish every `INTERVAL`, until cancelled."""
         supervised = Supervised("Publishing metrics to CloudWatch")
+        clock = asyncio.get_running_loop().time
+        due = clock()
         while True:
             with supervised:
                 await self.publish()
-            await asyncio.sleep(INTERVAL)
+            # On a schedule: the duration of calls must not leave a minute without a value.
+            due = max(due + INTERVAL, clock())
+            await asyncio.sleep(due - clock())
 
     async def publish(self) -> None:
         """Publish the figures of now; a failure is logged once, until its cause is another."""

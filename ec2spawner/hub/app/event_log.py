@@ -1,4 +1,4 @@
-"""Phases of starts and ends of servers, as structured events in JupyterHub's event log.
+"""Phases and refusals of starts, and ends of servers, as events in JupyterHub's event log.
 
 `c.EventLogger.handlers` are called synchronously: one event takes 0.12 ms with a file, and as long
 as the disk or a log service takes if that hangs. So ours are written in a thread, and no start
@@ -16,8 +16,14 @@ from typing import Any, Final
 
 from jupyter_events import EventLogger
 
-from ...aws.threads import DaemonThreads
-from ...provisioner.model.lease_events import LeaseEnded, LeaseEvent, PhaseEnded, Subject
+from ...daemon_threads import DaemonThreads
+from ...provisioner.model.lease_events import (
+    LeaseEnded,
+    LeaseEvent,
+    PhaseEnded,
+    StartDenied,
+    Subject,
+)
 from ...provisioner.runtime.supervise import Supervised
 from ...provisioner.state.lease_events import LeaseEvents
 
@@ -27,6 +33,7 @@ SCHEMAS: Final = Path(__file__).parent / "event_schemas"
 
 START_PHASE: Final = "https://events.ec2spawner.org/start-phase"
 SERVER_STOP: Final = "https://events.ec2spawner.org/server-stop"
+START_DENIED: Final = "https://events.ec2spawner.org/start-denied"
 
 SLOW: Final = 30.0
 """Seconds after which a handler that has not returned is logged."""
@@ -35,9 +42,11 @@ SLOW: Final = 30.0
 class EventLog:
     """Writes what is reported of leases to a hub's `EventLogger`."""
 
-    def __init__(self, logger: EventLogger, events: LeaseEvents) -> None:
+    def __init__(self, logger: EventLogger, events: LeaseEvents, contact: str) -> None:
+        """`contact` is the option: whom users ask to raise a limit."""
         self._logger = logger
         self._events = events
+        self._contact = contact
         self._emitting = Supervised("Writing an event")
         for schema in sorted(SCHEMAS.glob("*.yaml")):
             logger.register_event_schema(schema)
@@ -65,11 +74,11 @@ class EventLog:
     def _emit(self, batch: Iterable[LeaseEvent]) -> None:
         for event in batch:
             with self._emitting:
-                schema_id, data, at = _content(event)
+                schema_id, data, at = _content(event, self._contact)
                 self._logger.emit(schema_id=schema_id, data=data, timestamp_override=at)
 
 
-def _content(event: LeaseEvent) -> tuple[str, dict[str, Any], datetime]:
+def _content(event: LeaseEvent, contact: str) -> tuple[str, dict[str, Any], datetime]:
     """Id of the schema, data, and when it happened."""
     match event:
         case PhaseEnded(subject, phase):
@@ -87,9 +96,12 @@ def _content(event: LeaseEvent) -> tuple[str, dict[str, Any], datetime]:
                 **{f"{purpose}_usd": usd for purpose, usd in event.usd.items()},
             }
             return SERVER_STOP, {**_of(subject), **of_end}, event.at
+        case StartDenied(subject, at, scope, limit):
+            denied = {"scope": scope, "limit": limit.value if limit else None, "contact": contact}
+            return START_DENIED, {**_whose(subject), **denied}, at
 
 
-def _of(subject: Subject) -> Mapping[str, str | None]:
+def _whose(subject: Subject) -> Mapping[str, str]:
     """With JupyterHub's own names for user and server."""
     return {
         "lease_id": subject.lease_id,
@@ -97,6 +109,13 @@ def _of(subject: Subject) -> Mapping[str, str | None]:
         "servername": subject.server,
         "payer": subject.payer,
         "profile": subject.profile,
+    }
+
+
+def _of(subject: Subject) -> Mapping[str, str | None]:
+    """The same, with its instance."""
+    return {
+        **_whose(subject),
         "market": subject.market.value if subject.market else None,
         "instance_type": subject.instance_type or None,
         "zone": subject.zone or None,

@@ -98,8 +98,9 @@ def families(now: Figures) -> Iterator[Metric]:
     yield gpus
     rate = GaugeMetricFamily(
         "ec2spawner_usd_per_hour",
-        "Current cost of running instances, USD/hour, without disks: of leases, and of none; used, "
-        "idle (servers without work), or overhead (no server that is ready)",
+        "Current cost of running instances and of all their disks, also of stopped ones that are "
+        "retained, USD/hour: of leases, and of none; "
+        "used, idle (servers without work), or overhead (no server that is ready)",
         labels=["account", "purpose"],
     )
     for (account, for_what), usd in now.usd_per_hour.items():
@@ -107,12 +108,13 @@ def families(now: Figures) -> Iterator[Metric]:
     yield rate
     yield GaugeMetricFamily(
         "ec2spawner_unknown_prices",
-        "Running instances whose price is unknown; not included in any sum in USD",
+        "Prices of running instances, their disks and addresses that are unknown: sums in USD are "
+        "lower bounds",
         now.unknown_prices,
     )
     spent = CounterMetricFamily(
         "ec2spawner_usd",
-        "Spent since the hub started, USD, estimated from prices, without disks",
+        "Spent since the hub started, USD, estimated from prices",
         labels=["account"],
     )
     spent.add_metric(["leases"], now.leases_usd)

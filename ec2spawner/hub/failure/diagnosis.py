@@ -47,6 +47,8 @@ class Diagnosis:
     async def of_stop(self, stop: Stop) -> StartFailure:
         """A lease that ended before it was ready."""
         message = stop.message or "The start was ended"
+        if stop.reason == "budget":
+            message = f"{message}. Ask {self.options.contact} to raise the limit"
         lease = self.provisioner.lease(self.spawner.lease_id)
         if lease is None:
             return StartFailure(stop.reason, message)

@@ -20,6 +20,7 @@ async def with_refusals(
     options: Options,
     provisioner: Provisioner,
     user: str,
+    server: str,
     payers: Sequence[str],
 ) -> tuple[Card, ...]:
     """The cards, each with the payers that cannot pay its first hour now, and why not.
@@ -33,14 +34,21 @@ async def with_refusals(
         profile.slug: idle_policy(options.idle.changed_by(profile.idle), profile, None)
         for profile in options.profiles
     }
+    snapshots = {
+        profile.slug: [each.snapshot for each in options.data_volumes_of(profile)]
+        for profile in options.profiles
+    }
     refusals: list[dict[str, str]] = [{} for _ in cards]
     for payer in payers:
-        preview = provisioner.admission.preview(user, payer)
+        preview = provisioner.admission.preview(user, server, payer)
         for card, refused in zip(cards, refusals, strict=True):
             offers = [x.offer for x in card.offers if card.may_buy(x.offer.market)]
             policy = within_limits(policies[card.slug], options, user, payer)
             longest = policy.max_age_seconds or 0.0
-            why: Refusal | None = preview.refusal(offers, longest) if offers else None
+            beside = provisioner.market.prices.beside_usd_per_hour(
+                card.disk_gib, snapshots[card.slug]
+            )
+            why: Refusal | None = preview.refusal(offers, longest, beside) if offers else None
             if why is not None:
                 refused[payer] = short_refusal(why)
         await asyncio.sleep(0)  # several payers at once would delay all other requests

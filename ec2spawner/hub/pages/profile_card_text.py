@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -344,6 +345,11 @@ def idle_choices(card: Card, picked: int | None = None) -> tuple[tuple[int, str]
 def usd(amount: float | None) -> str:
     """An amount in USD for a page; empty if unknown."""
     return "" if amount is None else digits(amount)
+
+
+def refusals_json(card: Card) -> str:
+    """Payer -> why it cannot pay for the card, for the page's script."""
+    return json.dumps(dict(card.refusals))
 
 
 def limit_lines(card: Card, payers: Sequence[tuple[str, str]]) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.instances.retention_rules import AfterStop, Kept, disk_usd_per_month
+from ...core.instances.retention_rules import AfterStop, Kept
+from ...core.ledger.charges import NO_PRICE, Rate, rate
 from ...core.pricing.money import digits, price_words
 from ...core.profiles.choices import MARKETS_OF
 from ...core.text.durations import approximate
@@ -15,33 +16,42 @@ from ...wire import Market
 def retained_text(provisioner: Provisioner, user: str, server: str) -> str:
     """For the spawn page; empty if nothing is retained."""
     kept = provisioner.retained(user, server)
-    return " ".join(_sentence(each, _usd_per_hour(provisioner, each)) for each in kept)
+    return " ".join(_sentence(provisioner, each) for each in kept)
 
 
-def _sentence(kept: Kept, usd_per_hour: float | None) -> str:
+def _sentence(provisioner: Provisioner, kept: Kept) -> str:
     until = f"{kept.until:%H:%M} UTC on {kept.until:%d %B}"
+    segment = provisioner.overview.retained_segment(kept)
     if kept.then == "linger":
-        price = "its usual price"
-        if usd_per_hour:
-            price = f"about {price_words(usd_per_hour)} (an estimate)"
+        price = _price(rate(segment, provisioner.now()) if segment else NO_PRICE)
         return (
             f"Your last machine keeps running until {until}: start {kept.profile_name} with the "
             f"same choices to use it again within seconds. Until then it costs this hub {price}. "
             "Any other choice terminates it."
         )
-    month = digits(disk_usd_per_month(kept.disk_gib))
+    month = segment.disk_usd_per_month if segment else None
+    price = (
+        " What its disks cost is not known."
+        if month is None
+        else f" Its disks cost about ${digits(month)} a month (an estimate)."
+    )
     return (
         f"Your last machine is stopped, and its disk is kept until {until}: start "
         f"{kept.profile_name} with the same choices to continue with it. With any other choice, "
-        "and after that time, everything outside your home is lost. The disk costs "
-        f"about ${month} a month (an estimate)."
+        "and after that time, everything outside your home is "
+        f"lost.{price}"
     )
 
 
-def _usd_per_hour(provisioner: Provisioner, kept: Kept) -> float | None:
-    instance = provisioner.instance(kept.instance_id)
-    price = provisioner.market.prices.price_of(instance) if instance else None
-    return price.usd_per_hour if price else None
+def _price(found: Rate) -> str:
+    """`about $0.53/h (an estimate)`, or what of it is known."""
+    if not found.known_usd_per_hour:
+        return "its usual price"
+    words = price_words(found.known_usd_per_hour)
+    if not found.unknown_prices_of:
+        return f"about {words} (an estimate)"
+    names = " and ".join(f"of its {each.value}" for each in found.unknown_prices_of)
+    return f"at least {words} (an estimate; the price {names} is not known)"
 
 
 def after_stop_text(after: AfterStop, markets: Sequence[str]) -> str:

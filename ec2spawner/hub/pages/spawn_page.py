@@ -20,7 +20,7 @@ from .profile_card import Card
 from .profile_card_builder import cards_for, home_sentence, home_size
 from .retention_text import retained_text
 from .spawn_form import SpawnForm, render_spawn_form
-from .stop_notice import notice_of
+from .stop_notice import last_stop
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner
@@ -38,7 +38,7 @@ async def render_options_form(
         now=provisioner.now(),
         chosen=linked or (spawner.orm_spawner.user_options or {}),
         linked=is_foreign,
-        notice=notice_of(provisioner.last_ended(spawner.user.name, spawner.name)),
+        notice=last_stop(provisioner, spawner.user, spawner.name),
         home=home_sentence(options),
         keeps_home=options.home.kind != "none",
         kept=retained_text(provisioner, spawner.user.name, spawner.name),
@@ -68,7 +68,8 @@ async def cards_of(
     home = provisioner.homes.of(spawner.user.name, spawner.name)
     cards = await cards_for(options, provisioner, profiles, zones, home)
     payers = payers_of(options, spawner)
-    return options, await with_refusals(cards, options, provisioner, spawner.user.name, payers)
+    owner = spawner.user.name, spawner.name
+    return options, await with_refusals(cards, options, provisioner, *owner, payers)
 
 
 def linked_choice(spawner: Spawner, now: datetime) -> tuple[dict[str, object], bool]:

@@ -10,17 +10,21 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ...core.alarms import account_rules, server_rules
-from ...core.alarms.account_rules import Interruption, Running, SpotPool
+from ...core.alarms.account_rules import RefusedQuota, Running, SpotPool
 from ...core.alarms.alarm import Alarm, Kind
-from ...core.alarms.limit_rules import limits_used
+from ...core.alarms.limit_rules import limit_alarm
 from ...core.alarms.server_rules import GpuServer
+from ...core.limits.bounds import Kind as LimitKind
+from ...core.limits.standing import COUNTED
+from ...core.offers.launch_errors import ErrorClass
 from ...wire import Market
+from ..limits.reaches import Reaches, limited_scopes
 from ..model.cloud import Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..offers.market import MarketData
 from ..runtime.task_group import TaskGroup
-from ..state.spending import scopes_of
 from ..state.state import State
+from .leaked_instances import LeakedInstances
 from .outbox import Outbox
 from .quota_readings import QuotaReadings
 
@@ -42,12 +46,15 @@ class AlarmWatch:
     market: MarketData
     outbox: Outbox
     quotas: QuotaReadings
+    leaked: LeakedInstances
     tasks: TaskGroup
     _due_at: float = 0.0
     """By the hub's uptime, in seconds."""
     _is_evaluating: bool = False
     _unattended_since: dict[str, float] = field(default_factory=dict)
     """By lease id: uptime since which a GPU of it has been unattended, in seconds."""
+    _exceeded: set[tuple[str, LimitKind]] = field(default_factory=set)
+    """Limits that more ran than they allow in the last evaluation: an alarm needs two of them."""
 
     async def reconcile(self, now: datetime) -> None:
         """Begin an evaluation if one is due. Never raises."""
@@ -67,6 +74,7 @@ class AlarmWatch:
             await self.outbox.add(await self._of_prices(now))
             await self._add_limits(now)
             await self._add_storm(now)
+            await self.outbox.add(await self._of_leaks(now))
             await self._add_quotas(now)
             await self.outbox.upkeep(now)
         finally:
@@ -120,6 +128,14 @@ class AlarmWatch:
 
     # --- the account ---
 
+    async def _of_leaks(self, now: datetime) -> Sequence[Alarm]:
+        found: list[Alarm] = []
+        for alarm in self.leaked.alarms(now):
+            found.append(alarm)
+            if len(found) % BATCH == 0:
+                await asyncio.sleep(0)
+        return found
+
     async def _of_prices(self, now: datetime) -> Sequence[Alarm]:
         rules, prices = self.outbox.rules, self.market.prices
         found = list(account_rules.discounts_expiring(prices.discounts, rules, now))
@@ -136,34 +152,27 @@ class AlarmWatch:
         return found
 
     async def _add_limits(self, now: datetime) -> None:
-        """Of the scopes whose limits a lease in memory uses: those that ended lately, too."""
+        """Of all scopes with limits: homes use them, too, while no server runs."""
         state, rules = self.state, self.outbox.rules
-        bounds = {
-            scope: found
-            for lease in state.leases.in_memory()
-            for scope in scopes_of(lease)
-            if (found := state.settings.limits.of(scope)).days
-        }
-        if not bounds or Kind.LIMIT not in rules.kinds:
+        if Kind.LIMIT not in rules.kinds:
             return
-        spent = await state.spending.by_scope(bounds.keys(), state.leases)
-        today = state.spending.today()
-        await self.outbox.add(
-            [
-                alarm
-                for scope, days in spent.items()
-                for alarm in limits_used(scope, bounds[scope], days, today, rules, now)
-            ]
-        )
+        reaches = await Reaches(state, self.market).of(limited_scopes(state), now)
+        before, self._exceeded = self._exceeded, set()
+        found: list[Alarm] = []
+        for reach in (each for of_scope in reaches.values() for each in of_scope):
+            standing = reach.standing
+            if standing.kind not in COUNTED:  # an instance may be replaced at this moment
+                self._exceeded.add((standing.scope, standing.kind))
+                if (standing.scope, standing.kind) not in before:
+                    continue
+            alarm = limit_alarm(standing, reach.bounds, state.spending.today(), rules, now)
+            found += [alarm] if alarm else []
+        await self.outbox.add(found)
 
     async def _add_storm(self, now: datetime) -> None:
         rules = self.outbox.rules
         since = now - timedelta(seconds=rules.interruptions_within)
-        found = [
-            Interruption(f"{lease.user}/{lease.server}".rstrip("/"), lease.ended_at)
-            for lease in self.state.leases.ended_since(since)
-            if lease.ended_at and lease.stop and lease.stop.reason == "interruption"
-        ]
+        found = self.state.interruptions.since(since)
         if len(found) < rules.interruptions:
             return
         reported_at = await self.outbox.last_raised(Kind.INTERRUPTIONS, since)
@@ -180,8 +189,18 @@ class AlarmWatch:
             for each in self._running()
             if each.instance_type in types
         ]
+        refused = [
+            RefusedQuota(scope.market, scope.quota_class, mark.code)
+            for scope, mark in self.market.offers.sold_out.all(now)
+            if mark.error_class is ErrorClass.QUOTA and scope.market is not None
+        ]
         listed, rules = self.quotas.listed, self.outbox.rules
-        await self.outbox.add(tuple(account_rules.quotas_nearly_used(running, listed, rules, now)))
+        # Of one quota the later alarm is raised: EC2's refusal says more than this hub's sum.
+        found = (
+            *account_rules.quotas_nearly_used(running, listed, rules, now),
+            *account_rules.quotas_refused(refused, running, listed, now),
+        )
+        await self.outbox.add(found)
 
     def _running(self) -> Iterator[Instance]:
         """This hub's instances that use a quota and cost money."""

@@ -13,6 +13,7 @@ from ..model.cloud import Cloud, CloudError, Volume, VolumeSnapshot
 from ..model.lease import Home
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
+from .storage_costs import StorageCosts
 from .volumes import HomeVolumes
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class HomeSnapshots:
     state: State
     cloud: Cloud
     volumes: HomeVolumes
+    costs: StorageCosts
     tasks: TaskGroup
     _next_scan: float = 0.0
     """Uptime in seconds, as the next."""
@@ -66,19 +68,22 @@ class HomeSnapshots:
     async def _scan(self) -> None:
         self._next_scan = self.state.clock.uptime() + RETRY_INTERVAL
         try:
+            listed_at = self.state.clock.now()
             volumes = await self.cloud.list_volumes(self.state.settings.hub)
             await self.volumes.listing.compare(volumes)
-            snapshots = await self._ours()
+            copies = await self.cloud.list_snapshots(self.state.settings.hub)
+            snapshots = self._ours(copies)
             self._remember_newest(snapshots)
+            self.tasks.spawn(self.costs.count(volumes, copies, listed_at), "cost of homes")
+            self.tasks.spawn(self.volumes.listing.tag_payers(volumes), "payers of homes")
             await self._make_what_is_due(volumes, snapshots)
             await self._delete_what_is_too_much(snapshots)
             self._next_scan = self.state.clock.uptime() + SCAN_INTERVAL
         finally:
             self._scanning = False
 
-    async def _ours(self) -> list[VolumeSnapshot]:
+    def _ours(self, listed: Sequence[VolumeSnapshot]) -> list[VolumeSnapshot]:
         """Those of this store: snapshots of another store are never touched."""
-        listed = await self.cloud.list_snapshots(self.state.settings.hub)
         return [s for s in listed if s.tags.get(STORE) == self.state.store_id and HOME in s.tags]
 
     def _remember_newest(self, snapshots: Sequence[VolumeSnapshot]) -> None:
@@ -180,9 +185,8 @@ class HomeSnapshots:
         volumes = [volume.volume_id for volume in listed if mine <= volume.tags.items()]
         for volume_id in volumes:
             await self.cloud.delete_volume(volume_id)
-        copies = [
-            each.snapshot_id for each in await self._ours() if each.tags[HOME] == home.home_id
-        ]
+        snapshots = self._ours(await self.cloud.list_snapshots(self.state.settings.hub))
+        copies = [each.snapshot_id for each in snapshots if each.tags[HOME] == home.home_id]
         for snapshot_id in copies:
             await self.cloud.delete_snapshot(snapshot_id)
         scans = 0 if volumes or copies else scans + 1

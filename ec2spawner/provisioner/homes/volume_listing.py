@@ -7,13 +7,14 @@ tag, becomes the home's. One of another store of this hub is never touched.
 from __future__ import annotations
 
 import logging
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ...core.homes.zone_migration import LISTING_GRACE
 from ...core.names import tag_value
-from ...core.tags import HOME, SERVER, STORE, USER
+from ...core.tags import HOME, PAYER, SERVER, STORE, USER
 from ..model.cloud import Cloud, CloudError, Volume
 from ..model.lease import Home, Lease
 from ..state.home_records import owner_tags
@@ -22,6 +23,10 @@ from ..state.state import State
 log = logging.getLogger(__name__)
 
 UNUSABLE_STATES = frozenset({"deleting", "deleted", "error"})
+
+PAYERS_TAGGED: Final = 50
+"""Calls of one comparison to tag payers: the first after an upgrade finds a thousand, and EC2 would
+throttle launches with them."""
 
 
 class VolumeListing:
@@ -38,6 +43,7 @@ class VolumeListing:
         self._foreign: dict[tuple[str, str], str] = {}
         """Volume ids of homes that another store of this hub made, by tags of user and server, as
         of the last comparison."""
+        self._payer_failures: Counter[str] = Counter()
 
     async def refresh(self) -> None:
         """List EC2's volumes and compare them with the records. Raises `CloudError`, `StoreError`.
@@ -104,14 +110,41 @@ class VolumeListing:
     async def _follow_tags(self, home: Home, found: Sequence[Volume]) -> None:
         """Tag the volumes of a home that was renamed as its record says: they are found by that
         where the store is lost. A failure is retried at the next comparison."""
-        tags = owner_tags(home.user, home.server)
-        differ = [each.volume_id for each in found if _owner_tags(each.tags) != _owner_tags(tags)]
+        owner = _owner_tags(owner_tags(home.user, home.server))
+        differ = [each.volume_id for each in found if _owner_tags(each.tags) != owner]
         if not differ:
             return
         try:
-            await self._cloud.tag(differ, tags)
+            await self._cloud.tag(differ, self._records.owner_tags(home))
         except CloudError as error:
             log.warning("Tagging %s for %r: %s", ", ".join(differ), home.server, error)
+
+    async def tag_payers(self, volumes: Sequence[Volume]) -> None:
+        """Tag the homes of this listing whose payer is another than their tag says, or that have
+        none: with one call for each payer, `PAYERS_TAGGED` at most. The next comparison tags
+        the rest, and retries what failed after it."""
+        homes = {home.home_id: home for home in self._records.live()}
+        payers = self._records.payers(homes.values())
+        differ: defaultdict[str, list[str]] = defaultdict(list)
+        for volume in volumes:
+            home = homes.get(volume.tags.get(HOME, ""))
+            is_ours = volume.tags.get(STORE) == self._store_id
+            if home is None or not is_ours or volume.state in UNUSABLE_STATES:
+                continue
+            payer = tag_value(payers[home.user])
+            if volume.tags.get(PAYER) != payer:
+                differ[payer].append(volume.volume_id)
+        failures = self._payer_failures
+        for payer in sorted(differ, key=failures.__getitem__)[:PAYERS_TAGGED]:
+            try:
+                await self._cloud.tag(differ[payer], {PAYER: payer})
+            except CloudError as error:
+                log.warning("Tagging %d homes of %s: %s", len(differ[payer]), payer, error)
+                failures[payer] += 1
+                if error.retryable:
+                    return
+            else:
+                failures.pop(payer, None)
 
     def refuse_foreign(self, lease: Lease) -> None:
         """Raises `CloudError` `ForeignHome` if another store made a home for this server."""

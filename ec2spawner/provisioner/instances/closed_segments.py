@@ -11,6 +11,7 @@ from ...core.ledger.segments import Segment, close
 from ..model.cloud import Cloud, CloudError
 from ..model.instance_end import instance_end
 from ..model.lease import Lease
+from ..offers.prices import PriceCache
 from ..state.state import State
 
 log = logging.getLogger(__name__)
@@ -24,20 +25,20 @@ METRICS_LAST: Final = timedelta(days=63)
 
 
 async def closed_segments(
-    state: State, cloud: Cloud, lease: Lease, now: datetime
+    state: State, cloud: Cloud, prices: PriceCache, lease: Lease, now: datetime
 ) -> tuple[Segment, ...]:
     """The segments, ended when EC2 ended their instance, or `now` where it runs.
 
     EC2 lists an ended instance for about an hour; what ended while no hub ran may be listed no
     more, and then its metrics say until when it ran.
     """
-    instance_id = lease.instance_id or ""
+    instance_id, instance = lease.instance_id or "", state.instances.instance_of(lease)
+    segments = prices.completed(lease.segments, instance, lease.spec)
     if instance_id not in state.instances.unseen or not state.instances.is_gone(instance_id):
-        end = instance_end(state.instances.instance_of(lease))
-        return close_at_end(lease.segments, now, end)
-    began = [each.start for each in lease.segments if each.instance_id == instance_id]
+        return close_at_end(segments, now, instance_end(instance))
+    began = [each.start for each in segments if each.instance_id == instance_id]
     if not began or now - began[0] > METRICS_LAST:
-        return close(lease.segments, now)
+        return close(segments, now)
     try:
         ran = await cloud.ran_until([instance_id], began[0], now)
     except CloudError as error:
@@ -47,7 +48,7 @@ async def closed_segments(
             lease.lease_id,
             error,
         )
-        return close(lease.segments, now)
+        return close(segments, now)
     ended_at = ran.get(instance_id, began[0] + UNMEASURED)
     end = InstanceEnd(instance_id, began[0], ended_at, was_interrupted=False)
-    return close_at_end(lease.segments, now, end)
+    return close_at_end(segments, now, end)

@@ -100,7 +100,7 @@ def taker(state: State, kept: Kept) -> Lease | None:
     instance = state.instances.listed.get(kept.instance_id)
     if instance is None or instance.state in GONE:
         return None
-    if kept.instance_id in state.claims.unwanted:
+    if kept.instance_id in state.claims.unwanted or state.retained.is_withheld(kept):
         return None
     if kept.then == "linger" and instance.state not in RUNNING:
         return None

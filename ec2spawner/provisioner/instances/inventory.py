@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -53,7 +53,7 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
     leased = {lease.instance_id for lease in state.leases.open()}
     leased |= {each for each in alive if state.retained.holds(each)}
     for instance in alive.values():
-        if not _is_ours(state, instance) or instance.instance_id in leased:
+        if not is_ours(state, instance) or instance.instance_id in leased:
             continue
         if _is_of_unknown_lease(state, instance):
             unknown.append(instance)
@@ -86,7 +86,19 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
     )
 
 
-def _is_ours(state: State, instance: Instance) -> bool:
+def have_instance(state: State) -> Set[str]:
+    """Ids of the waiting leases whose instance boots: launched, or started again for them.
+
+    A launch call that EC2 has not answered is no instance.
+    """
+    waiting = needs(state)
+    booting = [x for x in take_stock(state).supplies if state.knows_instance(x.supply_id)]
+    missing = set(balance(waiting, booting).missing)
+    restarted = {kept.started_for for kept in state.retained.all()}
+    return {need.lease_id for need in waiting if need.lease_id not in missing} | restarted
+
+
+def is_ours(state: State, instance: Instance) -> bool:
     """Carries our store's id, and its tags are not copied from another instance."""
     return instance.tags.get(STORE) == state.store_id and not state.launches.is_copy(
         instance.tags.get(INTENT, ""), instance.instance_id

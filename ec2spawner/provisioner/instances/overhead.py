@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ...core.instances.retention_rules import Kept
-from ...core.ledger.cost_rows import Cause
+from ...core.ledger.cost_rows import Cause, CostRow, CostSum, Resource
 from ...core.ledger.instance_end import FREE, InstanceEnd, close_at_end
 from ...core.ledger.lease_costs import overhead_costs
-from ...core.ledger.segments import Segment, overhead_key
-from ..model.cloud import Instance
+from ...core.ledger.segments import OverheadKey, Segment, overhead_key, with_known_prices
+from ..model.cloud import GONE, Instance
 from ..model.instance_end import instance_end
 from ..offers.prices import PriceCache
 from ..state.state import State
@@ -20,7 +20,10 @@ from ..store.store import Store
 
 @dataclass(slots=True)
 class Overhead:
-    """Each time is counted once: its key depends on no clock, so recording it again is harmless."""
+    """Each time is counted once: its key depends on no clock, so recording it again is harmless.
+
+    Recorded again, it is no cheaper for what is not known any more: prices that were known stay.
+    """
 
     state: State
     store: Store
@@ -30,25 +33,64 @@ class Overhead:
         self, instance: Instance, start: datetime, end: datetime, kept: Kept | None
     ) -> None:
         """The time that it waited for a lease."""
-        segment = self._segment(instance, start, end)
+        segment = _beside_disks(self._segment(instance, start, end), kept)
         key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
         await self.save(segment, key, Cause.RETENTION if kept else Cause.UNASSIGNED)
 
     async def of_retained(self, kept: Kept, instance: Instance, start: datetime) -> None:
         """Of a retained instance that ran without a lease since `start`, up to now."""
-        segment = self._segment(instance, start, self.state.clock.now())
+        segment = _beside_disks(self._segment(instance, start, self.state.clock.now()), kept)
         key = overhead_key(instance.launched_at, kept.lease_id)
         await self.save(segment, key, Cause.RETENTION)
 
     async def of_unlisted(self, kept: Kept, start: datetime, end: datetime) -> None:
         """Of a retained instance that EC2 no longer lists: it ran without a lease from `start` to
         `end`, at the price that was stored last. Raises `StoreError`."""
-        last = await self.store.last_segment(kept.instance_id)
-        if last is not None and end > start:
-            # EC2 does not say any more when a stopped one was started: the hub's request names it.
-            launched_at = kept.launched_at if kept.then == "linger" else start
-            segment = replace(last, start=start, end=end)
-            await self.save(segment, overhead_key(launched_at, kept.lease_id), Cause.RETENTION)
+        # EC2 does not say any more when a stopped one was started: the hub's request names it.
+        launched_at = kept.launched_at if kept.then == "linger" else start
+        key = overhead_key(launched_at, kept.lease_id)
+        paid = await self.store.paid_segments(kept.instance_id, key)
+        if paid and end > start:
+            segment = _beside_disks(replace(paid[0], start=start, end=end), kept)
+            await self.save(segment, key, Cause.RETENTION)
+
+    async def of_disks(
+        self, kept: Kept, instance: Instance | None, until: datetime | None = None
+    ) -> None:
+        """Of an instance that is stopped for its user: its disks, which exist whether it runs or
+        not, since it was kept and `until` then, by default now. `instance` is None for one that EC2
+        no longer lists; raises `StoreError` then.
+
+        Stored again it is the same: the key names the lease after which it was kept.
+        """
+        now = until or self.state.clock.now()
+        known_usd = kept.disk_usd_per_month
+        if instance is None:
+            paid = await self.store.paid_segments(kept.instance_id)
+            if not paid:
+                return
+            segment = replace(paid[0], disk_usd_per_month=known_usd)
+        else:
+            ended_at = instance.ended_at if instance.state in GONE else None
+            now = min(now, ended_at or now)
+            segment = self.prices.segment(instance, kept.kept_at)
+            if segment.disk_usd_per_month is None:
+                segment = replace(segment, disk_usd_per_month=known_usd)
+        segment = replace(segment, start=kept.kept_at, end=max(now, kept.kept_at))
+        time_zone, resources = self.state.settings.time_zone, (Resource.DISK,)
+        costs = overhead_costs(segment, Cause.RETENTION, now, time_zone, resources)
+        key = f"disks after {kept.lease_id}"
+        about = f"{key} of {kept.instance_id}"
+
+        async def store() -> None:
+            await self._count_and_store(
+                about,
+                (kept.instance_id, key),
+                costs,
+                lambda: self.store.save_overhead_costs(kept.instance_id, key, costs),
+            )
+
+        await self.store.write_behind.now_or_later(about, store)
 
     async def of_unleased(self, instances: Sequence[Instance]) -> None:
         """What they have cost since their last lease, or since their launch, up to now."""
@@ -61,6 +103,7 @@ class Overhead:
         may not show the instance any more."""
         # One that just ended may not be stored yet.
         remembered = self.state.leases.last_served(instance.instance_id)
+        about = f"overhead of {instance.instance_id}, without a lease at its end"
 
         async def save() -> None:
             # Leases of an earlier process are not in memory.
@@ -68,36 +111,81 @@ class Overhead:
             follows, start = last or ("", instance.launched_at)
             segment = self._segment(instance, start, until)
             cause = Cause.TERMINATION if follows else Cause.UNASSIGNED
-            await self._store_now(segment, overhead_key(instance.launched_at, follows), cause)
+            key = overhead_key(instance.launched_at, follows)
+            await self._store_now(about, segment, key, cause)
 
-        about = f"overhead of {instance.instance_id}, without a lease at its end"
         await self.store.write_behind.now_or_later(about, save)
 
     async def refund(self, end: InstanceEnd) -> None:
         """Take back what was stored of an instance for which EC2 charges nothing."""
+        key = overhead_key(end.launched_at, "")
+        charged: Sequence[CostSum] = ()
 
         async def store() -> None:
-            key = overhead_key(end.launched_at, "")
+            nonlocal charged
+            await self._flush(end.instance_id)
+            # A refund that landed without an answer leaves nothing to refund for its repetition.
+            charged = await self.store.charged_overhead(end.instance_id, key) or charged
             refunded = await self.store.refund_overhead(end.instance_id, key, FREE)
-            self.state.spending.refund_overhead(refunded)
+            self.state.spending.refund_overhead(refunded or charged)
+            self.state.spending.pending_overhead.changed_in_store(end.instance_id)
 
         await self.store.write_behind.now_or_later(f"refund of {end.instance_id}", store)
+
+    async def _flush(self, instance_id: str) -> None:
+        """Be sure of what is stored of an instance. Raises `StoreError`."""
+        for pending in self.state.spending.pending_overhead.all():
+            if pending.key[0] == instance_id:
+                await self.store.write_behind.flush(pending.subject)
 
     async def save(self, segment: Segment, key: str, cause: Cause) -> None:
         """Store time of no lease, with a later pass if that fails: it is paid for already."""
         about = f"overhead of {segment.instance_id} since {key}"
         await self.store.write_behind.now_or_later(
-            about, lambda: self._store_now(segment, key, cause)
+            about, lambda: self._store_now(about, segment, key, cause)
         )
 
     def _segment(self, instance: Instance, start: datetime, end: datetime) -> Segment:
         """Its time, ended when EC2 ended it, or at `end`."""
-        running = self.prices.segment(instance, start)
+        address_usd = self.prices.shown_address_usd_per_hour(instance)
+        running = replace(self.prices.segment(instance, start), address_usd_per_hour=address_usd)
         [segment] = close_at_end([running], max(end, start), instance_end(instance))
         return segment
 
-    async def _store_now(self, segment: Segment, key: str, cause: Cause) -> None:
+    async def _store_now(self, about: str, segment: Segment, key: str, cause: Cause) -> None:
+        paid = await self.store.paid_segments(segment.instance_id, key)
+        segment = with_known_prices(segment, paid)
+        if segment.address_usd_per_hour is None:
+            address_usd = self.prices.usual_address_usd_per_hour
+            segment = replace(segment, address_usd_per_hour=address_usd)
         time_zone = self.state.settings.time_zone
         costs = overhead_costs(segment, cause, self.state.clock.now(), time_zone)
-        replaced = await self.store.save_overhead(segment, key, costs)
-        self.state.spending.count_overhead(costs, replaced)
+        await self._count_and_store(
+            about,
+            (segment.instance_id, key),
+            costs,
+            lambda: self.store.save_overhead(segment, key, costs),
+        )
+
+    async def _count_and_store(
+        self,
+        about: str,
+        key: OverheadKey,
+        costs: Sequence[CostRow],
+        write: Callable[[], Awaitable[Sequence[CostSum]]],
+    ) -> None:
+        """Count lines from memory until `write` has stored them. Before the store says what they
+        replace, they would count twice."""
+        spending = self.state.spending
+        stored = await self.store.overhead_costs(*key)
+        pending = spending.pending_overhead.begin(about, key, costs, stored)
+        replaced = await write()
+        # In one step of the event loop: they are in one of both at any moment.
+        spending.pending_overhead.end(pending)
+        spending.count_overhead(costs, pending.counted_of(replaced))
+
+
+def _beside_disks(segment: Segment, kept: Kept | None) -> Segment:
+    """The segment without what `Overhead.of_disks` charges."""
+    is_counted = kept is not None and kept.then == "stop"
+    return replace(segment, disk_usd_per_month=0.0) if is_counted else segment

@@ -26,7 +26,9 @@ async def terminate(state: State, cloud: Cloud, instance_ids: Collection[str]) -
         await cloud.terminate(list(instance_ids))
     except CloudError as error:
         log.warning("Terminating %s: %s; trying again", ", ".join(instance_ids), error)
+        state.refused_terminations.refused(instance_ids, error)
     else:
+        state.refused_terminations.accepted(instance_ids)
         state.instances.refresh_soon()
 
 
@@ -34,7 +36,7 @@ async def terminate(state: State, cloud: Cloud, instance_ids: Collection[str]) -
 class InstanceTermination:
     """Terminates what the pass has found dead, surplus or condemned.
 
-    In the background: a call may take `aws.client`'s whole timeout, and a pass must not wait.
+    In the background: a call may take `aws.calls.client`'s whole timeout, and a pass must not wait.
     """
 
     state: State

@@ -1,4 +1,4 @@
-"""What an admin does to another user's running server, besides stopping it."""
+"""What an admin does to another user's server, besides stopping it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MessageRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AdminActions:
-    """Acts on leases that are ready."""
+    """Acts on leases that are ready, and on instances that are kept for a server."""
 
     state: State
 
@@ -51,3 +51,15 @@ class AdminActions:
         contact.message_sent_at = self.state.clock.uptime()
         self.state.leases.notify_agent(lease.lease_id)
         return message
+
+    async def release(self, user: str, server: str) -> bool:
+        """Terminate the instances that are kept for a server, with their disks; False where there
+        are none.
+
+        A start that was requested before may still have them. Raises `StoreError`.
+        """
+        if not self.state.retained.of_server(user, server):
+            return False
+        await self.state.retained.give_up(user, server)
+        self.state.wake()
+        return True

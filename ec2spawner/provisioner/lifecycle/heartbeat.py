@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ...core.idle import stop_decision as idle
 from ...core.idle.policy import bounded, in_force
-from ...core.ledger.cost import saved_usd, usd
+from ...core.ledger.charges import Rate, rate, usd_per_hour
+from ...core.ledger.cost import known_usd, saved_usd, usd
 from ...core.ledger.cost_rows import Purpose, user_payer
+from ...core.ledger.gpu_use import MAX_GAP_SECONDS, GpuUse, add_use, gpu_percent
 from ...core.ledger.idle_spans import record
+from ...core.ledger.local_days import local_day
 from ...core.ledger.segments import paid_until
 from ...core.text.durations import in_words
 from ...wire import (
@@ -27,6 +31,7 @@ from ...wire import (
     IdleResponse,
     Market,
     Stop,
+    Telemetry,
 )
 from ..model.lease import Lease, LeaseState
 from ..model.lease_costs import cost_by_purpose, payer_of
@@ -55,6 +60,9 @@ ms, where working hours decide and nothing is known from the pass before."""
 
 MESSAGE_SECONDS = 8 * 3600.0
 """An admin's message is shown for so long, also in pages that are opened later."""
+
+GPU_HOUR = 3_600_000_000
+"""In GPU-microseconds."""
 
 UNHEARD_PAUSE = 30.0
 """Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
@@ -86,6 +94,7 @@ class Heartbeats:
         contact.busy_because = heartbeat.busy_because
         contact.interruption_at = heartbeat.interruption_at
         contact.telemetry = heartbeat.telemetry or contact.telemetry
+        self._record_gpu_use(lease.lease_id, heartbeat.telemetry, now)
         contact.gpu_unattended = heartbeat.gpu_unattended
         loop = asyncio.get_running_loop()
         deadline = loop.time() + heartbeat.hold_seconds
@@ -105,6 +114,27 @@ class Heartbeats:
         spans = record(current.idle_spans, idle_since, now)
         if spans != current.idle_spans:
             self.state.leases.remember(lease.lease_id, idle_spans=spans)
+
+    def _record_gpu_use(self, lease_id: str, telemetry: Telemetry | None, now: datetime) -> None:
+        """For the ledger; written once in a GPU-hour, and with each other change of the lease."""
+        contact, uptime = self.state.leases.contact(lease_id), self.state.clock.uptime()
+        percent, since = gpu_percent(telemetry), contact.gpu_measured_at
+        contact.gpu_measured_at = None if percent is None else uptime
+        lease = self.state.leases.get(lease_id)
+        if percent is None or since is None or lease is None or not lease.segments:
+            return
+        if lease.state is not LeaseState.READY:
+            return
+        # How many GPUs there are is not the instance's to say.
+        gpu_seconds = min(uptime - since, MAX_GAP_SECONDS) * lease.segments[-1].gpus
+        if gpu_seconds <= 0:
+            return
+        day = local_day(now, self.state.settings.time_zone)
+        uses = add_use(lease.gpu_use, day, percent, round(1e6 * gpu_seconds))
+        if _gpu_hours(uses) == _gpu_hours(lease.gpu_use):
+            self.state.leases.remember_with_next_change(lease_id, gpu_use=uses)
+        else:
+            self.state.leases.remember(lease_id, gpu_use=uses)
 
     async def wait_heard(self, lease: Lease) -> Lease:
         """Wait until this process has heard of a ready lease, or it is ready no more."""
@@ -137,28 +167,36 @@ class Heartbeats:
         )
 
     def cost(self, lease: Lease) -> Cost:
-        """What the lease's instances have cost so far: time at list prices, disks not included."""
+        """What the lease's instances have cost so far, with their disks and public addresses."""
         now = self.state.clock.now()
         current = lease.segments[-1] if lease.segments else None
         spent = self.state.spending.of(lease.user, self.state.leases)
         split = cost_by_purpose(lease, now, self.state.settings.time_zone)
         limits = self.state.settings.limits
+        on_demand = self._on_demand(current.instance_type) if current else None
+        instead = replace(current, usd_per_hour=on_demand) if current else None
+        price = rate(current, now) if current and not current.end else Rate(None)
         return Cost(
             usd=usd(lease.segments, now),
-            usd_per_hour=current.usd_per_hour if current and not current.end else None,
+            usd_per_hour=price.usd_per_hour,
+            known_usd=known_usd(lease.segments, now),
+            known_usd_per_hour=price.known_usd_per_hour,
+            unknown_prices_of=[each.value for each in price.unknown_prices_of],
             as_of=paid_until(lease.segments, now),
             since=lease.segments[0].start if lease.segments else lease.requested_at,
             market=Market(current.market) if current else None,
-            on_demand_usd_per_hour=self._on_demand(current.instance_type) if current else None,
+            on_demand_usd_per_hour=usd_per_hour(instead, now) if instead else None,
             price_source=current.source if current else "",
             saved_usd=saved_usd(lease.segments, now, self._on_demand),
             today_usd=spent.today,
             month_usd=spent.month,
+            known_today_usd=spent.known_today,
+            known_month_usd=spent.known_month,
             budget_usd=limits.of(user_payer(lease.user)).usd_per_month,
             payer=payer_of(lease),
             used_usd=split[Purpose.USED],
             idle_usd=split[Purpose.IDLE],
-            limit=self.state.limits_of.get(lease.lease_id),
+            limits=list(self.state.limits_of.get(lease.lease_id, ())),
         )
 
     def _on_demand(self, instance_type: str) -> float | None:
@@ -242,6 +280,11 @@ class Heartbeats:
         max_age = timedelta(seconds=policy.max_age_seconds)
         too_old = bool(max_age) and idle_at >= lease.ready_at + max_age
         return _words(too_old, _idle_since(self.state, lease), now)
+
+
+def _gpu_hours(uses: Sequence[GpuUse]) -> int:
+    """Whole ones that were measured."""
+    return sum(use.measured for use in uses) // GPU_HOUR
 
 
 def seconds_until_due(state: State) -> list[float]:

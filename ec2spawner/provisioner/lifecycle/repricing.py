@@ -1,4 +1,4 @@
-"""What a lease pays per hour follows the price of its instance."""
+"""What a lease pays per hour follows the prices of its instance, disks and address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..state.state import State
 
 @dataclass(slots=True)
 class Repricing:
-    """Begins a new segment of a lease when the price of its instance has changed."""
+    """Begins a new segment of a lease when a price of its instance has changed."""
 
     state: State
     prices: PriceCache
@@ -25,12 +25,12 @@ class Repricing:
             instance = self.state.instances.instance_of(lease)
             if instance is None or leases.get(lease.lease_id) is not lease:
                 continue
-            price = self.prices.price_of(instance)
-            if price is None:
-                continue
-            listed = self.prices.on_demand(instance.instance_type)
-            on_demand = listed.usd_per_hour if listed else None
-            segments = reprice(lease.segments, now, price.usd_per_hour, price.source, on_demand)
+            prices = past = self.prices.segment(instance, now)
+            for segment in lease.segments:
+                if segment.usd_per_hour is None and segment.instance_id == lease.instance_id:
+                    past = self.prices.segment(instance, segment.start)
+                    break
+            segments = reprice(lease.segments, now, prices, past)
             if segments != lease.segments:
                 await leases.change(lease.lease_id, segments=segments)
                 leases.notify_agent(lease.lease_id)

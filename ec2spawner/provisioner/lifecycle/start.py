@@ -126,6 +126,7 @@ class Start:
         if self.state.leases.of_instance(instance.instance_id) is not None:
             return
         log.warning("EC2 is reclaiming %s, which serves no lease", instance.instance_id)
+        self.state.interrupted(instance)
         self.state.claims.turn_away([instance.instance_id])
         self.state.wake()
         raise InstanceUnwanted("EC2 is reclaiming this instance")
@@ -211,6 +212,9 @@ class Start:
             unused = self.overhead.before_lease(instance, free_at, wanted_at, kept)
             self.tasks.spawn(unused, f"overhead of {instance.instance_id}")
         segment = self.prices.segment(instance, max(free_at, wanted_at))
+        if kept is not None and kept.then == "stop":
+            disks = self.overhead.of_disks(kept, instance, segment.start)
+            self.tasks.spawn(disks, f"disks of {instance.instance_id}")
         lease = await self.state.leases.change(
             lease.lease_id,
             state=LeaseState.STARTING,
@@ -221,7 +225,8 @@ class Start:
             on_retained=kept is not None and kept.then == "stop",
             **changes,
         )
-        await self.state.retained.forget(instance.instance_id)
+        if kept is not None:
+            await self.state.retained.forget(kept)
         log.info(
             "%s of %r/%r gets %s (%s, %s, %s)",
             lease.lease_id,

@@ -23,6 +23,7 @@ from ..model.cloud import POWERED_OFF, Cloud, CloudError, Instance
 from ..model.error_hints import describe_error
 from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
+from ..offers.prices import PriceCache
 from ..retention.restart_failure import stopped_again
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
@@ -114,6 +115,7 @@ class StartFailures:
     cloud: Cloud
     boot_logs: BootLogs
     offers: Offers
+    prices: PriceCache
     tasks: TaskGroup
 
     def lost(self, lease: Lease, instance: Instance | None) -> None:
@@ -173,7 +175,8 @@ class StartFailures:
 
         `boot_log` is its end, for people.
         """
-        segments = await closed_segments(self.state, self.cloud, lease, self.state.clock.now())
+        now = self.state.clock.now()
+        segments = await closed_segments(self.state, self.cloud, self.prices, lease, now)
         if self.state.leases.get(lease.lease_id) is not lease:
             return  # it has changed since the pass looked; the next one looks again
         if lease.replaced >= limit:

@@ -1,21 +1,27 @@
-"""Tags that follow the leases: whose an instance is, and that it is never to be another's."""
+"""Tags that follow the leases: whose an instance is, and that it is never to be another's.
+
+Its disks and its network interface, which the bill charges under ids of their own, get the same.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from ...core.names import tag_value
 from ...core.tags import LEASE, NAME, PAYER, PROFILE, STORE, USER
-from ..model.cloud import Cloud, CloudError
+from ..model.cloud import Cloud, CloudError, Instance
 from ..model.lease import Lease, LeaseState
 from ..model.lease_costs import payer_of
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 
 log = logging.getLogger(__name__)
+
+NOT_PERMITTED: Final = "UnauthorizedOperation"
 
 
 @dataclass(slots=True)
@@ -41,7 +47,14 @@ class Tagging:
             tags = self._tags(leases[hold])
             if instance is not None and not tags.items() <= instance.tags.items():
                 self._asked.add(hold)
-                self.tasks.spawn(self._tag(hold, tags), f"tags of {hold[0]}")
+                beside = self._beside(instance)
+                self.tasks.spawn(self._tag(hold, beside, tags), f"tags of {hold[0]}")
+
+    def _beside(self, instance: Instance) -> tuple[str, ...]:
+        """What its launch made with it. A home has tags of its own, which name its user and not
+        the payer of this lease."""
+        homes = self.state.homes.volume_ids()
+        return tuple(each for each in instance.deleted_with if each not in homes)
 
     def _tags(self, lease: Lease) -> dict[str, str]:
         return {
@@ -53,9 +66,20 @@ class Tagging:
             NAME: tag_value(f"{lease.user} {lease.server}".strip()),
         }
 
-    async def _tag(self, hold: tuple[str, str], tags: Mapping[str, str]) -> None:
+    async def _tag(
+        self, hold: tuple[str, str], beside: Sequence[str], tags: Mapping[str, str]
+    ) -> None:
+        """All in one call. One resource that it may not tag, such as what somebody attached, must
+        not keep the lease's id from the instance, which recovery reads."""
+        instance_id = hold[0]
         try:
-            await self.cloud.tag([hold[0]], tags)
+            try:
+                await self.cloud.tag([instance_id, *beside], tags)
+            except CloudError as error:
+                if error.code != NOT_PERMITTED or not beside:
+                    raise
+                log.warning("Tagging only %s, without %s: %s", instance_id, beside, error)
+                await self.cloud.tag([instance_id], tags)
         except CloudError as error:
-            log.warning("Tagging %s: %s; trying again", hold[0], error)
+            log.warning("Tagging %s: %s; trying again", instance_id, error)
             self._asked.discard(hold)

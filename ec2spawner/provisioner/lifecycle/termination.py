@@ -20,6 +20,7 @@ from ..instances.surplus import terminate
 from ..model import metrics
 from ..model.cloud import Cloud
 from ..model.lease import OPEN, Lease, LeaseState
+from ..offers.prices import PriceCache
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from ..store.store import StoreError
@@ -37,6 +38,7 @@ class Termination:
     state: State
     cloud: Cloud
     volumes: HomeVolumes
+    prices: PriceCache
     tasks: TaskGroup
     ended: Callable[[Lease], None]
     """Called with each lease that has ended: the hub notifies its server."""
@@ -92,7 +94,7 @@ class Termination:
         if is_kept and await self._retain(lease.lease_id):
             return
         try:
-            await state.retained.forget(lease.instance_id)
+            await state.retained.forget_instance(lease.instance_id)
         except StoreError as error:  # found gone by the next process
             log.warning("That %s is not kept is not stored: %s", lease.instance_id, error)
         await terminate(state, self.cloud, [lease.instance_id])
@@ -146,5 +148,7 @@ class Termination:
         """What the lease pays for, up to its end."""
         kept = self.state.retained.get(lease.instance_id or "")
         if kept is not None:  # from then on it is the hub's overhead
-            return close(lease.segments, kept.kept_at)
-        return await closed_segments(self.state, self.cloud, lease, now)
+            instance = self.state.instances.instance_of(lease)
+            segments = self.prices.completed(lease.segments, instance, lease.spec)
+            return close(segments, kept.kept_at)
+        return await closed_segments(self.state, self.cloud, self.prices, lease, now)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
 
-from ...core.ledger.cost import durations
-from ...core.ledger.segments import assumed_usd_per_hour
+from ...core.ledger.amount import Amount, assumed_per_hour
+from ...core.ledger.cost_rows import HUB
 from ...core.limits.admission import FIRST_HOUR, Account, OfferPrice, nano, reservation
+from ...core.limits.bounds import Bounds, Kind
 from ...core.limits.standing import standings
 from ...core.offers.purchase import Offer
+from ..instances.unleased import segments_beside_starts
 from ..model.cloud import LaunchSpec
 from ..model.lease import OPEN, Lease
+from ..offers.disks import snapshots_of
 from ..offers.market import MarketData
-from ..state.spending import scopes_of
 from ..state.state import State
+
+AN_HOUR: Final = timedelta(seconds=FIRST_HOUR)
 
 
 @dataclass(slots=True)
@@ -23,50 +29,81 @@ class Accounts:
 
     state: State
     market: MarketData
+    start: Lease | None = None
+    """A lease that starts: it does not count, nor does what is kept for its server."""
+    user: str = ""
+    """Whose start is previewed: what is kept for that server does not count."""
+    server: str = ""
     _dearest: dict[LaunchSpec, OfferPrice] = field(default_factory=dict)
 
-    def of(self, scopes: Sequence[str], *, without: str = "") -> tuple[Account, ...]:
-        """The accounts of those scopes that have limits; `without` is a lease not to count."""
+    def of(self, scopes: Sequence[str]) -> tuple[Account, ...]:
+        """The accounts of those scopes that have limits."""
         limits = self.state.settings.limits
+        return tuple(self._account(scope) for scope in scopes if limits.of(scope).limits_starts)
+
+    def prices_of(self, offers: Sequence[Offer], beside: float) -> tuple[OfferPrice, ...]:
+        """What offers cost, with what comes `beside` the instance in USD/hour, and their GPUs."""
         return tuple(
-            self._account(scope, without) for scope in scopes if limits.of(scope).limits_starts
+            OfferPrice(
+                None if offer.usd_per_hour is None else offer.usd_per_hour + beside,
+                self._gpus(offer.instance_type),
+            )
+            for offer in offers
         )
 
-    def prices_of(self, offers: Sequence[Offer]) -> tuple[OfferPrice, ...]:
-        """What offers cost, and their GPUs."""
-        return tuple(OfferPrice(x.usd_per_hour, self._gpus(x.instance_type)) for x in offers)
+    def beside_usd_per_hour(self, spec: LaunchSpec) -> float:
+        """What comes beside an instance of this spec."""
+        return self.market.prices.beside_usd_per_hour(spec.disk_gib, snapshots_of(spec))
 
-    def _account(self, scope: str, without: str) -> Account:
+    def _account(self, scope: str) -> Account:
         state = self.state
         bounds = state.settings.limits.of(scope)
-        mine = [
-            lease
-            for lease in state.leases.open()
-            if lease.lease_id != without and scope in scopes_of(lease)
-        ]
         days = state.spending.by_day(scope, state.leases) if bounds.days else {}
-        prices = [self._price(lease) for lease in mine]
-        held = [
-            reservation(price.usd_per_hour or 0.0, price.gpus, self._reserved_seconds(lease))
-            for lease, price in zip(mine, prices, strict=True)
-        ]
+        now = state.clock.now()
+        servers = reserved = reserved_gpu = 0
+        overhead = self._overhead(scope, bounds, now)
+        rate, unpriced = overhead.nano_usd, overhead.uncounted
+        without = self.start.lease_id if self.start else None
+        for lease in state.leases.in_scope(scope):
+            if lease.state not in OPEN or lease.lease_id == without:
+                continue
+            price = self.price_of(lease)
+            servers += 1
+            unpriced += price.usd_per_hour is None
+            rate += nano(price.usd_per_hour or 0.0)
+            if seconds := self._reserved_seconds(lease, now):
+                money, gpu = reservation(price.usd_per_hour or 0.0, price.gpus, seconds)
+                reserved += money
+                reserved_gpu += gpu
         return Account(
             scope=scope,
             bounds=bounds,
             standings=standings(scope, bounds, days, state.spending.today()),
-            servers=len(mine),
-            rate=sum(nano(price.usd_per_hour or 0.0) for price in prices),
-            reserved=sum(money for money, _ in held),
-            reserved_gpu=sum(gpu for _, gpu in held),
+            servers=servers,
+            rate=rate,
+            unpriced=unpriced,
+            reserved=reserved,
+            reserved_gpu=reserved_gpu,
         )
 
-    def _price(self, lease: Lease) -> OfferPrice:
+    def _overhead(self, scope: str, bounds: Bounds, now: datetime) -> Amount:
+        """What the hub pays for in an hour that is neither a lease's nor for a start."""
+        if scope != HUB or bounds.limit(Kind.RATE) is None:
+            return Amount()
+        start, prices = self.start, self.market.prices
+        user, server = (start.user, start.server) if start else (self.user, self.server)
+        return assumed_per_hour(segments_beside_starts(self.state, prices, now, user, server), now)
+
+    def price_of(self, lease: Lease) -> OfferPrice:
         """What a lease costs now; before it has an instance, the most that it may cost."""
         current = lease.segments[-1] if lease.segments else None
         if current is not None and current.end is None:
-            return OfferPrice(assumed_usd_per_hour(current), current.gpus)
+            return OfferPrice(self.state.spending.usd_per_hour(lease), current.gpus)
         if lease.spec not in self._dearest:
-            prices = self.prices_of(self.market.offers.all_for(lease.spec))
+            prices = self.prices_of(
+                self.market.offers.all_for(lease.spec),
+                self.beside_usd_per_hour(lease.spec),
+            )
             self._dearest[lease.spec] = OfferPrice(
                 max((each.usd_per_hour or 0.0 for each in prices), default=0.0)
                 or lease.spec.max_usd_per_hour,
@@ -74,13 +111,14 @@ class Accounts:
             )
         return self._dearest[lease.spec]
 
-    def _reserved_seconds(self, lease: Lease) -> float:
-        """What is left of its first hour."""
-        if lease.state not in OPEN or lease.stop is not None:
+    def _reserved_seconds(self, lease: Lease, now: datetime) -> float:
+        """What is left of the first hour of an open lease."""
+        if lease.stop is not None:
             return 0.0
-        now = self.state.clock.now()
-        lasted = sum(microseconds for _, microseconds in durations(lease.segments, now)) / 1e6
-        return max(reserved_seconds(lease) - lasted, 0.0)
+        current = lease.segments[-1] if lease.segments else None
+        if current is not None and current.end is None and now - current.start >= AN_HOUR:
+            return 0.0  # most servers: their other segments need not be added up
+        return max(reserved_seconds(lease) - self.state.spending.lasted_seconds(lease), 0.0)
 
     def _gpus(self, instance_type: str) -> float:
         kind = self.market.catalogue.types.get(instance_type)

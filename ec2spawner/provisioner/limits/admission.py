@@ -11,18 +11,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...core.alarms.limit_rules import denied_start
 from ...core.limits.admission import FIRST_HOUR, Account, Grant, Refusal, decide
 from ...core.limits.bounds import Bounds
 from ...core.limits.scopes import scopes_of as scopes_of_payer
 from ...core.offers.purchase import Offer
 from ..model.launch_key import launch_key_of
 from ..model.lease import Lease
-from ..model.metrics import DENIED_STARTS
+from ..model.lease_costs import scopes_of
 from ..offers.market import MarketData
-from ..state.spending import scopes_of
 from ..state.state import State
 from .accounts import Accounts, reserved_seconds
+from .refusals import record_refusal
 
 log = logging.getLogger(__name__)
 
@@ -51,29 +50,21 @@ class Admission:
         """
         if not self.state.settings.limits.bind:
             return lease
-        accounts = Accounts(self.state, self.market)
+        accounts = Accounts(self.state, self.market, start=lease)
         every = self.market.offers.all_for(lease.spec)
-        of_scopes = accounts.of(scopes_of(lease), without=lease.lease_id)
-        prices = accounts.prices_of(every)
+        of_scopes = accounts.of(scopes_of(lease))
+        prices = accounts.prices_of(every, accounts.beside_usd_per_hour(lease.spec))
         found = decide(of_scopes, prices, reserved_seconds(lease))
         if isinstance(found, Refusal):
             log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
-            self._record(lease, found)
+            record_refusal(self.state, lease, found)
             raise LimitReached(found, self.state.settings.limits.of(found.scope))
         left = [x for x, price in zip(every, prices, strict=True) if found.allows(price)]
         return _within(lease, left, found)
 
-    def _record(self, lease: Lease, refusal: Refusal) -> None:
-        whose = refusal.scope.partition(":")[0]
-        DENIED_STARTS.labels(whose, refusal.kind or refusal.obstacle).inc()
-        today, now = self.state.spending.today(), self.state.clock.now()
-        self.state.denied_starts.record(lease, refusal, now)
-        alarm = denied_start(lease.user, lease.profile_name, refusal, today, now)
-        self.state.incidents.record(alarm)
-
-    def preview(self, user: str, payer: str) -> Preview:
-        """What a user can start now if this payer pays."""
-        accounts = Accounts(self.state, self.market)
+    def preview(self, user: str, server: str, payer: str) -> Preview:
+        """What a user can start now as this server, if this payer pays."""
+        accounts = Accounts(self.state, self.market, user=user, server=server)
         is_bound = self.state.settings.limits.bind
         return Preview(accounts, accounts.of(scopes_of_payer(user, payer)) if is_bound else ())
 
@@ -85,13 +76,16 @@ class Preview:
     accounts: Accounts
     of_scopes: Sequence[Account]
 
-    def refusal(self, offers: Sequence[Offer], max_run: float) -> Refusal | None:
+    def refusal(
+        self, offers: Sequence[Offer], max_run: float, beside: float = 0.0
+    ) -> Refusal | None:
         """Why a start of these offers would be refused; None if it would not.
 
-        `max_run` is the longest that it may run in seconds, 0 for no limit.
+        `max_run` is the longest that it may run in seconds, 0 for no limit; `beside` is what comes
+        beside the instance, in USD/hour.
         """
         seconds = min(FIRST_HOUR, max_run or FIRST_HOUR)
-        found = decide(self.of_scopes, self.accounts.prices_of(offers), seconds)
+        found = decide(self.of_scopes, self.accounts.prices_of(offers, beside), seconds)
         return found if isinstance(found, Refusal) else None
 
 
@@ -103,9 +97,12 @@ def _within(lease: Lease, left: Sequence[Offer], grant: Grant) -> Lease:
     """
     if grant.max_usd_per_hour is None and not grant.limits_gpus:
         return lease
+    # Of the instance alone: what comes beside it costs the same with any offer.
+    prices = [x.usd_per_hour for x in left if x.usd_per_hour is not None]
+    most = None if grant.max_usd_per_hour is None else max(prices, default=None)
     spec = replace(
         lease.spec,
-        max_usd_per_hour=_lower(lease.spec.max_usd_per_hour, grant.max_usd_per_hour),
+        max_usd_per_hour=_lower(lease.spec.max_usd_per_hour, most),
         # A retained instance is bought already: by type and market it must be affordable as well.
         markets=tuple(m for m in lease.spec.markets if any(o.market is m for o in left)),
         instance_types=tuple(

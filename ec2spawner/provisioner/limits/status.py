@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from ...core.ledger.cost_rows import HUB
-from ...core.limits.bounds import GPU_HOUR, NANO, AtLimit, Bounds, Kind
-from ...core.limits.standing import Standing
+from ...core.limits.bounds import GPU_HOUR, NANO, AtLimit, Kind
+from ...core.limits.standing import COUNTED
 from ...wire import Limit
+from .reaches import Reach
 
 
-def limit_message(
-    standing: Standing, bounds: Bounds, at: datetime | None, stop_at: datetime | None
-) -> Limit:
+def limit_message(reach: Reach) -> Limit:
     """For the agent. What all users of a hub have spent together is not said, only the share."""
+    standing, bounds = reach.standing, reach.bounds
     kind, _, name = standing.scope.partition(":")
-    unit = GPU_HOUR if standing.kind is Kind.GPU_HOURS else NANO
+    unit = {Kind.GPU_HOURS: GPU_HOUR, Kind.SERVERS: 1}.get(standing.kind, NANO)
     is_hub = standing.scope == HUB
     return Limit(
         scope=kind,
@@ -25,9 +23,11 @@ def limit_message(
         threshold=standing.threshold,
         limit=None if is_hub else standing.limit / unit,
         used=None if is_hub else standing.used / unit,
+        at_least=standing.at_least,
         days=bounds.window_days if standing.kind is Kind.WINDOW else None,
         renews=standing.renews,
-        reached_at=at,
-        stops=bounds.at_limit is AtLimit.STOP,
-        stop_at=stop_at,
+        passed_on=reach.passed_on,
+        reached_at=reach.at,
+        stops=standing.kind in COUNTED and bounds.at_limit is AtLimit.STOP,
+        stop_at=reach.stop_at,
     )

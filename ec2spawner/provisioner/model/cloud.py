@@ -16,6 +16,7 @@ from ...core.offers.launch_errors import LaunchError
 from ...core.offers.quotas import ListedQuota
 from ...core.pricing.discounts import Discount
 from ...core.pricing.price_history import PricePoint
+from ...core.pricing.resource_prices import ResourcePrices
 from ...core.profiles.profiles import InstanceType
 from ...wire import Market
 
@@ -57,6 +58,9 @@ class Instance:
     """UTC."""
     image_id: str = ""
     private_address: str | None = None
+    has_public_address: bool = False
+    """Whether it has a public IPv4 address, of its subnet's or an Elastic IP; EC2 gives it one a
+    moment after the launch, and takes back its own at a stop."""
     state_reason: str = ""
     """EC2's StateReason code, such as `Server.SpotInstanceTermination`."""
     state_message: str = ""
@@ -68,6 +72,8 @@ class Instance:
     tags: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
     """Device name, such as `/dev/sdp` -> volume id, of what is attached."""
+    deleted_with: tuple[str, ...] = ()
+    """Ids of what EC2 deletes with it: the volumes and network interfaces of its launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +200,7 @@ class Volume:
     tags: Mapping[str, str] = field(default_factory=dict)
     created_at: datetime | None = None
     """UTC."""
+    volume_type: str = "gp3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +314,9 @@ class Cloud(Protocol):
     async def on_demand_prices(self, instance_types: Sequence[str]) -> Mapping[str, float]:
         """Instance type -> on-demand price in this region, USD/hour; unknown ones are absent."""
 
+    async def resource_prices(self) -> ResourcePrices:
+        """List prices of disks, snapshots and addresses in this region; unknown ones are None."""
+
     async def reservations(self) -> Sequence[Discount]:
         """The account's active Reserved Instances, as what they cost while they last."""
 
@@ -355,6 +365,9 @@ class Cloud(Protocol):
 
     async def list_snapshots(self, hub: str) -> Sequence[VolumeSnapshot]:
         """Every snapshot that carries this hub's tag: all pages or an error."""
+
+    async def snapshot_sizes(self, snapshot_ids: Sequence[str]) -> Mapping[str, int]:
+        """Snapshot id -> GiB of a volume that is made from it; unknown ones are absent."""
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete; one that does not exist is no error."""

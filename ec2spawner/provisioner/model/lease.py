@@ -16,12 +16,14 @@ from typing import Final
 from ...core.homes.zone_migration import Move
 from ...core.instances.retention_rules import AfterStop, Kept
 from ...core.ledger.cost_rows import CostSum
+from ...core.ledger.gpu_use import GpuUse
 from ...core.ledger.idle_spans import IdleSpan
 from ...core.ledger.segments import Segment
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
 from ...wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
+from .denied_start import DeniedStart
 from .mounts import Mounts
 
 
@@ -44,6 +46,9 @@ OPEN = frozenset(LeaseState) - {LeaseState.ENDED}
 
 ENDED_LATELY: Final = timedelta(days=30)
 """The newest ended lease of a server stays in memory so long. The store keeps all of them."""
+
+INTERRUPTED_LATELY: Final = timedelta(days=1)
+"""Interruptions that a restart of the hub restores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,8 @@ class Lease:
     """When its stop began."""
     idle_spans: tuple[IdleSpan, ...] = ()
     """When it was idle, as far as it is known; the last may last."""
+    gpu_use: tuple[GpuUse, ...] = ()
+    """By day, as far as it was measured."""
 
     @property
     def steps(self) -> Set[Step]:
@@ -234,5 +241,13 @@ class Snapshot:
     ended_lately: tuple[Lease, ...] = field(default=())
     """The newest ended lease of each (user, server) that ended within `ENDED_LATELY`: why it
     stopped is shown at the next login."""
+    denied_starts: tuple[DeniedStart, ...] = ()
+    """Starts that a limit refused lately."""
+    interrupted: tuple[Lease, ...] = ()
+    """Leases that ended within `INTERRUPTED_LATELY` because EC2 reclaimed their instance."""
     costs: tuple[CostSum, ...] = ()
     """What has ended, by day, user and payer, since the day given to `load`."""
+    storage_costs: tuple[CostSum, ...] = ()
+    """What of `costs` is for homes and their snapshots, since that day."""
+    storage_counted_until: datetime | None = None
+    """Up to when homes and their snapshots are in the ledger; None if they never were."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
+from functools import lru_cache
 
 from ...core.ledger import lease_costs
 from ...core.ledger.amount import Amount, amount_of
-from ...core.ledger.cost_rows import CostRow, Purpose, user_payer
+from ...core.ledger.cost_rows import HUB, CostRow, Purpose, user_payer
+from ...core.ledger.gpu_use import with_gpu_use
 from ...core.ledger.lease_costs import Account, Course
 from .lease import Lease, LeaseState
 
@@ -15,6 +17,19 @@ from .lease import Lease, LeaseState
 def payer_of(lease: Lease) -> str:
     """To whom it is charged: its user, unless another payer was chosen."""
     return lease.payer or user_payer(lease.user)
+
+
+def scopes_of(lease: Lease) -> Sequence[str]:
+    """Whose spending the lease is: its user's, its payer's, and the hub's."""
+    return scopes_of_cost(lease.user, payer_of(lease))
+
+
+@lru_cache(8192)
+def scopes_of_cost(user: str, payer: str) -> tuple[str, ...]:
+    """Whose spending a cost of this user and payer is; the user is empty for that of no lease."""
+    of_user = (user_payer(user),) if user else ()
+    of_payer = () if payer in {HUB, user_payer(user)} else (payer,)
+    return (*of_user, *of_payer, HUB)
 
 
 def costs_of(lease: Lease, now: datetime, time_zone: tzinfo) -> tuple[CostRow, ...]:
@@ -26,7 +41,8 @@ def costs_of(lease: Lease, now: datetime, time_zone: tzinfo) -> tuple[CostRow, .
         idle_spans=lease.idle_spans,
     )
     account = Account(lease.user, lease.server, payer_of(lease), lease.profile)
-    return lease_costs.lease_costs(lease.segments, course, account, now, time_zone)
+    lines = lease_costs.lease_costs(lease.segments, course, account, now, time_zone)
+    return with_gpu_use(lines, lease.gpu_use)
 
 
 def cost_by_purpose(

@@ -1,4 +1,4 @@
-"""What is reported of leases, once each: the phases of their starts, and their ends.
+"""What is reported of leases, once each: the phases of their starts, refusals, and their ends.
 
 Plain values for whoever reads `state.lease_events`. They name users and servers: personal data.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...core.ledger.cost_rows import Purpose
+from ...core.limits.bounds import Kind
 from ...core.starts.outcome import Outcome
 from ...core.starts.phases import Phase
 from ...wire import Market
@@ -57,7 +58,20 @@ class LeaseEnded:
     ready_seconds: float
     """From the notebook that listened to the beginning of the stop; 0 if it never listened."""
     usd: Mapping[Purpose, float | None]
-    """Cost of its instances in USD, an estimate from prices, without disks; None is unknown."""
+    """Cost of its instances in USD, with their disks, an estimate from prices; None is unknown."""
 
 
-LeaseEvent = PhaseEnded | LeaseEnded
+@dataclass(frozen=True, slots=True)
+class StartDenied:
+    """A limit has refused a start, at once or while it waited for its instance."""
+
+    subject: Subject
+    at: datetime
+    """UTC."""
+    scope: str
+    """Whose limit it is, such as `user:ada` or `hub`."""
+    limit: Kind | None
+    """What it bounds; None where spending is limited and the price is unknown."""
+
+
+LeaseEvent = PhaseEnded | LeaseEnded | StartDenied

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from ...core.pricing import discounts
@@ -21,34 +22,40 @@ BILLED = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 class Coverage:
     """The configured discounts and the account's reservations, applied to the running instances.
 
-    A configured discount replaces the reservations of its type, which most likely describe the
-    same purchase. A `count` of 0 therefore leaves the reservations of a type to others.
+    While a configured discount holds, it replaces the reservations of its type, which most likely
+    describe the same purchase. A `count` of 0 therefore leaves the reservations of a type to
+    others.
     """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._configured = state.settings.discounts
-        self._configured_types = {each.instance_type for each in self._configured}
+        self._reservations: Sequence[Discount] = ()
+        """As EC2 lists them."""
         self._discounts = self._configured
+        """With the reservations, these without the time in which they are replaced."""
         self._reservations_read_at: datetime | None = None
         self._seen: tuple[Sequence[Instance], Sequence[Discount]] = ((), ())
         """What `_covered` and `_left` were computed from."""
         self._covered: Mapping[str, Discount] = {}
         self._left: Sequence[Discount] = ()
         for each in self._configured:
-            if not each.holds(state.clock.now()):
+            if each.has_expired(state.clock.now()):
                 log.warning("The discount for %s has ended: it is ignored", each.instance_type)
 
     def learn(self, reservations: Sequence[Discount], read_at: datetime) -> None:
         """The account's reservations as they were at `read_at`, in place of earlier ones."""
-        theirs = (each for each in reservations if each.instance_type not in self._configured_types)
-        self._discounts = (*self._configured, *theirs)
+        self._reservations = reservations
+        self._discounts = (*self._configured, *discounts.beside(self._configured, reservations))
         self._reservations_read_at = read_at
 
     @property
     def discounts(self) -> Sequence[Discount]:
-        """Those that count: the configured ones, and the account's reservations beside them."""
-        return self._discounts
+        """The configured ones, and the account's reservations that none of them replaces now."""
+        now = self._state.clock.now()
+        replaced = {each.instance_type for each in self._configured if each.holds(now)}
+        theirs = (each for each in self._reservations if each.instance_type not in replaced)
+        return (*self._configured, *theirs)
 
     def of(self, instance: Instance) -> Discount | None:
         """The discount that covers the instance now; None if there is none."""
@@ -69,8 +76,9 @@ class Coverage:
 
     def read_at(self, discount: Discount) -> datetime | None:
         """When EC2 listed the discount, UTC; None for a configured one."""
-        written = discount.instance_type in self._configured_types
-        return None if written else self._reservations_read_at
+        # Of a discount with unused places, the count is that of these.
+        counts = (replace(each, count=discount.count) for each in self._configured)
+        return None if discount in counts else self._reservations_read_at
 
     def _concerns(self, instance_type: str) -> bool:
         return any(each.instance_type == instance_type for each in self._discounts)

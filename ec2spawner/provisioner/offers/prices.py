@@ -11,20 +11,22 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ...core.ledger.segments import Segment
+from ...core.ledger.segments import Segment, filled_in
 from ...core.pricing.discounts import Discount
 from ...core.pricing.price_history import WEEK, PricePoint, merged, price_at
+from ...core.pricing.resource_prices import HOURS_PER_MONTH, ResourcePrices
 from ...core.profiles.profiles import InstanceType
-from ...data import PRICES_REGION, PRICES_SOURCE
+from ...data import PRICES_REGION, PRICES_SOURCE, resource_prices
 from ...wire import Market
-from ..model.cloud import Cloud, CloudError, Instance
+from ..model.cloud import Cloud, CloudError, Instance, InstanceState, LaunchSpec
 from ..runtime.supervise import Supervised
 from ..state.state import State
 from .discount_coverage import Coverage
+from .disks import Disks, snapshots_of
 
 log = logging.getLogger(__name__)
 
@@ -66,12 +68,15 @@ class PriceCache:
         self._coverage = Coverage(state)
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
+        self._disks = Disks(state, cloud, self._wake.set)
         self._spot: Mapping[tuple[str, str], tuple[PricePoint, ...]] = {}
         self._spot_read_at: dict[str, datetime] = {}
         self._listed: dict[str, Price] = {}
         self._list_due: dict[str, datetime] = {}
         """Instance type -> when its list price is read next; without an entry, now."""
         self._reservations_due: datetime | None = None
+        self._listed_resources = ResourcePrices()
+        self._resources_due: datetime | None = None
         self._failing: dict[str, str] = {}
         """What could not be read last time -> the code of its error."""
         self.want(state.settings.want_types)
@@ -99,11 +104,17 @@ class PriceCache:
         """The spot prices of the last seven days, oldest first; empty while unknown."""
         return self._spot.get((instance_type, zone), ())
 
+    @property
+    def resources(self) -> ResourcePrices:
+        """What disks, snapshots and public addresses cost in the hub's region."""
+        return self._listed_resources.or_else(resource_prices(self._state.settings.region))
+
     # --- discounts ---
 
     @property
     def discounts(self) -> Sequence[Discount]:
-        """The configured ones and the account's reservations, expired ones included."""
+        """The configured ones and the account's reservations, those included that do not hold
+        now."""
         return self._coverage.discounts
 
     def paid(self, instance_type: str, zone: str) -> Price | None:
@@ -118,16 +129,22 @@ class PriceCache:
         """
         return sum(discount.count for discount in self._coverage.left(instance_type, zone))
 
-    def price_of(self, instance: Instance) -> Price | None:
-        """The current price of this instance, at the rate of its discount if it has one."""
-        if discount := self._coverage.of(instance):
+    def price_of(self, instance: Instance, since: datetime | None = None) -> Price | None:
+        """The current price of this instance, at the rate of its discount if it has one.
+
+        As a price for the time from `since` on, by default from now: a discount that has begun
+        later gives no rate to what was before.
+        """
+        discount = self._coverage.of(instance)
+        if discount is not None and (since is None or discount.has_begun(since)):
             return self._rate(discount)
         return self.price(instance.market, instance.instance_type, instance.zone)
 
     def segment(self, instance: Instance, start: datetime, end: datetime | None = None) -> Segment:
-        """Time of an instance at its current price, if that is known."""
-        price, listed = self.price_of(instance), self.on_demand(instance.instance_type)
+        """Time of an instance at its current price, see `price_of`, if that is known."""
+        price, listed = self.price_of(instance, start), self.on_demand(instance.instance_type)
         kind = self._types.get(instance.instance_type)
+        gib = self._disks.gib_of(instance)
         return Segment(
             instance_id=instance.instance_id,
             market=instance.market,
@@ -139,7 +156,63 @@ class PriceCache:
             zone=instance.zone,
             gpus=float(kind.gpu_count or kind.gpu_partition) if kind else 0.0,
             on_demand_usd_per_hour=listed.usd_per_hour if listed else None,
+            disk_usd_per_month=None if gib is None else self.resources.disk_usd_per_month(gib),
+            address_usd_per_hour=self._address_usd_per_hour(instance),
         )
+
+    def _address_usd_per_hour(self, instance: Instance) -> float | None:
+        if instance.has_public_address:
+            return self.resources.address_usd_per_hour
+        # It may still get one.
+        return None if instance.state is InstanceState.PENDING else 0.0
+
+    def shown_address_usd_per_hour(self, instance: Instance) -> float | None:
+        """What its listing says of the time until now: EC2 shows no address before an instance
+        runs nor after its end. None is unknown."""
+        is_shown = instance.has_public_address or instance.state is InstanceState.RUNNING
+        return self._address_usd_per_hour(instance) if is_shown else None
+
+    @property
+    def usual_address_usd_per_hour(self) -> float | None:
+        """Of an instance that ended before a listing showed whether it had a public address: what
+        those of this hub's instances cost, 0 where they have none; None while that is unknown."""
+        price = self.resources.address_usd_per_hour
+        listed = self._state.instances.listed.values()
+        is_usual = price is None or any(each.has_public_address for each in listed)
+        return price if is_usual else 0.0
+
+    def completed(
+        self, segments: Sequence[Segment], instance: Instance | None, spec: LaunchSpec
+    ) -> tuple[Segment, ...]:
+        """Segments of a lease that ends, those of its last instance with the prices of an address
+        and of disks where these are not known yet.
+
+        An address is priced as `instance` has one, or as usual; disks by the launch call, or where
+        EC2 no longer lists the instance, by the lease's own `spec`: what serves a lease was
+        launched with the same disks.
+        """
+        if not segments:
+            return ()
+        last = segments[-1]
+        if last.address_usd_per_hour is None:
+            usd = None if instance is None else self.shown_address_usd_per_hour(instance)
+            usd = self.usual_address_usd_per_hour if usd is None else usd
+            last = replace(last, address_usd_per_hour=usd)
+        if last.disk_usd_per_month is None:
+            gib = None if instance is None else self._disks.gib_of(instance)
+            if gib is None and spec.image_id:  # one that was rebuilt from tags does not say it
+                gib = self._disks.gib(spec.disk_gib, snapshots_of(spec))
+            usd = None if gib is None else self.resources.disk_usd_per_month(gib)
+            last = replace(last, disk_usd_per_month=usd)
+        return filled_in([*segments[:-1], last], last)
+
+    def beside_usd_per_hour(self, root_gib: float, snapshots: Sequence[str]) -> float:
+        """What comes with an instance that has such a root disk and data volumes, as far as it is
+        known: the disks, and a public address where instances of this hub have one. USD/hour of
+        an average month."""
+        gib, resources = self._disks.gib(root_gib, snapshots), self.resources
+        disks = resources.disk_usd_per_month(root_gib if gib is None else gib)
+        return (disks or 0.0) / HOURS_PER_MONTH + (self.usual_address_usd_per_hour or 0.0)
 
     def _rate(self, discount: Discount) -> Price:
         return Price(discount.usd_per_hour, discount.source, self._coverage.read_at(discount))
@@ -176,6 +249,11 @@ class PriceCache:
         if due := {name for name in self._wanted if self._list_due.get(name, now) <= now}:
             succeeded = await self._read("the price list", self._read_list(due, now))
             self._list_due.update(dict.fromkeys(due, now + (DAILY if succeeded else RETRY)))
+        if (self._resources_due or now) <= now:
+            succeeded = await self._read("prices of disks and addresses", self._read_resources())
+            self._resources_due = now + (DAILY if succeeded else RETRY)
+        for what, reading in self._disks.unread():
+            await self._read(what, reading)
         if (self._reservations_due or now) <= now:
             succeeded = await self._read("Reserved Instances", self._read_reservations(now))
             self._reservations_due = now + (DAILY if succeeded else RETRY)
@@ -213,6 +291,9 @@ class PriceCache:
         for name in names:
             self._listed.pop(name, None)
         self._listed |= {name: Price(usd, LIST_SOURCE, now) for name, usd in found.items()}
+
+    async def _read_resources(self) -> None:
+        self._listed_resources = await self._cloud.resource_prices()
 
     async def _read_reservations(self, now: datetime) -> None:
         self._coverage.learn(await self._cloud.reservations(), now)

@@ -76,25 +76,31 @@ class Retention:
         here = self.state.retained.instance_ids
         self.disks.forget_others(here)
         self._called = {each: at for each, at in self._called.items() if each in here}
-        for kept in self.state.retained.all():
-            await self._follow(kept, now)
+        for each in self.state.retained.all():
+            # As it is now: it may have changed while others were followed.
+            kept = self.state.retained.get(each.instance_id)
+            if kept is not None and not self.state.retained.is_withheld(kept):
+                await self._follow(kept, now)
 
     async def _follow(self, kept: Kept, now: datetime) -> None:
         holder = self.state.leases.of_instance(kept.instance_id)
         instance = self.state.instances.listed.get(kept.instance_id)
         if holder is not None:
             if holder.lease_id != kept.lease_id:
-                await self.state.retained.forget(kept.instance_id)
+                # A hub that ended while it assigned the lease may not have stored that.
+                await self._account_disks(kept, instance, _held_since(holder))
+                await self.state.retained.forget(kept)
         elif self.state.instances.is_gone(kept.instance_id):
             if instance is None:
                 self._close_unlisted(kept, now)
             else:
                 await self._account(kept, instance)
-                await self.state.retained.forget(kept.instance_id)
+                await self.state.retained.forget(kept)
         elif instance is not None and self._serves_unknown(kept, instance):
             # The store is an older one: JupyterHub is asked for that server before it may end.
             log.warning("%s is not kept any more: it serves another lease", kept.instance_id)
-            await self.state.retained.forget(kept.instance_id)
+            await self._account_disks(kept, instance, max(kept.kept_at, instance.launched_at))
+            await self.state.retained.forget(kept)
         elif instance is not None:
             lease = taker(self.state, kept)
             if lease is not None:
@@ -115,11 +121,6 @@ class Retention:
         return lease_id != kept.lease_id and not self.state.leases.knows(lease_id)
 
     def _why_surplus(self, kept: Kept, instance: Instance, now: datetime) -> str:
-        elsewhere = any(
-            (lease.user, lease.server) == (kept.user, kept.server)
-            and lease.lease_id != kept.lease_id
-            for lease in self.state.leases.open()
-        )
         if kept.instance_id in self.state.claims.unwanted:
             return "it was turned away"
         keeps = self.state.settings.keeps
@@ -129,8 +130,21 @@ class Retention:
             kept,
             now,
             wanted=keeps is None or (kept.profile, kept.then) in keeps,
-            elsewhere=elsewhere,
+            elsewhere=self._is_elsewhere(kept),
             silent_seconds=silent_seconds(self.state, kept),
+        )
+
+    def _is_elsewhere(self, kept: Kept) -> bool:
+        """Whether its server has another instance, or is getting one.
+
+        A start that is cancelled, or fails, before it has got an instance is getting none: it must
+        not take the disk that the next start is promised.
+        """
+        return any(
+            (lease.user, lease.server) == (kept.user, kept.server)
+            and lease.lease_id != kept.lease_id
+            and (lease.instance_id is not None or lease.state is not LeaseState.ENDING)
+            for lease in self.state.leases.open()
         )
 
     async def _bring(self, kept: Kept, instance: Instance, lease: Lease) -> None:
@@ -178,6 +192,8 @@ class Retention:
         """It runs without a lease: its start was cancelled, or its stop did not get through."""
         if _has_run_since(kept, instance):
             await self._account(kept, instance)
+            if self.state.retained.get(kept.instance_id) is not kept:
+                return  # the next pass sees what it is now
             kept = replace(kept, launched_at=instance.launched_at)
             await self.state.retained.save(kept)
         self._call(kept, self._stop(kept))
@@ -187,14 +203,23 @@ class Retention:
             return
         log.info("Ending %s, kept for %r/%r: %s", kept.instance_id, kept.user, kept.server, why)
         await self._account(kept, instance)
+        if self.state.retained.get(kept.instance_id) is not kept:
+            return  # the next pass sees what it is now
         self.state.claims.turn_away([kept.instance_id])
         self.state.condemned.add(kept.instance_id)
 
     async def _account(self, kept: Kept, instance: Instance) -> None:
-        """What it has cost as nobody's, up to now, is overhead; stopped, it costs nothing."""
+        """What it has cost as nobody's, up to now, is overhead; stopped, only its disks cost."""
+        await self._account_disks(kept, instance)
         start = unpaid_since(kept, instance)
         if start is not None:
             await self.overhead.of_retained(kept, instance, start)
+
+    async def _account_disks(
+        self, kept: Kept, instance: Instance | None, until: datetime | None = None
+    ) -> None:
+        if kept.then == "stop":
+            await self.overhead.of_disks(kept, instance, until)
 
     def _close_unlisted(self, kept: Kept, now: datetime) -> None:
         """It ended while no hub ran. EC2 lists an ended instance for about an hour."""
@@ -208,7 +233,9 @@ class Retention:
             if start is not None:
                 end = await self._ran_until(kept, start, now)
                 await self.overhead.of_unlisted(kept, start, end)
-            await self.state.retained.forget(kept.instance_id)
+            # Nothing says when it was terminated: no metrics are of a volume that is gone.
+            await self._account_disks(kept, None, min(kept.until, now))
+            await self.state.retained.forget(kept)
         finally:
             self._closing.discard(kept.instance_id)
 
@@ -254,7 +281,8 @@ class Retention:
             if not error.retryable and error.code != "IncorrectInstanceState":
                 # It will never be stopped, and it costs money: given up.
                 until = min(kept.until, self.state.clock.now())
-                await self.state.retained.save(replace(kept, until=until))
+                if self.state.retained.is_current(kept):
+                    await self.state.retained.save(replace(kept, until=until))
         self.state.instances.refresh_soon()
 
 
@@ -270,6 +298,12 @@ def _ran_unlisted_since(kept: Kept) -> datetime | None:
         return kept.kept_at
     is_started = kept.asked_at is not None and kept.asked_at > kept.launched_at
     return kept.asked_at if is_started else None
+
+
+def _held_since(lease: Lease) -> datetime | None:
+    """Since when a lease pays for the instance that it has, and for its disks."""
+    paid = (each.start for each in lease.segments if each.instance_id == lease.instance_id)
+    return next(paid, lease.assigned_at)
 
 
 def keeps_of(after_stop: Mapping[str, str]) -> frozenset[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -14,12 +14,16 @@ from ..runtime.task_group import TaskGroup
 from ..state.state import State
 
 INTERVAL: Final = 300.0
-"""Seconds awake between two times that all are stored: one write each."""
+"""Seconds awake between two times that all that run are stored: one write each."""
+
+DISK_INTERVAL: Final = 3600.0
+"""The same of the disks of stopped ones, which cost little and are kept for days."""
 
 
 @dataclass(slots=True)
 class RunningCosts:
-    """Stores the overhead of what runs for nobody, under the key that its end will replace.
+    """Stores the overhead of what runs for nobody, and of the disks of what is stopped, under the
+    key that its end will replace.
 
     Only retained instances are in it. One that no lease has had yet boots for a lease, which pays
     for it from its launch, or is surplus, and each try to terminate it stores its cost.
@@ -30,6 +34,7 @@ class RunningCosts:
     tasks: TaskGroup
     _stored_at: float | None = None
     """Uptime in seconds."""
+    _disks_stored_at: float | None = None
     _is_storing: bool = False
 
     async def reconcile(self, now: datetime) -> None:
@@ -37,14 +42,21 @@ class RunningCosts:
         uptime = self.state.clock.uptime()
         if self._stored_at is None:
             self._stored_at = uptime  # before, an earlier process has stored it
+        if self._disks_stored_at is None:
+            self._disks_stored_at = uptime
         if not self._is_storing and uptime - self._stored_at >= INTERVAL:
             self._stored_at, self._is_storing = uptime, True
-            self.tasks.spawn(self._store(), "running overhead")
+            with_disks = uptime - self._disks_stored_at >= DISK_INTERVAL
+            if with_disks:
+                self._disks_stored_at = uptime
+            self.tasks.spawn(self._store(with_disks), "running overhead")
 
-    async def _store(self) -> None:
+    async def _store(self, with_disks: bool) -> None:
         try:
             for kept in self.state.retained.all():
                 await self._store_one(kept.instance_id)
+                if with_disks:
+                    await self._store_disks(kept.instance_id)
         finally:
             self._is_storing = False
 
@@ -60,9 +72,23 @@ class RunningCosts:
         if start is not None:
             await self.overhead.of_retained(kept, instance, start)
 
+    async def _store_disks(self, instance_id: str) -> None:
+        kept = self.state.retained.get(instance_id)
+        instance = self.state.instances.listed.get(instance_id)
+        if kept is None or instance is None or kept.then != "stop":
+            return
+        if self.state.leases.of_instance(instance_id):
+            return
+        # It may have been unknown when the lease ended, and may be again at the end.
+        price = self.overhead.prices.segment(instance, kept.kept_at).disk_usd_per_month
+        if price not in (None, kept.disk_usd_per_month):
+            kept = replace(kept, disk_usd_per_month=price)
+            await self.state.retained.save(kept)
+        await self.overhead.of_disks(kept, instance)
+
 
 def unpaid_since(kept: Kept, instance: Instance) -> datetime | None:
-    """Since when no lease has paid for it; None for a stopped one, which costs nothing."""
+    """Since when no lease has paid for it; None for a stopped one, of which only disks cost."""
     if kept.then == "linger":
         return kept.kept_at
     return max(kept.kept_at, instance.launched_at) if instance.state in RUNNING else None

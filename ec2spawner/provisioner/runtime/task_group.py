@@ -38,6 +38,23 @@ class TaskGroup:
         self._tasks.add(task)
         task.add_done_callback(done)
 
+    async def finish(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do the work to its end, also where the caller is cancelled. Raises what it raises; a
+        failure after that is logged."""
+
+        def log_failure(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.error("%s: %s", name, error)
+
+        task = asyncio.create_task(work, name=f"ec2spawner {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(log_failure)
+            raise
+
     def names(self) -> set[str]:
         """Names of the tasks in progress."""
         return {task.get_name() for task in self._tasks}

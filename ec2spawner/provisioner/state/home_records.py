@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from ...core.ledger.cost_rows import user_payer
 from ...core.names import tag_value
-from ...core.tags import HOME, HUB, NAME, SERVER, STORE, USER
+from ...core.tags import HOME, HUB, NAME, PAYER, SERVER, STORE, USER
 from ..model.cloud import Volume, VolumeSnapshot
 from ..model.lease import Home, Lease
 from ..model.settings import Settings
@@ -19,6 +20,10 @@ from ..store.store import Store, StoreError
 FORGOTTEN_KEPT: Final = timedelta(days=1)
 """How long a deleted home is remembered: by then, operations on it that were in progress have ended
 and no listing shows its volume any more."""
+
+
+PayersOf = Callable[[Collection[str]], Mapping[str, str]]
+"""User -> default payer, of those who have another one than themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,15 @@ class Forgotten:
 class HomeRecords:
     """All homes of this store, in memory."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        payers_of: PayersOf = lambda users: {},
+    ) -> None:
+        """`payers_of` says who pays for the homes of users who do not pay themselves."""
+        self.payers_of = payers_of
         self._store = store
         self._settings = settings
         self._clock = clock
@@ -206,12 +219,23 @@ class HomeRecords:
             HUB: self._settings.hub,
             STORE: self._store.store_id,
             HOME: home.home_id,
-            **owner_tags(home.user, home.server),
+            **self.owner_tags(home),
         }
+
+    def owner_tags(self, home: Home) -> dict[str, str]:
+        """Those of them that may change. The hub's policy lets it set no others."""
+        payer = self.payers([home])[home.user]
+        return {**owner_tags(home.user, home.server), PAYER: tag_value(payer)}
+
+    def payers(self, homes: Iterable[Home]) -> Mapping[str, str]:
+        """User -> who pays for their homes, as in the ledger."""
+        users = {home.user for home in homes}
+        others = self.payers_of(users)
+        return {user: others.get(user) or user_payer(user) for user in users}
 
 
 def owner_tags(user: str, server: str) -> dict[str, str]:
-    """Those of a home's tags that change with a rename. The hub's policy lets it set no others."""
+    """By which a home is found where its record is lost."""
     return {
         USER: tag_value(user),
         SERVER: tag_value(server),

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping, Set
 from datetime import datetime, timedelta
 
-from ..model import metrics
 from ..model.cloud import GONE, SPOT_TERMINATION, CloudError, Instance
 from ..model.lease import Lease
 from ..model.settings import Settings
 from ..runtime.clock import Clock
+from .interruptions import Interruptions, interruption_seen
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 """Between EC2's clock and the hub's: with more, AWS refuses the signatures of all calls."""
@@ -19,9 +19,10 @@ MAX_CLOCK_SKEW = timedelta(minutes=5)
 class InstanceCache:
     """The instances as EC2 listed them last, and the listings in which a known one was missing."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, interruptions: Interruptions) -> None:
         self._settings = settings
         self._clock = clock
+        self._interruptions = interruptions
         self._next = asyncio.Event()
         self.wanted = asyncio.Event()
         """Set to request a listing now."""
@@ -102,7 +103,7 @@ class InstanceCache:
         found = {instance.instance_id: instance for instance in listing}
         self.failure = None
         self._count_missing(found)
-        self._count_interruptions(found)
+        self._record_interruptions(found)
         self.listed = found
         self.unseen -= found.keys()
         self.listings += 1
@@ -110,12 +111,12 @@ class InstanceCache:
         done, self._next = self._next, asyncio.Event()
         done.set()
 
-    def _count_interruptions(self, found: Mapping[str, Instance]) -> None:
+    def _record_interruptions(self, found: Mapping[str, Instance]) -> None:
         """Those that this process has seen running."""
         for instance_id, before in self.listed.items():
             after = found.get(instance_id, before)
             if after.state_reason == SPOT_TERMINATION and before.state_reason != SPOT_TERMINATION:
-                metrics.INTERRUPTIONS.labels(after.instance_type).inc()
+                self._interruptions.record(interruption_seen(after, self._clock.now()))
 
     def _count_missing(self, found: Mapping[str, Instance]) -> None:
         """Listings in quick succession are one: they may come from the same stale copy. One that

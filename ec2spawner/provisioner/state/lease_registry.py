@@ -6,17 +6,18 @@ Memory changes at once; the store follows in the same order, by its write-behind
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from typing import Any
 
+from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow
 from ...core.ledger.segments import close
 from ...wire import PROTOCOL, AdminMessage, Step, Telemetry
 from ..model.lease import ENDED_LATELY, OPEN, Lease, LeaseState, Snapshot, StepEvent
-from ..model.lease_costs import costs_of
+from ..model.lease_costs import costs_of, scopes_of
 from ..runtime.clock import Clock
 from ..store.store import Store
 from ..store.write_behind import Write
@@ -33,6 +34,9 @@ class Contact:
     interruption_at: datetime | None = None
     """When EC2 reclaims the spot instance, if its agent has seen the notice."""
     telemetry: Telemetry | None = None
+    gpu_measured_at: float | None = None
+    """When the use of its GPUs was reported last, by the hub's uptime in seconds; None while it is
+    not."""
     gpu_unattended: bool | None = None
     """Whether a program uses a GPU that belongs to no kernel and no terminal; None if unknown."""
     protocol: int = PROTOCOL - 1
@@ -65,6 +69,8 @@ class LeaseRegistry:
         # Above all states that an earlier process may have reported to an agent: ours is newer.
         self._first_state = int(clock.now().timestamp())
         self._leases: dict[str, Lease] = {}
+        self._in_scope: dict[str, dict[str, None]] = {}
+        """By scope of limits: ids of the leases that count in it, in their order."""
         self._last_ended: dict[tuple[str, str], Lease] = {}
         self._contacts: dict[str, Contact] = {}
         self._changed: dict[str, asyncio.Event] = {}
@@ -72,7 +78,7 @@ class LeaseRegistry:
     def load(self, snapshot: Snapshot) -> None:
         """Take over the leases that an earlier process has stored."""
         for lease in snapshot.leases:
-            self._leases[lease.lease_id] = lease
+            self._insert(lease)
         for lease in snapshot.ended_lately:
             self._last_ended[lease.user, lease.server] = lease
 
@@ -90,6 +96,15 @@ class LeaseRegistry:
     def in_memory(self) -> Iterator[Lease]:
         """Open leases, and ended ones until they are forgotten."""
         return iter(list(self._leases.values()))
+
+    @property
+    def scopes(self) -> Set[str]:
+        """All that a lease in memory counts in."""
+        return self._in_scope.keys()
+
+    def in_scope(self, scope: str) -> Iterator[Lease]:
+        """Those in memory whose cost counts for `user:ann`, `group:research` or `hub`."""
+        return iter([self._leases[lease_id] for lease_id in self._in_scope.get(scope, ())])
 
     def of_server(self, user: str, server: str) -> Lease | None:
         """The newest open lease of a server."""
@@ -150,10 +165,28 @@ class LeaseRegistry:
             if contact.idle_since is not None:
                 contact.idle_since += by
 
-    async def add(self, lease: Lease) -> None:
-        """Put a lease into the registry and store it. Raises `StoreError`."""
+    async def add(self, lease: Lease, given_up: Sequence[Kept] = ()) -> None:
+        """Put a lease into the registry and store it, together with the retained instances that
+        are given up for it. Raises `StoreError`."""
+        await asyncio.shield(self.begin_adding(lease, given_up))
+
+    def begin_adding(self, lease: Lease, given_up: Sequence[Kept] = ()) -> asyncio.Task[None]:
+        """The same: it is in the registry at once, and the task stores it."""
+        self._insert(lease)
+        write = partial(self._store.save_lease, lease, given_up=given_up)
+        return self._store.write_behind.begin(lease.lease_id, write)
+
+    def _insert(self, lease: Lease) -> None:
         self._leases[lease.lease_id] = lease
-        await self._save(lease)
+        for scope in scopes_of(lease):
+            self._in_scope.setdefault(scope, {})[lease.lease_id] = None
+
+    def _drop(self, lease: Lease) -> None:
+        del self._leases[lease.lease_id]
+        for scope in scopes_of(lease):
+            del self._in_scope[scope][lease.lease_id]
+            if not self._in_scope[scope]:
+                del self._in_scope[scope]
 
     async def change(self, lease_id: str, **changes: Any) -> Lease:
         """Replace fields of a lease, notify those who wait for it, and store it.
@@ -176,6 +209,13 @@ class LeaseRegistry:
         self._leases[lease_id] = lease = replace(self._leases[lease_id], **changes)
         self._store.write_behind.later(lease_id, self._write_of(lease))
         self.announce(lease_id)
+
+    def remember_with_next_change(self, lease_id: str, **changes: Any) -> None:
+        """Replace fields of a lease; they are stored with its next change.
+
+        For what a crash may lose, and what changes too often to be written each time.
+        """
+        self._leases[lease_id] = replace(self._leases[lease_id], **changes)
 
     async def note(
         self, lease_id: str, step: Step, message: str, detail: str = "", **changes: Any
@@ -252,7 +292,7 @@ class LeaseRegistry:
             if self._store.write_behind.is_pending(lease.lease_id):
                 continue
             if lease.ended_at is not None and lease.ended_at < before:
-                del self._leases[lease.lease_id]
+                self._drop(lease)
                 forgotten.append(lease)
                 self._contacts.pop(lease.lease_id, None)
                 self.announce(lease.lease_id)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from ...core.instances.retention_rules import Kept, moved_with_clock
 from ..model.cloud import GONE, Instance
@@ -26,6 +28,8 @@ class RetainedInstances:
         self._clock = clock
         self._kept: dict[str, Kept] = {}
         """By instance id."""
+        self._withheld: set[tuple[str, str]] = set()
+        """Users with a server that is starting afresh."""
 
     def load(self, kept: Sequence[Kept]) -> None:
         """Take over what an earlier process has stored."""
@@ -61,14 +65,46 @@ class RetainedInstances:
         mine = [k for k in self._kept.values() if (k.user, k.server) == (user, server)]
         return tuple(sorted((k for k in mine if k.until > now), key=lambda k: k.kept_at))
 
+    def is_withheld(self, kept: Kept) -> bool:
+        """Whether no start may take it now, because its server is starting afresh."""
+        return (kept.user, kept.server) in self._withheld
+
     # --- changing ---
+
+    @contextmanager
+    def given_up_with(self, lease: Lease) -> Iterator[tuple[Kept, ...]]:
+        """What is retained for the server of a lease that starts afresh, as it is to be stored
+        with that lease.
+
+        Until it is stored, nothing is done about it; if that fails it is retained as before. The
+        caller stays in this context until the outcome is known, also where a start is cancelled.
+        """
+        before, until = self.of_server(lease.user, lease.server), lease.requested_at
+        given_up = tuple(replace(kept, until=min(until, self._clock.now())) for kept in before)
+        self._kept.update({kept.instance_id: kept for kept in given_up})
+        self._withheld.add((lease.user, lease.server))
+        try:
+            yield given_up
+        except Exception:
+            for kept in before:
+                if now := self._kept.get(kept.instance_id):
+                    self._kept[kept.instance_id] = replace(now, until=kept.until)
+                    # What timed out is stored nevertheless.
+                    write = partial(self._save_as_it_is, kept.instance_id)
+                    self._store.write_behind.later(kept.instance_id, write)
+            raise
+        finally:
+            self._withheld.discard((lease.user, lease.server))
 
     async def retain(self, lease: Lease, instance: Instance | None) -> Kept | None:
         """Retain the instance of a lease that has ended in order; None where that cannot be.
 
         Retention acts on it in the pass: an instance that shall be stopped is stopped.
         """
-        kept = self._kept.get(lease.instance_id or "") or self._new(lease, instance)
+        kept = self._kept.get(lease.instance_id or "")
+        # One of an earlier lease is about to be forgotten.
+        if kept is None or kept.lease_id != lease.lease_id:
+            kept = self._new(lease, instance)
         if kept is None:
             return None
         try:
@@ -96,6 +132,7 @@ class RetainedInstances:
             until=now + timedelta(seconds=lease.after_stop.seconds),
             launched_at=instance.launched_at,
             disk_gib=lease.spec.disk_gib,
+            disk_usd_per_month=lease.segments[-1].disk_usd_per_month if lease.segments else None,
         )
 
     async def save(self, kept: Kept) -> None:
@@ -111,8 +148,24 @@ class RetainedInstances:
                     self._kept[kept.instance_id] = before
             raise
 
-    async def forget(self, instance_id: str) -> None:
-        """It has a lease again, or is gone. Raises `StoreError`."""
+    async def _save_as_it_is(self, instance_id: str) -> None:
+        if kept := self._kept.get(instance_id):
+            await self._store.save_kept(kept)
+
+    def is_current(self, kept: Kept) -> bool:
+        """Whether the instance is still retained after the same lease: a start may have taken it
+        meanwhile, and its end retained it anew."""
+        now = self._kept.get(kept.instance_id)
+        return now is not None and now.lease_id == kept.lease_id
+
+    async def forget(self, kept: Kept) -> None:
+        """It has a lease again, or is gone; does nothing unless it is current. Raises
+        `StoreError`."""
+        if self.is_current(kept):
+            await self.forget_instance(kept.instance_id)
+
+    async def forget_instance(self, instance_id: str) -> None:
+        """The same, after whatever lease it is retained. Raises `StoreError`."""
         if self._kept.pop(instance_id, None) is not None:
             await asyncio.shield(self._store.forget_kept(instance_id))
 
@@ -122,7 +175,8 @@ class RetainedInstances:
         await self.save(replace(self._kept[instance_id], started_for=""))
 
     async def give_up(self, user: str, server: str) -> None:
-        """End the retention of a server's instances. Raises `StoreError`."""
+        """End the retention of a server's instances, for all starts requested from now on: earlier
+        ones may still have them. Raises `StoreError`."""
         now = self._clock.now()
         for kept in self.of_server(user, server):
             await self.save(replace(kept, until=now))

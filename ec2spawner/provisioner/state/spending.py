@@ -1,36 +1,45 @@
 """What users, payers and the hub have spent by day, from memory at any moment.
 
-Leases in memory are summed at each call. Those that have left it, and overhead, are kept as a sum
-for each day: the store reads them with everything else when this process begins, and they are added
-to as leases are forgotten.
+Leases in memory are counted as they change. Those that have left it, and overhead, are kept as a
+sum for each day: the store reads them with everything else when this process begins, and they are
+added to as leases are forgotten.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import date, timedelta, tzinfo
 from typing import Final
 
 from ...core.ledger import exact
-from ...core.ledger.amount import Amount, add_to_day, amount_of, amounts_by_day, between
-from ...core.ledger.cost import nano_usd
+from ...core.ledger.amount import (
+    Amount,
+    add_to_day,
+    assumed_amount_of,
+    between,
+)
+from ...core.ledger.cost import known_nano_usd
 from ...core.ledger.cost_rows import HUB, CostRow, CostSum, Dimension, Filter, user_payer
-from ...core.ledger.exact import TICKS, microseconds, price_units
-from ...core.ledger.local_days import local_day, split_by_day
-from ...core.ledger.segments import Segment, assumed_usd_per_hour, paid_until, until
+from ...core.ledger.local_days import local_day
+from ...core.ledger.segments import until
 from ...core.limits.standing import fold_credit
 from ..model.lease import Lease
-from ..model.lease_costs import costs_of, payer_of
+from ..model.lease_costs import costs_of, scopes_of, scopes_of_cost
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from .lease_registry import LeaseRegistry
+from .lease_tally import LeaseTally
+from .pending_overhead import PendingOverhead
 
 DAY: Final = timedelta(days=1)
 
 BATCH: Final = 25
 """After so many leases, whatever else waits has its turn."""
+
+STORAGE_BATCH: Final = 100
+"""The same for sums of homes: each takes some 20 µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +50,9 @@ class Spent:
     """Since midnight, in the hub's time zone."""
     month: float | None = None
     """Since the first of the month."""
-
-
-@dataclass(slots=True)
-class _Running:
-    """A lease as it was counted last: until it changes, only its price adds to it."""
-
-    lease: Lease
-    counted_at: datetime
-    is_young: bool
-    """Within the minimum of its instance, in which time adds nothing."""
-    days: dict[date, Amount]
+    known_today: float | None = None
+    """As far as prices are known."""
+    known_month: float | None = None
 
 
 class Spending:
@@ -66,11 +67,16 @@ class Spending:
         self._days: dict[str, dict[date, Amount]] = {}
         """By scope: of the leases that have left memory, and of overhead."""
         self._oldest = self.first_day()
-        self._running: dict[str, _Running] = {}
-        """By lease id."""
+        self._tally = LeaseTally(settings.time_zone)
+        """Of the leases in memory."""
         self._forgotten_usd = 0.0
         """Of the leases that have left memory, since this process began."""
         self._counted = 0.0
+        self._storage: dict[tuple[str, ...], CostSum] = {}
+        """What homes have cost by day, user and payer, at least on the days that may still
+        change."""
+        self.pending_overhead = PendingOverhead()
+        """What was spent for no lease and is not stored yet: it is in no sum by day."""
         self._overhead_nano_usd = 0
         self.overhead_usd = 0.0
         """Of what belonged to no lease, since this process began, as far as prices are known;
@@ -79,10 +85,14 @@ class Spending:
     def first_day(self) -> date:
         """The first day that is remembered: of this month, and of the longest period of a limit.
 
+        Of windows also the days that counted on the first of this month: since when a share of one
+        has been used is judged for the whole month.
+
         Of scopes with a credit, earlier days are remembered as what is missing from it.
         """
         today = self.today()
-        return min(today.replace(day=1), today - DAY * self._remembered_days)
+        windows = today.replace(day=1) - DAY * self._limits.window_days
+        return min(windows, today - DAY * self._remembered_days)
 
     def today(self) -> date:
         """The calendar day in the hub's time zone."""
@@ -101,59 +111,78 @@ class Spending:
             return None
         return {Dimension.USER: users} if users else {Dimension.PAYER: scopes}
 
-    def load(self, costs: Iterable[CostSum], registry: LeaseRegistry) -> None:
+    def load(
+        self,
+        costs: Iterable[CostSum],
+        registry: LeaseRegistry,
+        storage: Iterable[CostSum] = (),
+    ) -> None:
         """Take over what had ended before, by day, user and payer, and count from now on: what
-        exists was paid before, even if it is found only later."""
+        exists was paid before, even if it is found only later.
+
+        `storage` is what of it is for homes and their snapshots.
+        """
+        self._storage = {each.key: each for each in storage}
+        for key, each in self._storage.items():
+            part = Amount(storage_nano_usd=each.nano_usd)
+            for scope in scopes_of_cost(*key[1:]):
+                self._add(scope, date.fromisoformat(key[0]), part)
         self._begun_at = self._clock.now()
         first = self.first_day()
         for each in costs:
             day, user, payer = date.fromisoformat(each.key[0]), *each.key[1:]
-            for scope in _scopes(user, payer):
+            for scope in scopes_of_cost(user, payer):
                 if day >= self._first_day_of(scope, first):
-                    self._add(scope, day, amount_of(each))
+                    self._add(scope, day, assumed_amount_of(each))
         self._forget_before(first, registry)
 
     # --- what was spent ---
 
+    @property
+    def scopes(self) -> Set[str]:
+        """Those that anything but the leases in memory counts in."""
+        return self._days.keys()
+
     def by_day(self, scope: str, registry: LeaseRegistry) -> dict[date, Amount]:
         """Day -> what the scope has spent, such as `user:ann`, `group:research` or `hub`."""
-        now, first = self._clock.now(), self._first_day_of(scope, self.first_day())
-        known = self._days.get(scope, {})
-        days = {day: amount for day, amount in known.items() if day >= first}
-        for lease in registry.in_memory():
-            if scope in scopes_of(lease):
-                for day, amount in self._days_of(lease, now).items():
-                    if day >= first:
-                        add_to_day(days, day, amount)
-        return days
+        first = self._first_day_of(scope, self.first_day())
+        days = self._tally.by_day(scope, registry.in_scope(scope), self._clock.now())
+        for day, amount in self._days.get(scope, {}).items():
+            add_to_day(days, day, amount)
+        if scope == HUB:
+            for day, amount in self.pending_overhead.by_day():
+                add_to_day(days, day, amount)
+        return {day: amount for day, amount in days.items() if day >= first}
 
     async def by_scope(
         self, scopes: Set[str], registry: LeaseRegistry
     ) -> dict[str, dict[date, Amount]]:
-        """The same of many scopes; between leases, whatever else waits has its turn."""
-        now, first = self._clock.now(), self.first_day()
-        firsts = {scope: self._first_day_of(scope, first) for scope in scopes}
-        found = {
-            scope: {day: x for day, x in self._days.get(scope, {}).items() if day >= since}
-            for scope, since in firsts.items()
-        }
+        """The same of many scopes; between them, whatever else waits has its turn."""
         for number, lease in enumerate(registry.in_memory()):
             if number % BATCH == BATCH - 1:
                 await asyncio.sleep(0)
-            mine = [scope for scope in scopes_of(lease) if scope in found]
-            current = registry.get(lease.lease_id)  # one that is forgotten meanwhile still counts
-            days = self._days_of(current, now) if current else self._count(lease, now).days
-            for day, amount in days.items():
-                for scope in mine:
-                    if day >= firsts[scope]:
-                        add_to_day(found[scope], day, amount)
+            if registry.get(lease.lease_id) is lease:  # neither changed nor forgotten meanwhile
+                self._tally.count(lease, self._clock.now())
+        found: dict[str, dict[date, Amount]] = {}
+        for number, scope in enumerate(scopes):
+            if number % BATCH == BATCH - 1:
+                await asyncio.sleep(0)
+            found[scope] = self.by_day(scope, registry)
         return found
+
+    def usd_per_hour(self, lease: Lease) -> float | None:
+        """What the instance of a lease costs now, as limits count it; None if that is unknown."""
+        return self._tally.usd_per_hour(lease, self._clock.now())
+
+    def lasted_seconds(self, lease: Lease) -> float:
+        """How long instances have served a lease in memory."""
+        return self._tally.lasted_seconds(lease, self._clock.now())
 
     def of(self, user: str, registry: LeaseRegistry) -> Spent:
         """What the user has spent."""
         days, today = self.by_day(user_payer(user), registry), self.today()
-        month = between(days, today.replace(day=1), today)
-        return Spent(today=days.get(today, Amount()).usd, month=month.usd)
+        month, day = between(days, today.replace(day=1), today), days.get(today, Amount())
+        return Spent(day.usd, month.usd, day.known_usd, month.known_usd)
 
     def since_begin(self, registry: LeaseRegistry) -> float:
         """USD of all leases since this process began, as far as prices are known; never less."""
@@ -189,32 +218,48 @@ class Spending:
     def forgotten(self, lease: Lease) -> None:
         """Count an ended lease that leaves memory."""
         self._forgotten_usd += self._known_usd(lease)
-        self._running.pop(lease.lease_id, None)
+        self._tally.forget(lease)
         for row in costs_of(lease, self._clock.now(), self._time_zone):
-            amount = amount_of(row)
-            if row.nano_usd is None:
-                amount = replace(amount, nano_usd=row.on_demand_nano_usd or 0)
             for scope in scopes_of(lease):
-                self._add(scope, row.day, amount)
+                self._add(scope, row.day, assumed_amount_of(row))
 
     def count_overhead(self, costs: Sequence[CostRow], replaced: Iterable[CostSum]) -> None:
         """Time of no lease, as it was stored, and what it replaced in the store."""
         for row in costs:
-            self._add(HUB, row.day, amount_of(row))
+            self._add(HUB, row.day, assumed_amount_of(row))
         added = sum(row.nano_usd or 0 for row in costs)
         for each in replaced:
-            before = Amount(-each.nano_usd, -each.gpu_microseconds, -each.unknown)
-            self._add(HUB, date.fromisoformat(each.key[0]), before)
+            self._add(HUB, date.fromisoformat(each.key[0]), -assumed_amount_of(each))
             added -= each.nano_usd
         self._overhead_nano_usd += added
         self.overhead_usd = max(self.overhead_usd, exact.usd(self._overhead_nano_usd))
+
+    async def count_storage(self, costs: Sequence[CostSum]) -> None:
+        """What homes and their snapshots have cost by day, user and payer: all of the days that
+        have changed, as the store has it now.
+
+        Whatever else waits has its turn while it counts. What was counted is remembered at once,
+        so that a count that is cancelled can be repeated.
+        """
+        changed = [each for each in costs if self._storage.get(each.key) != each]
+        for number, each in enumerate(changed):
+            if number % STORAGE_BATCH == STORAGE_BATCH - 1:
+                await asyncio.sleep(0)
+            added = _storage_of(each)
+            if (before := self._storage.get(each.key)) is not None:
+                added += -_storage_of(before)
+            day, user, payer = date.fromisoformat(each.key[0]), *each.key[1:]
+            for scope in scopes_of_cost(user, payer):
+                self._add(scope, day, added)
+            self._storage[each.key] = each
+        self._storage = {each.key: each for each in costs}
 
     def refund_overhead(self, refunded: Iterable[CostSum]) -> None:
         """Time of no lease that turned out to be free: what it had cost by day, as it was stored.
         The time itself remains."""
         for each in refunded:
-            before = Amount(-each.nano_usd, unknown=-each.unknown)
-            self._add(HUB, date.fromisoformat(each.key[0]), before)
+            before = replace(assumed_amount_of(each), gpu_microseconds=0.0)
+            self._add(HUB, date.fromisoformat(each.key[0]), -before)
             self._overhead_nano_usd -= each.nano_usd
 
     def _add(self, scope: str, day: date, amount: Amount) -> None:
@@ -222,62 +267,10 @@ class Spending:
 
     def _known_usd(self, lease: Lease) -> float:
         """What the lease has cost since this process began, of known prices."""
-        now = self._clock.now()
-        known = [each for each in lease.segments if each.usd_per_hour is not None]
-        before = until(known, self._begun_at)
-        cost = (nano_usd(known, now) or 0) - (nano_usd(before, self._begun_at) or 0)
-        return exact.usd(max(cost, 0))
-
-    def _days_of(self, lease: Lease, now: datetime) -> dict[date, Amount]:
-        counted = self._running.get(lease.lease_id)
-        if (
-            counted is None
-            or counted.lease is not lease
-            or counted.is_young
-            or now < counted.counted_at
-        ):
-            counted = self._count(lease, now)
-            self._running[lease.lease_id] = counted
-        current = lease.segments[-1] if lease.segments else None
-        if current is None or current.end is not None or now <= counted.counted_at:
-            return counted.days
-        days = dict(counted.days)
-        since, until_now = microseconds(counted.counted_at), microseconds(now)
-        for day, start, end in split_by_day(since, until_now, self._time_zone):
-            price = assumed_usd_per_hour(current) or 0.0
-            cost = price_units(price) * (end - start) // TICKS
-            unknown = int(current.usd_per_hour is None)
-            add_to_day(days, day, Amount(cost, (end - start) * current.gpus, unknown))
-        return days
-
-    def _count(self, lease: Lease, now: datetime) -> _Running:
-        # Within its minimum, time adds nothing to what is paid.
-        is_young = paid_until(lease.segments, now) > now
-        days = _assumed_by_day(lease.segments, now, self._time_zone)
-        return _Running(lease, now, is_young, days)
+        cost, _ = known_nano_usd(lease.segments, self._clock.now())
+        before, _ = known_nano_usd(until(lease.segments, self._begun_at), self._begun_at)
+        return exact.usd(max(cost - before, 0))
 
 
-def _assumed_by_day(
-    segments: Sequence[Segment], now: datetime, place: tzinfo
-) -> dict[date, Amount]:
-    """What segments have cost; an unknown price is taken to be the list price, and stays unknown
-    for all that does not judge limits."""
-    days = amounts_by_day(segments, now, place)
-    if all(amount.is_known for amount in days.values()):
-        return days
-    assumed = [replace(each, usd_per_hour=assumed_usd_per_hour(each)) for each in segments]
-    counted = amounts_by_day(assumed, now, place)
-    return {day: replace(counted[day], unknown=amount.unknown) for day, amount in days.items()}
-
-
-def scopes_of(lease: Lease) -> Sequence[str]:
-    """Whose spending the lease is: its user's, its payer's, and the hub's."""
-    return tuple(_scopes(lease.user, payer_of(lease)))
-
-
-def _scopes(user: str, payer: str) -> Iterator[str]:
-    if user:
-        yield user_payer(user)
-    if payer not in {HUB, user_payer(user)}:
-        yield payer
-    yield HUB
+def _storage_of(each: CostSum) -> Amount:
+    return replace(assumed_amount_of(each), storage_nano_usd=each.nano_usd)

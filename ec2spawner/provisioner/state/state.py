@@ -8,24 +8,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from ...core.instances.retention_rules import Decision, decide
 from ...core.tags import STORE
 from ...wire import Limit, Market, Stop
-from ..model.cloud import GONE, Instance
+from ..model.cloud import GONE, SPOT_TERMINATION, Instance
 from ..model.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
 from .claim_registry import ClaimRegistry
 from .denied_starts import DeniedStarts
-from .home_records import HomeRecords
+from .home_records import HomeRecords, PayersOf
+from .home_storage import HomeStorage
 from .incidents import Incidents
 from .instance_cache import InstanceCache
+from .interruptions import INTERRUPTED, Interruptions, interruption_of, interruption_seen
 from .launches import Launches, as_instance
 from .lease_events import LeaseEvents
 from .lease_registry import LeaseRegistry
+from .refused_terminations import RefusedTerminations
 from .retained_instances import RetainedInstances
 from .spending import Spending
 from .stock import Stock
@@ -36,13 +40,20 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-RECLAIMED = Stop(reason="interruption", message="AWS took the spot machine back")
+RECLAIMED = Stop(reason=INTERRUPTED, message="AWS took the spot machine back")
 
 
 class State:
     """One hub's leases, instances, homes and launches, as they are known now."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        payers_of: PayersOf = lambda users: {},
+    ) -> None:
+        """`payers_of`: see `HomeRecords`."""
         self.store_id = store.store_id
         """In the tags of all that this store launched."""
         self.settings = settings
@@ -50,14 +61,17 @@ class State:
         self.zones = Zones()
         self.leases = LeaseRegistry(store, clock, settings.time_zone)
         self.lease_events = LeaseEvents()
-        self.instances = InstanceCache(settings, clock)
-        self.homes = HomeRecords(store, settings, clock)
+        self.interruptions = Interruptions()
+        self.instances = InstanceCache(settings, clock, self.interruptions)
+        self.refused_terminations = RefusedTerminations(self.instances, clock)
+        self.homes = HomeRecords(store, settings, clock, payers_of)
+        self.home_storage = HomeStorage()
         self.retained = RetainedInstances(store, clock)
         self.claims = ClaimRegistry(store, clock)
         self.launches = Launches(store, self.instances)
         self.spending = Spending(clock, settings)
         self.incidents = Incidents()
-        self.denied_starts = DeniedStarts()
+        self.denied_starts = DeniedStarts(store)
         self.brake = Brake(clock)
         self.stock = Stock()
         """As the last pass found it."""
@@ -75,8 +89,9 @@ class State:
         """Instances to be terminated by this pass, whose cost is accounted for."""
         self.terminated_at: dict[str, float] = {}
         """By instance id: when its termination was last requested, on the loop's clock in s."""
-        self.limits_of: dict[str, Limit] = {}
-        """By lease id: the limit that a running server reaches first."""
+        self.limits_of: dict[str, tuple[Limit, ...]] = {}
+        """By lease id: the limits of a running server, the one that is reached first at the
+        front."""
         self.loaded_at: float | None = None
         """Uptime at which the store was read, in seconds."""
         self.pass_wanted = asyncio.Event()
@@ -91,9 +106,12 @@ class State:
         """Take over what an earlier process has stored."""
         self.loaded_at = self.clock.uptime()
         self.leases.load(snapshot)
+        self.denied_starts.load(snapshot.denied_starts)
+        self.interruptions.load((*snapshot.interrupted, *snapshot.leases))
         for lease in snapshot.leases:
             self.leases.contact(lease.lease_id).heard_at = self.loaded_at
-        self.spending.load(snapshot.costs, self.leases)
+        self.spending.load(snapshot.costs, self.leases, snapshot.storage_costs)
+        self.home_storage.stored_until = snapshot.storage_counted_until
         self.claims.load(snapshot.bindings)
         self.homes.load(snapshot.homes)
         self.retained.load(snapshot.kept)
@@ -138,6 +156,9 @@ class State:
             return
         stop = self._with_retention(lease, self._as_ec2_announced(lease, stop))
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
+        # The hub may terminate it before EC2 does: then no listing says that EC2 reclaimed it.
+        if found := interruption_of(replace(lease, stop=stop), self.clock.now()):
+            self.interruptions.record(found)
         self.termination_wanted.set()
         self.leases.notify_agent(lease_id)  # its heartbeat wakes after the change, before the store
         try:
@@ -179,9 +200,15 @@ class State:
 
     def lose(self, lease: Lease, instance: Instance | None) -> None:
         """The instance of a start is gone: `LostStarts` replaces it or ends the start."""
+        if instance is not None and instance.state_reason == SPOT_TERMINATION:
+            self.interrupted(instance)
         if lease.lease_id not in self.judged:
             self.lost.setdefault(lease.lease_id, (lease, instance))
             self.start_lost.set()
+
+    def interrupted(self, instance: Instance) -> None:
+        """EC2 has reclaimed a spot instance that no server uses yet, or says that it will."""
+        self.interruptions.record(interruption_seen(instance, self.clock.now()))
 
     def running(self) -> list[Instance]:
         """This store's instances in any state, also those that no listing shows yet."""

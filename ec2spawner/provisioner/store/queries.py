@@ -16,6 +16,7 @@ from ...core.ledger.segments import Segment
 from ...wire import Step
 from ..model.lease import (
     ENDED_LATELY,
+    INTERRUPTED_LATELY,
     OPEN,
     Binding,
     Intent,
@@ -25,12 +26,19 @@ from ..model.lease import (
     Snapshot,
     StepEvent,
 )
-from . import cost_queries, rows, tables
+from . import denied_starts, rows, tables
+from .ledger import cost_queries, storage_costs
 
 BINDINGS_LOADED: Final = timedelta(days=30)
 """Bindings older than this are loaded only where an open lease holds their instance. Leaving
 one out is safe: `Store.save_binding` checks the database, which keeps all of them."""
 
+
+INTERRUPTIONS_LOADED: Final = 1000
+"""Each is a lease with its events and segments: many more make a start of the hub slow."""
+
+PAID_SEGMENTS: Final = 50
+"""An instance whose spot price changes often has hundreds; a price known last is among the last."""
 
 NO_COSTS: Final[Filter] = {Dimension.PAYER: ()}
 """Allows none."""
@@ -52,6 +60,9 @@ def snapshot(
     """
     kept = select(tables.kept_table).order_by(tables.kept_table.c.instance_id)
     homes = select(tables.home_table).order_by(tables.home_table.c.home_id)
+    counted_until = storage_costs.counted_until(connection)
+    # Also the days that the next count may change, after a downtime of months.
+    storage_since = min(costs_since, (counted_until or since).date() - timedelta(days=1))
     return Snapshot(
         leases=leases(connection, _open_leases()),
         intents=_intents(connection, _unanswered_or_young(since)),
@@ -59,10 +70,14 @@ def snapshot(
         homes=tuple(map(rows.home_from, _mappings(connection, homes))),
         kept=tuple(map(rows.kept_from, _mappings(connection, kept))),
         ended_lately=leases(connection, _newest_ended(since - ENDED_LATELY)),
+        denied_starts=denied_starts.load(connection),
+        interrupted=leases(connection, _interrupted(since - INTERRUPTED_LATELY)),
         costs=(
             *_older_costs(connection, costs_since, older_costs),
             *cost_queries.costs(connection, costs_since, date.max, _COSTS_BY),
         ),
+        storage_costs=storage_costs.sums_since(connection, storage_since),
+        storage_counted_until=counted_until,
     )
 
 
@@ -178,16 +193,18 @@ def last_served(connection: Connection, instance_id: str) -> tuple[str, datetime
     return (row.lease_id, row.ended_at) if row else None
 
 
-def last_segment(connection: Connection, instance_id: str) -> Segment | None:
-    """The segment of an instance that was written last, of a lease or of none."""
+def paid_segments(connection: Connection, instance_id: str, key: str) -> tuple[Segment, ...]:
+    """The segments of an instance that belong to leases, and that of its overhead with this key,
+    the newest `PAID_SEGMENTS`; the last written first."""
     column = tables.segment_table.c
     query = (
         select(tables.segment_table)
         .where(column.instance_id == instance_id)
+        .where(or_(column.lease_id.is_not(None), column.overhead_key == key))
         .order_by(column.segment_id.desc())
-        .limit(1)
+        .limit(PAID_SEGMENTS)
     )
-    return next(map(rows.segment_from, _mappings(connection, query)), None)
+    return tuple(map(rows.segment_from, _mappings(connection, query)))
 
 
 def start_durations(connection: Connection, profile: str, limit: int) -> Mapping[Step, float]:
@@ -235,14 +252,32 @@ def _newest_ended(since: datetime) -> Select[tuple[str]]:
     return select(ranked.c.lease_id).where(ranked.c.place == 1)
 
 
-def past_leases(
-    connection: Connection, user: str, before: datetime, limit: int
-) -> tuple[Lease, ...]:
-    """The user's last `limit` leases that ended earlier than `before`, the newest first."""
+def _interrupted(since: datetime) -> Select[tuple[str]]:
+    """Ids of the leases that an interruption ended at `since` or later, the newest of them."""
     lease = tables.lease_table.c
+    return (
+        select(lease.lease_id)
+        .where(lease.state == LeaseState.ENDED, lease.ended_at >= since)
+        .where(lease.stop["reason"].as_string() == "interruption")
+        .order_by(lease.ended_at.desc())
+        .limit(INTERRUPTIONS_LOADED)
+    )
+
+
+def past_leases(
+    connection: Connection,
+    user: str,
+    before: datetime,
+    limit: int,
+    requested_since: datetime | None = None,
+) -> tuple[Lease, ...]:
+    """The user's last `limit` leases that ended earlier than `before` and were requested at
+    `requested_since` or later, the newest first."""
+    lease = tables.lease_table.c
+    younger = [] if requested_since is None else [lease.requested_at >= requested_since]
     ids = (
         select(lease.lease_id)
-        .where(lease.user_name == user, lease.ended_at < before)
+        .where(lease.user_name == user, lease.ended_at < before, *younger)
         .order_by(lease.ended_at.desc(), lease.lease_id)
         .limit(limit)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,13 +13,21 @@ from typing import Final
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from ...core.ledger.cost_rows import CostSum, Dimension, Filter, merge_sums, sum_rows
+from ...core.ledger.cost_rows import (
+    CostSum,
+    Dimension,
+    Filter,
+    durations_of,
+    merge_sums,
+    sum_rows,
+)
 from ...core.ledger.segments import Segment
 from ..model.lease import LeaseState, Snapshot
 from ..model.lease_costs import costs_of
-from . import cost_queries, queries, tables
+from . import queries, tables
 from .backends import open_database
 from .database import Database, StoreError
+from .ledger import cost_queries
 
 RECENT: Final = timedelta(hours=1)
 
@@ -70,6 +79,8 @@ class LedgerQuery:
     segments_between: tuple[datetime, datetime] | None = None
     """Also the segments that overlap the time between these, UTC; None for no segments."""
     only: Filter = field(default_factory=dict)
+    durations: bool = False
+    """Also how long what was paid for existed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,8 @@ class Ledger:
     """Of what has ended, and of open leases up to the instant."""
     segments: Sequence[Segment]
     """Of leases and of overhead, oldest first, if they were asked for; of every user."""
+    durations: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    """By the keys of `costs`, in microseconds, if they were asked for."""
 
 
 async def read_ledger(url: str, query: LedgerQuery, *, now: datetime) -> Ledger:
@@ -92,16 +105,22 @@ def _read_ledger(url: str, query: LedgerQuery, now: datetime) -> Ledger:
 
     def read(connection: Connection) -> Ledger:
         ended = cost_queries.costs(connection, query.since, query.until, query.by, query.only)
-        rows = (
+        rows = [
             row
             for lease in queries.open_leases(connection)
             for row in costs_of(lease, now, query.time_zone)
             if query.since <= row.day <= query.until
-        )
+        ]
+        durations: Counter[tuple[str, ...]] = Counter()
+        if query.durations:
+            days = query.since, query.until
+            durations.update(cost_queries.durations(connection, *days, query.by, query.only))
+            durations.update(durations_of(rows, query.by, query.only))
         between = query.segments_between
         return Ledger(
             costs=merge_sums(ended, sum_rows(rows, query.by, query.only)),
             segments=queries.segments(connection, *between) if between else (),
+            durations=durations,
         )
 
     with _explained(database):

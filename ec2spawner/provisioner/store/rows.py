@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from ...core.homes.zone_migration import Move
 from ...core.instances.retention_rules import AfterStop, Kept
+from ...core.ledger.gpu_use import GpuUse
 from ...core.ledger.idle_spans import IdleSpan
 from ...core.ledger.segments import Segment
 from ...core.offers.launch_errors import LaunchError
@@ -35,6 +36,7 @@ _MOUNTS = TypeAdapter(Mounts)
 _MOVE = TypeAdapter(Move)
 _WAIT = TypeAdapter(Wait)
 _IDLE_SPANS = TypeAdapter(tuple[IdleSpan, ...])
+_GPU_USE = TypeAdapter(tuple[GpuUse, ...])
 
 
 def lease_row(lease: Lease) -> Row:
@@ -71,6 +73,7 @@ def lease_row(lease: Lease) -> Row:
         "payer": lease.payer,
         "stop_requested_at": lease.stop_requested_at,
         "idle_spans": _IDLE_SPANS.dump_python(lease.idle_spans, mode="json"),
+        "gpu_use": _GPU_USE.dump_python(lease.gpu_use, mode="json"),
     }
 
 
@@ -108,9 +111,15 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         on_retained=row["on_retained"],
         payer=row["payer"],
         stop_requested_at=row["stop_requested_at"],
-        idle_spans=_IDLE_SPANS.validate_python(row["idle_spans"] or ()),
+        idle_spans=idle_spans_from(row["idle_spans"] or ()),
+        gpu_use=_GPU_USE.validate_python(row["gpu_use"] or ()),
         segments=tuple(map(segment_from, segments)),
     )
+
+
+def idle_spans_from(value: Any) -> tuple[IdleSpan, ...]:
+    """The idle periods of a lease, from the column's value."""
+    return _IDLE_SPANS.validate_python(value)
 
 
 def event_rows(lease: Lease) -> Sequence[Row]:
@@ -150,6 +159,8 @@ def segment_row(segment: Segment, lease_id: str | None, overhead_key: str | None
         "zone": segment.zone,
         "gpus": segment.gpus,
         "on_demand_usd_per_hour": segment.on_demand_usd_per_hour,
+        "disk_usd_per_month": segment.disk_usd_per_month,
+        "address_usd_per_hour": segment.address_usd_per_hour,
     }
 
 
@@ -166,6 +177,8 @@ def segment_from(row: Row) -> Segment:
         zone=row["zone"],
         gpus=row["gpus"],
         on_demand_usd_per_hour=row["on_demand_usd_per_hour"],
+        disk_usd_per_month=row["disk_usd_per_month"],
+        address_usd_per_hour=row["address_usd_per_hour"],
     )
 
 

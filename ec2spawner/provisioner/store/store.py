@@ -14,39 +14,30 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from functools import cache
 from typing import TypeVar
 
-from sqlalchemy import (
-    Connection,
-    Delete,
-    Insert,
-    Table,
-    Update,
-    and_,
-    bindparam,
-    delete,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, delete, insert, select, update
 
 from ...core.alarms.alarm import Alarm
 from ...core.alarms.grouping import Raised
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter
+from ...core.ledger.home_storage import Counted
 from ...core.ledger.idle_savings import Session
-from ...core.ledger.segments import Segment
+from ...core.ledger.segments import OverheadKey, Segment
 from ...wire import Step
 from ..model.alarm_delivery import AlarmDelivery
+from ..model.denied_start import DeniedStart
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
-from . import alarms, cost_queries, idle_queries, queries, rows, tables
+from . import alarms, denied_starts, queries, rows, tables
 from .backends import DEFAULT_URL, open_database
-from .cost_backfill import FIRST_LEDGER, record_ended
+from .cost_backfill import complete_ledger
 from .database import StoreAwayError, StoreError, StoreHeldError
 from .database_thread import DatabaseThread
+from .ledger import cost_queries, idle_queries, storage_costs
+from .ledger.cost_queries import Beginning
 from .migrations import upgrade
+from .statements import replace_of_lease, replace_overhead, upsert
 from .write_behind import WriteBehindQueue
 
 __all__ = ["KeyAlreadyBound", "Store", "StoreAwayError", "StoreError", "StoreHeldError"]
@@ -124,13 +115,18 @@ class Store:
             lambda connection: queries.snapshot(connection, self._since, costs_since, older_costs)
         )
 
-    async def save_lease(self, lease: Lease, costs: Sequence[CostRow] = ()) -> None:
-        """Insert or replace the lease with its events and segments; `costs` once it has ended."""
+    async def save_lease(
+        self, lease: Lease, costs: Sequence[CostRow] = (), given_up: Sequence[Kept] = ()
+    ) -> None:
+        """Insert or replace the lease with its events and segments; `costs` once it has ended.
+
+        `given_up` are retained instances that its start gives up: without the lease none is.
+        """
 
         def write(connection: Connection) -> None:
-            _upsert(connection, tables.lease_table, rows.lease_row(lease))
-            _replace(connection, tables.event_table, lease.lease_id, rows.event_rows(lease))
-            _replace(
+            upsert(connection, tables.lease_table, rows.lease_row(lease))
+            replace_of_lease(connection, tables.event_table, lease.lease_id, rows.event_rows(lease))
+            replace_of_lease(
                 connection,
                 tables.segment_table,
                 lease.lease_id,
@@ -138,13 +134,16 @@ class Store:
             )
             if costs:
                 cost_queries.replace_lease_costs(connection, lease.lease_id, costs)
+                idle_queries.replace_idle_session(connection, lease, costs)
+            for kept in given_up:
+                upsert(connection, tables.kept_table, rows.kept_row(kept))
 
         await self._write(write)
 
     async def save_intent(self, intent: Intent) -> None:
         """Insert or replace: before the call as open, after it with its answer."""
         await self._write(
-            lambda connection: _upsert(connection, tables.intent_table, rows.intent_row(intent))
+            lambda connection: upsert(connection, tables.intent_table, rows.intent_row(intent))
         )
 
     async def intents(self, client_tokens: Collection[str]) -> tuple[Intent, ...]:
@@ -172,13 +171,13 @@ class Store:
     async def rebind(self, binding: Binding) -> None:
         """Bind the instance to the key of a new boot, in the place of an earlier boot's."""
         await self._write(
-            lambda connection: _upsert(connection, tables.binding_table, rows.binding_row(binding))
+            lambda connection: upsert(connection, tables.binding_table, rows.binding_row(binding))
         )
 
     async def save_kept(self, kept: Kept) -> None:
         """Insert or replace."""
         await self._write(
-            lambda connection: _upsert(connection, tables.kept_table, rows.kept_row(kept))
+            lambda connection: upsert(connection, tables.kept_table, rows.kept_row(kept))
         )
 
     async def forget_kept(self, instance_id: str) -> None:
@@ -193,7 +192,7 @@ class Store:
     async def save_home(self, home: Home) -> None:
         """Insert or replace. A volume belongs to one home: a second one is a `StoreError`."""
         await self._write(
-            lambda connection: _upsert(connection, tables.home_table, rows.home_row(home))
+            lambda connection: upsert(connection, tables.home_table, rows.home_row(home))
         )
 
     async def delete_home(self, home_id: str) -> None:
@@ -215,21 +214,33 @@ class Store:
         """
 
         def write(connection: Connection) -> Sequence[CostSum]:
-            column = tables.segment_table.c
-            connection.execute(
-                delete(tables.segment_table).where(
-                    column.lease_id.is_(None),
-                    column.instance_id == segment.instance_id,
-                    or_(
-                        column.overhead_key == key,
-                        and_(column.overhead_key.is_(None), column.started_at == segment.start),
-                    ),
-                )
-            )
-            connection.execute(insert(tables.segment_table), [rows.segment_row(segment, None, key)])
+            replace_overhead(connection, segment, key)
             return cost_queries.replace_overhead_costs(connection, segment.instance_id, key, costs)
 
         return await self._write(write)
+
+    async def save_overhead_costs(
+        self, instance_id: str, key: str, costs: Sequence[CostRow]
+    ) -> Sequence[CostSum]:
+        """The same without a segment: of what outlives the time of an instance, such as the disks
+        of a stopped one."""
+        return await self._write(
+            lambda connection: cost_queries.replace_overhead_costs(
+                connection, instance_id, key, costs
+            )
+        )
+
+    async def overhead_costs(self, instance_id: str, key: str) -> Sequence[CostSum]:
+        """The sums by day of the lines that the next `save_overhead` with this key replaces."""
+        return await self._read(
+            lambda connection: cost_queries.overhead_costs(connection, instance_id, key)
+        )
+
+    async def charged_overhead(self, instance_id: str, boot: str) -> Sequence[CostSum]:
+        """What the next `refund_overhead` of this boot returns."""
+        return await self._read(
+            lambda connection: cost_queries.charged_overhead(connection, instance_id, boot)
+        )
 
     async def refund_overhead(self, instance_id: str, boot: str, source: str) -> Sequence[CostSum]:
         """Let all overhead of one boot of an instance cost nothing; `source` is the new source of
@@ -251,6 +262,16 @@ class Store:
 
         return await self._write(write)
 
+    async def add_storage(
+        self, counted: Counted, prices: storage_costs.Prices
+    ) -> Sequence[CostSum]:
+        """Add what homes and their snapshots held to the ledger; repeated, it changes nothing.
+
+        Returns what homes have cost on the days that may have changed, by day, user and payer.
+        Raises `StoreError` if the period does not follow the last one.
+        """
+        return await self._write(lambda connection: storage_costs.add(connection, counted, prices))
+
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""
         return await self._read(lambda connection: queries.overhead(connection, since))
@@ -262,29 +283,37 @@ class Store:
         by: Sequence[Dimension],
         only: Filter | None = None,
         without: Collection[str] = (),
+        beginning: Beginning | None = None,
+        without_overhead: Collection[OverheadKey] = (),
     ) -> Sequence[CostSum]:
         """What leases that have ended and overhead have cost from `since` to `until`, both days
-        included, by these dimensions; leases `without` these, by their ids."""
-        return await self._read(
-            lambda connection: cost_queries.costs(connection, since, until, by, only, without)
-        )
+        included, by these dimensions; see `cost_queries.costs`."""
+        chosen = since, until, by, only, without, beginning, without_overhead
+        return await self._read(lambda connection: cost_queries.costs(connection, *chosen))
 
     async def last_served(self, instance_id: str) -> tuple[str, datetime] | None:
         """Id and end of the instance's last lease that has ended; None where it served none."""
         return await self._read(lambda connection: queries.last_served(connection, instance_id))
 
-    async def last_segment(self, instance_id: str) -> Segment | None:
-        """The segment of an instance that was stored last, of a lease or of none."""
-        return await self._read(lambda connection: queries.last_segment(connection, instance_id))
-
-    async def past_leases(self, user: str, before: datetime, limit: int) -> tuple[Lease, ...]:
-        """The user's last `limit` leases that ended earlier than `before`, the newest first."""
+    async def paid_segments(self, instance_id: str, key: str = "") -> tuple[Segment, ...]:
+        """The newest segments of an instance that belong to leases, and that of its overhead with
+        this key; the last written first."""
         return await self._read(
-            lambda connection: queries.past_leases(connection, user, before, limit)
+            lambda connection: queries.paid_segments(connection, instance_id, key)
         )
 
-    async def idle_sessions(self, since: datetime, until: datetime) -> tuple[Session, ...]:
-        """The sessions that ended from `since` on, before `until`, with their idle periods."""
+    async def past_leases(
+        self, user: str, before: datetime, limit: int, requested_since: datetime | None = None
+    ) -> tuple[Lease, ...]:
+        """The user's last `limit` leases that ended earlier than `before` and were requested at
+        `requested_since` or later, the newest first."""
+        chosen = user, before, limit, requested_since
+        return await self._read(lambda connection: queries.past_leases(connection, *chosen))
+
+    async def idle_sessions(
+        self, since: datetime, until: datetime
+    ) -> tuple[int, Sequence[Session]]:
+        """How many sessions ended from `since` on, before `until`, and those with idle time."""
         return await self._read(
             lambda connection: idle_queries.idle_sessions(connection, since, until)
         )
@@ -297,6 +326,10 @@ class Store:
         return await self._read(
             lambda connection: queries.start_durations(connection, profile, limit)
         )
+
+    async def save_denied_starts(self, found: Sequence[DeniedStart]) -> None:
+        """Store these refused starts in the place of all earlier ones."""
+        await self._write(lambda connection: denied_starts.replace_all(connection, found))
 
     # --- alarms ---
 
@@ -339,8 +372,8 @@ class Store:
 
         def take_over(connection: Connection) -> int:
             revision = upgrade(connection)
-            if revision is not None and int(revision) < FIRST_LEDGER:
-                record_ended(connection)
+            if revision is not None:
+                complete_ledger(connection, int(revision))
             self.store_id, epoch, before = connection.execute(
                 select(column.store_id, column.epoch, column.agents_at)
             ).one()
@@ -366,33 +399,3 @@ def _copied(name: str, before: str, now: str) -> str:
         "same instances. Has the hub moved for good? Then say so: "
         f'c.EC2Spawner.hub_moved_from = "{before}"'
     )
-
-
-def _upsert(connection: Connection, table: Table, row: rows.Row) -> None:
-    key = table.primary_key.columns[0]
-    if connection.execute(_update_of(table), {**row, "of_key": row[key.name]}).rowcount == 0:
-        connection.execute(_insert_into(table), row)
-
-
-def _replace(connection: Connection, table: Table, lease_id: str, new: Sequence[rows.Row]) -> None:
-    connection.execute(_delete_from(table), {"of_lease": lease_id})
-    if new:
-        connection.execute(_insert_into(table), new)
-
-
-# Cached: building one, and finding it among the compiled ones, takes longer than executing it.
-
-
-@cache
-def _update_of(table: Table) -> Update:
-    return update(table).where(table.primary_key.columns[0] == bindparam("of_key"))
-
-
-@cache
-def _delete_from(table: Table) -> Delete:
-    return delete(table).where(table.c.lease_id == bindparam("of_lease"))
-
-
-@cache
-def _insert_into(table: Table) -> Insert:
-    return insert(table)

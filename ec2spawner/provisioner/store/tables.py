@@ -69,6 +69,8 @@ store_table = Table(
     Column("epoch", Integer, nullable=False, server_default="0"),
     # Host and port at which agents reach the hub: a copied store is detected by it.
     Column("agents_at", String, nullable=False, server_default=""),
+    # Up to when homes and their snapshots are in the ledger.
+    Column("storage_counted_until", Instant),
 )
 
 lease_table = Table(
@@ -105,10 +107,12 @@ lease_table = Table(
     Column("payer", String, nullable=False, server_default=""),
     Column("stop_requested_at", Instant),
     Column("idle_spans", JSON(none_as_null=True)),
+    Column("gpu_use", JSON(none_as_null=True)),
     Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),
-    Index(None, "user_name", "server_name", "ended_at"),
+    # The last is not searched by: when a server was started again is read of the index alone.
+    Index(None, "user_name", "server_name", "ended_at", "requested_at"),
 )
 
 event_table = Table(
@@ -140,6 +144,8 @@ segment_table = Table(
     Column("zone", String, nullable=False, server_default=""),
     Column("gpus", Float, nullable=False, server_default="0"),
     Column("on_demand_usd_per_hour", Float),
+    Column("disk_usd_per_month", Float),
+    Column("address_usd_per_hour", Float),
     Index(None, "lease_id"),
     Index(None, "instance_id"),
     Index(None, "started_at"),
@@ -169,10 +175,52 @@ cost_table = Table(
     Column("gpus", Float, nullable=False),
     Column("nano_usd", BigInteger),
     Column("on_demand_nano_usd", BigInteger),
+    Column("mib_seconds", BigInteger, nullable=False, server_default="0"),
+    Column("gpu_measured", BigInteger, nullable=False, server_default="0"),
+    Column("gpu_busy", BigInteger, nullable=False, server_default="0"),
     Index(None, "lease_id"),
     Index(None, "instance_id", "overhead_key"),
     Index(None, "day"),
     Index(None, "user_name", "day"),
+)
+
+# Sums of lines, kept as lines change: see `cost_totals`.
+cost_total_table = Table(
+    "cost_total",
+    metadata,
+    Column("dimension", String, primary_key=True),
+    Column("days", Integer, primary_key=True),
+    Column("first_day", Date, primary_key=True),
+    Column("value", String, primary_key=True),
+    Column("purpose", String, primary_key=True),
+    Column("lines", BigInteger, nullable=False),
+    Column("nano_usd", BigInteger, nullable=False),
+    Column("on_demand_nano_usd", BigInteger, nullable=False),
+    Column("comparable_nano_usd", BigInteger, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
+    Column("microseconds", BigInteger, nullable=False),
+    Column("gpu_microseconds", Float, nullable=False),
+    Column("assumed_nano_usd", BigInteger, nullable=False),
+    Column("uncounted", BigInteger, nullable=False),
+    Column("mib_seconds", BigInteger, nullable=False, server_default="0"),
+    Column("gpu_measured", BigInteger, nullable=False, server_default="0"),
+    Column("gpu_busy", BigInteger, nullable=False, server_default="0"),
+    sqlite_with_rowid=False,
+)
+
+# Of the leases that have ended those with idle time, and those that were stopped as idle.
+idle_session_table = Table(
+    "idle_session",
+    metadata,
+    Column("lease_id", String, ForeignKey("lease.lease_id"), primary_key=True),
+    Column("user_name", String, nullable=False),
+    Column("server_name", String, nullable=False),
+    Column("ended_at", Instant, nullable=False),
+    Column("is_idle_stop", Boolean, nullable=False),
+    # A list with the length of each idle period.
+    Column("idle_microseconds", JSON, nullable=False),
+    Column("idle_usd_per_hour", Float),
+    Index(None, "ended_at"),
 )
 
 intent_table = Table(
@@ -249,4 +297,13 @@ alarm_delivery_table = Table(
     # Confirmed by the destination, or given up.
     Column("done_at", Instant),
     Index(None, "done_at"),
+)
+
+# The last one of each server, of about a day: at most `state.denied_starts.MAX`.
+denied_start_table = Table(
+    "denied_start",
+    metadata,
+    Column("user_name", String, primary_key=True),
+    Column("server_name", String, primary_key=True),
+    Column("denied", JSON, nullable=False),
 )

@@ -40,10 +40,15 @@ class WriteBehindQueue:
         """Leave the write to the next pass."""
         self._writes[subject] = write
 
+    def begin(self, subject: str, write: Write) -> asyncio.Task[None]:
+        """Begin to write now, before all that is written later. The task raises `StoreError`; then
+        each pass retries."""
+        self._writes[subject] = write
+        return self._begun(subject, write)
+
     async def now(self, subject: str, write: Write) -> None:
         """Write now. Raises `StoreError`; then each pass retries."""
-        self._writes[subject] = write
-        await self._do(subject, write)
+        await asyncio.shield(self.begin(subject, write))
 
     async def now_or_later(self, subject: str, write: Write) -> None:
         """The same; a failure is logged instead of raised."""
@@ -88,10 +93,13 @@ class WriteBehindQueue:
         await asyncio.gather(*self._in_progress.values(), return_exceptions=True)
 
     async def _do(self, subject: str, write: Write) -> None:
+        await asyncio.shield(self._begun(subject, write))
+
+    def _begun(self, subject: str, write: Write) -> asyncio.Task[None]:
         task = self._in_progress.get(write)
         if task is None:
             task = self._in_progress[write] = asyncio.create_task(self._write(subject, write))
-        await asyncio.shield(task)
+        return task
 
     async def _write(self, subject: str, write: Write) -> None:
         try:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 
-from ...core.ledger.bill_lines import (
+from ...core.bills.bill_lines import (
     BillLine,
     Charge,
     hours_in_microseconds,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ...core.ledger.bill_lines import BillLine
+from ...core.bills.bill_lines import BillLine
 from .columns import OPTIONAL, Row, layout_of, line_of
 from .errors import BillError
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from ...aws import bill_exports, cost_explorer
-from ...aws.client import Client
-from ...core.ledger.bill_lines import BillLine
-from ...core.ledger.reconciliation import Period
+from ...aws.billing import bill_exports, cost_explorer
+from ...aws.calls.client import Client
+from ...core.bills.bill_lines import BillLine
+from ...core.bills.reconciliation import Period
 from ...provisioner.model.cloud import CloudError
 from .errors import BillError
 from .files import SUFFIXES, files_at, lines_in

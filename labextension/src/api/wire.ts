@@ -34,6 +34,7 @@ export interface ISentenceParameters {
   'disk-full': object;
   'limit-share': { percent: number; scope: string; name: string };
   'limit-used-up': { scope: string; name: string };
+  'limit-exceeded': { scope: string; name: string };
   'gpu-unused': { count: number };
   'admin-message': object;
   'documents-saved': object;
@@ -48,12 +49,15 @@ export interface ISentenceParameters {
   'results-wrong': object;
   'replace-server-if-it-persists': object;
   'contact-admin-if-it-persists': object;
-  'limit-amount': { kind: string; used: number; limit: number };
+  'limit-amount': { kind: string; used: number; limit: number; at_least: boolean };
   'limit-forecast': { at: number };
   'limit-stops': { scope: string; name: string };
+  'limit-runs': { kind: string; used: number; limit: number };
+  'limit-no-start': object;
   'profile-without-gpu': { files_kept: boolean };
   'message-text': { text: string };
   'extension-bounded': object;
+  'limit-not-extended': { scope: string; name: string; at: number };
   'idle-time-bounded': { min_seconds: number; max_seconds: number; seconds: number };
   refused: { detail: string };
   'hub-silent': object;
@@ -75,6 +79,11 @@ export interface ICost {
   /** Cost so far, at `as_of`. */
   usd: number | null;
   usd_per_hour: number | null;
+  /** The same as far as prices are known: lower bounds where those are null. */
+  known_usd: number | null;
+  known_usd_per_hour: number | null;
+  /** What has no known price now: some of `instance`, `disk` and `address`. */
+  unknown_prices_of: string[];
   as_of: string;
   /** When billing began. */
   since: string;
@@ -89,6 +98,9 @@ export interface ICost {
   today_usd: number | null;
   /** The same since the first of the month. */
   month_usd: number | null;
+  /** The same as far as prices are known. */
+  known_today_usd: number | null;
+  known_month_usd: number | null;
   /** What the user may spend in a month; null where no budget is set. */
   budget_usd: number | null;
   /** `user:ann`, `group:research` or `project:nlp`; empty where it is not said. */
@@ -96,11 +108,11 @@ export interface ICost {
   /** What of `usd` was spent on time with work in it, and without; the rest is start and stop. */
   used_usd: number | null;
   idle_usd: number | null;
-  /** The limit that is reached first. */
-  limit: ILimit | null;
+  /** All that bind the server, the one that is reached first at the front. */
+  limits: ILimit[];
 }
 
-/** Amounts in USD, or in GPU-hours for the kind `gpu_hours_per_month`. */
+/** Amounts in USD, USD per hour, GPU-hours or servers: in the unit of its kind. */
 export interface ILimit {
   /** `user`, `group`, `project` or `hub`. */
   scope: string;
@@ -111,10 +123,14 @@ export interface ILimit {
   /** Null for the hub: what all users together may spend is not said. */
   limit: number | null;
   used: number | null;
+  /** Not all that is used has a known price: `used` and `percent` are lower bounds. */
+  at_least: boolean;
   /** Length of the window. */
   days: number | null;
   /** The first day on which more is left. */
   renews: string | null;
+  /** Of a window or a credit: the day since which `threshold` has been passed. */
+  passed_on: string | null;
   /** When nothing is left at the present rate; null if it renews before. */
   reached_at: string | null;
   /** Whether the server stops then. */

@@ -41,7 +41,7 @@ export function stateOf(view: IView): State {
   }
   const stopAt = instant(status.idleness?.stop_at);
   const warnAt = instant(status.idleness?.warn_at);
-  const limit = status.cost?.limit ?? null;
+  const limit = status.cost?.limits.at(0) ?? null;
   const limitAt = instant(limit?.stop_at);
   const isWarned = stopAt !== null && warnAt !== null && view.now >= warnAt;
   if (limit !== null && limitAt !== null && !(isWarned && stopAt < limitAt)) {
@@ -63,13 +63,42 @@ export function stateOf(view: IView): State {
   return idle ? { kind: 'idle', stopAt } : { kind: 'in-use' };
 }
 
+/** USD; a lower bound where a price is unknown. */
+export interface IAmount {
+  usd: number;
+  isLowerBound: boolean;
+}
+
 /** Cost at `now`, in USD; null when it is unknown. */
 export function costAt(cost: ICost, now: number): number | null {
-  if (cost.usd === null) {
-    return null;
-  }
+  return cost.usd === null ? null : cost.usd + growth(cost, now);
+}
+
+/** Cost at `now` as far as prices are known; null where none is. */
+export function knownCostAt(cost: ICost, now: number): IAmount | null {
+  return grown(cost.usd, cost.known_usd, cost, now);
+}
+
+/** A sum of `cost` at `now`, or what is known of it; null where nothing is. */
+export function grown(
+  usd: number | null,
+  known: number | null,
+  cost: ICost,
+  now: number
+): IAmount | null {
+  const sum = usd ?? known;
+  return sum === null ? null : { usd: sum + growth(cost, now), isLowerBound: usd === null };
+}
+
+/** What an hour costs now, as far as prices are known; null where none is. */
+export function knownPrice(cost: ICost): IAmount | null {
+  const usd = cost.usd_per_hour ?? cost.known_usd_per_hour;
+  return usd === null ? null : { usd, isLowerBound: cost.usd_per_hour === null };
+}
+
+function growth(cost: ICost, now: number): number {
   const hours = Math.max(0, now - Date.parse(cost.as_of)) / 3_600_000;
-  return cost.usd + (cost.usd_per_hour ?? 0) * hours;
+  return (knownPrice(cost)?.usd ?? 0) * hours;
 }
 
 /** All GPUs of a machine as one; a number that one of them does not report is unknown. */

@@ -2,14 +2,16 @@ import { Notification } from '@jupyterlab/apputils';
 import type { IDisposable } from '@lumino/disposable';
 
 import type { INotice } from '../api/wire.js';
+import type { LastSave } from './lastSave.js';
 import { isOnScreen } from './toast.js';
 
 /** One notice as JupyterLab's notification; withdrawn when disposed. */
 export class NoticeNotification implements IDisposable {
-  /** The timer of what is still to be done while it holds. */
-  timer: number | undefined;
-
-  constructor(public notice: INotice) {}
+  constructor(
+    public notice: INotice,
+    /** For a notice of an end. */
+    readonly lastSave: LastSave
+  ) {}
 
   show(text: string, actions: Notification.IAction[]): void {
     this._id = Notification.emit(text, this.notice.level, { autoClose: false, actions });
@@ -32,7 +34,7 @@ export class NoticeNotification implements IDisposable {
 
   dispose(): void {
     this._isDisposed = true;
-    window.clearTimeout(this.timer);
+    this.lastSave.dispose();
     if (this._id !== null) {
       Notification.dismiss(this._id);
       this._id = null;

@@ -15,6 +15,7 @@ import { duration } from '../text/format.js';
 import { announcesStop, noticeText, noticeTitle } from '../text/noticeText.js';
 import { withOwners } from '../model/ownersNotices.js';
 import { instant } from '../model/state.js';
+import { LastSave } from './lastSave.js';
 import { NoticeNotification } from './noticeNotification.js';
 import { isShown, markShown } from './shownSuggestions.js';
 import type { INotebookStatus, INotice, INoticesEvent } from '../api/wire.js';
@@ -31,9 +32,6 @@ const SAVED_BEFORE: readonly INotice['kind'][] = ['idle', 'stopping', 'interrupt
 function isEnd({ kind, until }: INotice): boolean {
   return SAVED_BEFORE.includes(kind) || (kind === 'budget' && until !== null);
 }
-
-/** And again so long before the end: after the notice people still type and cells still run. */
-const SAVED_AGAIN_MS = 15_000;
 
 /**
  * Shows what the server says that people should know: each notice once, for as long as it holds.
@@ -143,7 +141,8 @@ export class NoticeNotifications implements IDisposable {
   }
 
   private _add(notice: INotice): void {
-    const shown = new NoticeNotification(notice);
+    const save = (): void => void saveAll(this._shell);
+    const shown = new NoticeNotification(notice, new LastSave(save));
     this._shown.set(notice.id, shown);
     if (this._settings.current.notices && !(notice.level === 'info' && isShown(notice.id))) {
       shown.show(this._text(notice), this._buttons(notice));
@@ -167,12 +166,8 @@ export class NoticeNotifications implements IDisposable {
 
   /** Shortly before the end, wherever that has moved. */
   private _saveAgain(shown: NoticeNotification): void {
-    window.clearTimeout(shown.timer);
     const until = instant(shown.notice.until);
-    if (until !== null && until - this._now > SAVED_AGAIN_MS) {
-      const save = (): void => void saveAll(this._shell);
-      shown.timer = window.setTimeout(save, until - this._now - SAVED_AGAIN_MS);
-    }
+    shown.lastSave.expect(until === null ? null : until - this._now);
   }
 
   private _refresh(shown: NoticeNotification): void {

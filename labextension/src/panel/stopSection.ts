@@ -6,7 +6,14 @@ import { element, fill, setAttribute, setText, show } from '../dom.js';
 import { duration, time } from '../text/format.js';
 import type { IView } from '../model/statusModel.js';
 import type { WorkerOpener } from './workerOpener.js';
-import { choices, oneLimit, policySentences, savedByStopping, stopText } from '../text/stopText.js';
+import {
+  choices,
+  keepNote,
+  oneLimit,
+  policySentences,
+  savedByStopping,
+  stopText
+} from '../text/stopText.js';
 import { Section } from './section.js';
 import { type IKeep, keepChoices, stateOf } from '../model/state.js';
 import type { INotebookStatus } from '../api/wire.js';
@@ -79,7 +86,7 @@ export class StopSection extends Section {
       this._keeps,
       offered,
       () => button(),
-      (node, choice) => this._writeKeep(node as HTMLButtonElement, choice, choice === main)
+      (node, choice) => this._writeKeep(node as HTMLButtonElement, view, choice, choice === main)
     );
     const saved = savedByStopping(view);
     setText(
@@ -90,15 +97,11 @@ export class StopSection extends Section {
     );
   }
 
-  private _writeKeep(node: HTMLButtonElement, choice: IKeep, isMain: boolean): void {
+  private _writeKeep(node: HTMLButtonElement, view: IView, choice: IKeep, isMain: boolean): void {
     const trans = this._trans;
     setText(node, time(choice.until));
     setAttribute(node, 'aria-label', keepLabel(choice.until, trans));
-    setAttribute(
-      node,
-      'title',
-      choice.changes ? '' : trans.__('This server does not stop before then.')
-    );
+    setAttribute(node, 'title', keepNote(view, choice, trans));
     // Not `disabled`: the one that has just been pressed keeps the focus, and says why it is off.
     setAttribute(node, 'aria-disabled', `${!choice.changes}`);
     node.classList.toggle('jp-mod-accept', isMain);

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import * as format from './format.js';
 import { limitForecast, limitLabel, limitName, limitUse, payerName } from './limitText.js';
-import { costAt } from '../model/state.js';
+import { grown, knownCostAt, knownPrice } from '../model/state.js';
 import type { ICost } from '../api/wire.js';
 
 /** A name and its value, and what to know of it. */
@@ -33,10 +33,10 @@ export function costText(
   trans: TranslationBundle,
   isOver = false
 ): ICostText {
-  const spent = costAt(cost, now);
+  const spent = knownCostAt(cost, now);
   const since = format.timeOfDay(Date.parse(cost.since), now);
   return {
-    amount: spent === null ? trans.__('cost unknown') : format.usd(spent),
+    amount: spent === null ? trans.__('cost unknown') : format.amount(spent, format.usd, trans),
     mark: spent === null ? '' : cost.estimate ? trans.__('USD, estimate') : trans.__('USD'),
     caption: trans.__('this server, since %1', since),
     lines: [
@@ -47,20 +47,19 @@ export function costText(
       ...payerLine(cost, trans),
       ...limitLine(cost, trans)
     ],
-    limit: limit(cost, now, trans)
+    limit: firstLimit(cost, now, trans)
   };
 }
 
 function priceLine(cost: ICost, trans: TranslationBundle): ILine {
-  const price =
-    cost.usd_per_hour === null
-      ? trans.__('price unknown')
-      : format.usdPerHour(cost.usd_per_hour).replace('/h', trans.__('/h'));
+  const hourly = (usd: number): string => format.usdPerHour(usd).replace('/h', trans.__('/h'));
+  const known = knownPrice(cost);
+  const price = known === null ? trans.__('price unknown') : format.amount(known, hourly, trans);
   return {
     kind: 'price',
     name: trans.__('Now'),
     value: cost.market === null ? price : `${price}, ${cost.market}`,
-    note: cost.price_source
+    note: unknownPrices(cost, trans) || cost.price_source
   };
 }
 
@@ -83,22 +82,22 @@ function savedLine(cost: ICost, now: number, trans: TranslationBundle): ILine[] 
 
 function totalLines(cost: ICost, now: number, trans: TranslationBundle): ILine[] {
   const lines: ILine[] = [];
-  const grown = (usd: number): number => usd + (cost.usd_per_hour ?? 0) * hoursSince(cost, now);
-  if (cost.today_usd !== null) {
+  const today = grown(cost.today_usd, cost.known_today_usd, cost, now);
+  const month = grown(cost.month_usd, cost.known_month_usd, cost, now);
+  if (today !== null) {
     const note = trans.__("all your servers since midnight in the hub's time zone");
     lines.push({
       kind: 'total',
       name: trans.__('Today'),
-      value: format.usd(grown(cost.today_usd)),
+      value: format.amount(today, format.usd, trans),
       note
     });
   }
-  if (cost.month_usd !== null) {
-    const month = format.usd(grown(cost.month_usd));
+  if (month !== null) {
     lines.push({
       kind: 'total',
       name: format.monthName(Date.parse(cost.as_of)),
-      value: month,
+      value: format.amount(month, format.usd, trans),
       note: trans.__('all your servers')
     });
   }
@@ -125,7 +124,8 @@ function payerLine({ payer }: ICost, trans: TranslationBundle): ILine[] {
   return name ? [{ kind: 'payer', name: trans.__('Paid by'), value: name, note }] : [];
 }
 
-function limitLine({ limit }: ICost, trans: TranslationBundle): ILine[] {
+function limitLine({ limits }: ICost, trans: TranslationBundle): ILine[] {
+  const limit = limits.at(0);
   if (!limit) {
     return [];
   }
@@ -133,12 +133,39 @@ function limitLine({ limit }: ICost, trans: TranslationBundle): ILine[] {
   return [{ kind: 'limit', name: limitLabel(limit, trans), value: limitUse(limit, trans), note }];
 }
 
-function limit({ limit }: ICost, now: number, trans: TranslationBundle): ICostText['limit'] {
+function firstLimit({ limits }: ICost, now: number, trans: TranslationBundle): ICostText['limit'] {
+  const limit = limits.at(0);
   if (!limit) {
     return null;
   }
   const label = trans.__('%1 % of %2 is used', limit.percent, limitName(limit, trans));
   return { percent: limit.percent, label, forecast: limitForecast(limit, now, trans) };
+}
+
+/** Which price is unknown, and what an admin can do; empty where all are known. */
+export function unknownPrices(
+  { unknown_prices_of: parts }: ICost,
+  trans: TranslationBundle
+): string {
+  const names = parts.map(part => partName(part, trans)).join(', ');
+  return names
+    ? trans.__(
+        'Unknown: the price of %1. Usually the hub may not read the price list of AWS: an admin can allow it pricing:GetProducts.',
+        names
+      )
+    : '';
+}
+
+/** What a server pays for, as the server names it. */
+export function partName(part: string, trans: TranslationBundle): string {
+  switch (part) {
+    case 'disk':
+      return trans.__('its disk');
+    case 'address':
+      return trans.__('its public address');
+    default:
+      return trans.__('the instance');
+  }
 }
 
 function hoursSince(cost: ICost, now: number): number {

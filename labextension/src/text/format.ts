@@ -2,6 +2,8 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
+import type { IAmount } from '../model/state.js';
+
 /** As wide as a digit: keeps what stands beside a number in its place. */
 export const FIGURE_SPACE = '\u2007';
 const NO_BREAK_SPACE = '\u00a0';
@@ -26,6 +28,15 @@ export function usd(value: number): string {
 export function usdPerHour(value: number): string {
   const digits = value === 0 || value >= 0.1 ? 2 : value >= 0.01 ? 3 : 4;
   return `$${value.toFixed(digits)}/h`;
+}
+
+/** `$1.37`, or `at least $1.37` where more is unknown. `shown` words the number. */
+export function amount(
+  { usd: value, isLowerBound }: IAmount,
+  shown: (usd: number) => string,
+  trans: TranslationBundle
+): string {
+  return isLowerBound ? trans.__('at least %1', shown(value)) : shown(value);
 }
 
 /** `9:41`, `59:00`, `1:04:09`. */

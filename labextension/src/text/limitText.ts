@@ -24,9 +24,17 @@ export function limitName(
 
 /** `$412.50`, `12.5 GPU-hours`. */
 export function limitAmount(kind: string, amount: number, trans: TranslationBundle): string {
-  return kind === 'gpu_hours_per_month'
-    ? trans.__('%1 GPU-hours', tenths(amount))
-    : `$${Number.isInteger(amount) ? amount : amount.toFixed(2)}`;
+  const usd = `$${Number.isInteger(amount) ? amount : amount.toFixed(2)}`;
+  switch (kind) {
+    case 'gpu_hours_per_month':
+      return trans.__('%1 GPU-hours', tenths(amount));
+    case 'servers':
+      return trans._n('%1 server', '%1 servers', amount, amount);
+    case 'usd_per_hour':
+      return trans.__('%1 per hour', usd);
+    default:
+      return usd;
+  }
 }
 
 /** What is counted, and in which time: `Limit (month)`, `Limit (7 days)`, `Credit`. */
@@ -38,23 +46,32 @@ export function limitLabel(limit: ILimit, trans: TranslationBundle): string {
         : trans.__('Limit (%1 days)', limit.days ?? 0);
     case 'credit_usd':
       return trans.__('Credit');
+    case 'usd_per_hour':
+    case 'servers':
+      return trans.__('Limit (at once)');
     default:
       return trans.__('Limit (month)');
   }
 }
 
 /** `$412.50 of $3000`, `12.5 of 100 GPU-hours`; only the share where amounts are not said. */
-export function limitUse({ kind, used, limit, percent }: ILimit, trans: TranslationBundle): string {
+export function limitUse(of: ILimit, trans: TranslationBundle): string {
+  const { kind, used, limit } = of;
   if (used === null || limit === null) {
-    return trans.__('%1 %', percent);
+    return of.at_least ? trans.__('at least %1 %', of.percent) : trans.__('%1 %', of.percent);
   }
   const whole = limitAmount(kind, limit, trans);
   const part = kind === 'gpu_hours_per_month' ? `${tenths(used)}` : limitAmount(kind, used, trans);
-  return trans.__('%1 of %2', part, whole);
+  return of.at_least
+    ? trans.__('at least %1 of %2', part, whole)
+    : trans.__('%1 of %2', part, whole);
 }
 
 /** What comes of it: `Used up at 16:40 at this rate; then the server stops.` Empty for nothing. */
 export function limitForecast(limit: ILimit, now: number, trans: TranslationBundle): string {
+  if (limit.kind === 'usd_per_hour' || limit.kind === 'servers') {
+    return trans.__('More runs than that: no other server can start.');
+  }
   const at = limit.stop_at ?? limit.reached_at;
   if (at === null) {
     return '';

@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ISentence } from '../api/wire.js';
-import { duration, timeOfDay } from './format.js';
+import { duration, time, timeOfDay } from './format.js';
 import { limitAmount, limitName } from './limitText.js';
 import { xidText } from './xidText.js';
 
@@ -101,6 +101,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('%1 % of %2 is used', params.percent, limitName(params, trans));
     case 'limit-used-up':
       return trans.__('Nothing is left of %1', limitName(params, trans));
+    case 'limit-exceeded':
+      return trans.__('More runs than %1 allows', limitName(params, trans));
     case 'gpu-unused':
       return trans._n(
         'The GPU has not been used for an hour',
@@ -135,12 +137,13 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('If it persists, start a new server to get another machine.');
     case 'contact-admin-if-it-persists':
       return trans.__('If it persists, contact the admin of this machine.');
-    case 'limit-amount':
-      return trans.__(
-        'That is %1 of %2; costs are estimates.',
-        limitAmount(params.kind, params.used, trans),
-        limitAmount(params.kind, params.limit, trans)
-      );
+    case 'limit-amount': {
+      const used = limitAmount(params.kind, params.used, trans);
+      const whole = limitAmount(params.kind, params.limit, trans);
+      return params.at_least
+        ? trans.__('That is at least %1 of %2; some prices are unknown.', used, whole)
+        : trans.__('That is %1 of %2; costs are estimates.', used, whole);
+    }
     case 'limit-forecast':
       return trans.__(
         'At the present rate it is used up at %1.',
@@ -148,6 +151,14 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       );
     case 'limit-stops':
       return trans.__('By then %1 is used up.', limitName(params, trans));
+    case 'limit-runs':
+      return trans.__(
+        'That is %1 of %2.',
+        limitAmount(params.kind, params.used, trans),
+        limitAmount(params.kind, params.limit, trans)
+      );
+    case 'limit-no-start':
+      return trans.__('No other server can start.');
     case 'profile-without-gpu':
       return params.files_kept
         ? trans.__('If you do not need one, a profile without a GPU costs less. Files are kept.')
@@ -160,6 +171,12 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
     // Replies to a button.
     case 'extension-bounded':
       return trans.__('Kept on for as long as the idle policy allows.');
+    case 'limit-not-extended':
+      return trans.__(
+        'This server stops at %1, when %2 is used up: no extension changes that.',
+        time(1000 * params.at),
+        limitName(params, trans)
+      );
     case 'idle-time-bounded':
       return params.min_seconds === params.max_seconds
         ? trans.__(

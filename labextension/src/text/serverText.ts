@@ -3,9 +3,10 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ICost, INotebookStatus } from '../api/wire.js';
-import { costAt, gpusOf, stateOf } from '../model/state.js';
+import { gpusOf, knownCostAt, knownPrice, stateOf } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
 import { activitySentence } from './activityText.js';
+import { unknownPrices } from './costText.js';
 import * as format from './format.js';
 import { sentenceText } from './sentenceText.js';
 import { terminationSentence } from './terminationText.js';
@@ -85,22 +86,26 @@ export function troubleSentences(view: IView, trans: TranslationBundle): string[
 }
 
 function costSentences(cost: ICost | null, now: number, trans: TranslationBundle): string[] {
-  const spent = cost && costAt(cost, now);
+  const spent = cost && knownCostAt(cost, now);
   if (!cost || spent === null) {
     return [trans.__('The cost of this server is not known yet.')];
   }
   const since = format.timeOfDay(Date.parse(cost.since), now);
-  const amount = format.usd(spent);
+  const amount = format.amount(spent, format.usd, trans);
   const found = cost.estimate
     ? trans.__('This server has cost %1 (USD, estimate) since %2.', amount, since)
     : trans.__('This server has cost %1 (USD) since %2.', amount, since);
-  if (cost.usd_per_hour === null) {
+  const known = knownPrice(cost);
+  if (known === null) {
     return [found, trans.__('Its current price is not known.')];
   }
-  const hourly = plainPrice(cost.usd_per_hour);
+  const hourly = format.amount(known, plainPrice, trans);
   const price = cost.market
     ? trans.__('It costs %1 per hour (%2).', hourly, cost.market)
     : trans.__('It costs %1 per hour.', hourly);
+  if (known.isLowerBound) {
+    return [found, price, unknownPrices(cost, trans)];
+  }
   const onDemand = cost.on_demand_usd_per_hour;
   return cost.market === 'spot' && onDemand !== null
     ? [found, price, trans.__('On-demand would cost %1 per hour.', plainPrice(onDemand))]

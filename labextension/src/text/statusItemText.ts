@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { INotebookStatus } from '../api/wire.js';
-import { costAt, gpusOf, stateOf, type State } from '../model/state.js';
+import { gpusOf, knownCostAt, knownPrice, stateOf, type State } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
 import type { ISettings } from '../settings.js';
 import * as format from './format.js';
@@ -78,16 +78,17 @@ function costText(
   if (!status.managed) {
     return '';
   }
-  const spent = status.cost && costAt(status.cost, now);
-  const cost = typeof spent === 'number' ? format.usd(spent) : trans.__('cost unknown');
+  const spent = status.cost && knownCostAt(status.cost, now);
+  const cost = spent ? format.amount(spent, format.usd, trans) : trans.__('cost unknown');
   if (form !== 'wide' || !status.cost) {
     return cost;
   }
-  const { usd_per_hour: price, market } = status.cost;
+  const price = knownPrice(status.cost);
   if (price === null) {
-    return typeof spent === 'number' ? `${cost} · ${trans.__('price unknown')}` : cost;
+    return spent ? `${cost} · ${trans.__('price unknown')}` : cost;
   }
-  return `${cost} · ${[format.usdPerHour(price), market ?? ''].filter(Boolean).join(' ')}`;
+  const hourly = format.amount(price, format.usdPerHour, trans);
+  return `${cost} · ${[hourly, status.cost.market ?? ''].filter(Boolean).join(' ')}`;
 }
 
 function stateText(state: State, now: number, trans: TranslationBundle): string {

@@ -8,7 +8,7 @@ import { limitName } from './limitText.js';
 import { filesSentence, interruptedSentence } from './serverText.js';
 import { terminationSentence } from './terminationText.js';
 import type { IView } from '../model/statusModel.js';
-import { canControl, costAt, instant, stateOf } from '../model/state.js';
+import { canControl, costAt, type IKeep, instant, stateOf } from '../model/state.js';
 import type { IIdlePolicy, INotebookStatus, IWorkingHours } from '../api/wire.js';
 
 export interface IStopText {
@@ -69,6 +69,21 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
     passed: whole === null ? null : 100 * (1 - left / whole),
     kept: text.kept || filesSentence(status, trans)
   };
+}
+
+/** Why a time until which to keep the server changes nothing; empty where it does. */
+export function keepNote(view: IView, choice: IKeep, trans: TranslationBundle): string {
+  if (choice.changes) {
+    return '';
+  }
+  const state = stateOf(view);
+  if (state.kind === 'limited' && state.stopAt < choice.until) {
+    return trans.__('By then %1 is used up, and this server stops.', limitName(state.limit, trans));
+  }
+  const stopAt = instant(view.status?.idleness?.stop_at);
+  return stopAt !== null && stopAt < choice.until
+    ? trans.__('This server reaches its maximum age before then.')
+    : trans.__('This server does not stop before then.');
 }
 
 /** `9 min 41 s` in the last hour, `1 h 20 min` before. */

@@ -41,6 +41,7 @@ from ec2spawner.wire import (
     Refusal,
     Stop,
 )
+from tests import polling
 
 LEASE_TOKEN = "lease-token-of-this-test"
 API_TOKEN = "api-token-of-this-test"
@@ -73,11 +74,11 @@ HTTPServer((url.hostname, url.port), Handler).serve_forever()
 
 async def until(condition: Callable[[], Any], seconds: float = 90.0, what: str = "") -> Any:
     """Poll until the condition gives something; fails after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    begun = time.monotonic()
+    while (waited := time.monotonic() - begun) < seconds:
         if found := condition():
             return found
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(polling.pause(waited))
     raise AssertionError(f"not within {seconds} s: {what or condition}")
 
 
@@ -223,15 +224,17 @@ class StubHub:
                 today_usd=1.25,
                 month_usd=20.5,
                 budget_usd=20.0,
-                limit=Limit(
-                    scope="user",
-                    name="ada",
-                    kind="usd_per_month",
-                    percent=102,
-                    threshold=100,
-                    limit=20.0,
-                    used=20.5,
-                ),
+                limits=[
+                    Limit(
+                        scope="user",
+                        name="ada",
+                        kind="usd_per_month",
+                        percent=102,
+                        threshold=100,
+                        limit=20.0,
+                        used=20.5,
+                    ),
+                ],
             ),
             idle=self.idle,
             extended_until=self.extended_until,

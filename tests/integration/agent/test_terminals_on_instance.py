@@ -13,6 +13,7 @@ from ptyprocess import PtyProcessUnicode
 
 from ec2spawner.telemetry import Processes
 from ec2spawner.telemetry.terminals import command, terminals
+from tests import polling
 
 
 class Terminal:
@@ -36,10 +37,11 @@ class Terminal:
         return found.get(session)
 
     def until(self, condition: Callable[[str | None], bool]) -> None:
-        deadline = time.monotonic() + 60
+        begun = time.monotonic()
         while not condition(found := self.foreground()):
-            assert time.monotonic() < deadline, found
-            time.sleep(0.02)
+            waited = time.monotonic() - begun
+            assert waited < 60, found
+            time.sleep(polling.pause(waited))
 
 
 @pytest.fixture

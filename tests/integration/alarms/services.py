@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,6 +62,8 @@ class Webhook:
     failures: int = 0
     refused: int = 0
     calls: list[Any] = field(default_factory=list)
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+    """Cleared, it takes calls and answers none."""
     port: int = 0
 
     @property
@@ -71,14 +74,17 @@ class Webhook:
 @contextmanager
 def webhook() -> Iterator[Webhook]:
     hook = Webhook()
+    hook.answers.set()
 
     class Handler(RequestHandler):
-        def post(self) -> None:
-            if hook.refused < hook.failures:
+        async def post(self) -> None:
+            fails = hook.refused < hook.failures
+            if not fails:
+                hook.calls.append(json.loads(self.request.body))
+            await hook.answers.wait()
+            if fails:
                 hook.refused += 1
                 self.send_error(500)
-                return
-            hook.calls.append(json.loads(self.request.body))
 
     server = HTTPServer(Application([(r"/.*", Handler)]))
     socket, hook.port = bind_unused_port(address="127.0.0.1")

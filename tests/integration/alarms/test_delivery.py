@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,9 +16,12 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from ec2spawner.alarms import delivery as alarm_delivery
 from ec2spawner.alarms.delivery import Delivery
 from ec2spawner.alarms.destination import Destination, NotDelivered
 from ec2spawner.alarms.destinations import destinations
+from ec2spawner.check.finding import State
+from ec2spawner.check.steps.alarms import check_alarms, untested_alarms
 from ec2spawner.config import Options, validate_options
 from ec2spawner.core.alarms.alarm import Alarm, AlarmRules, Kind
 from ec2spawner.core.backoff import Backoff
@@ -162,6 +165,50 @@ async def test_each_destination_receives_an_alarm_once_though_each_fails_first(
     assert not [text for text in logged if any(secret in text for secret in SECRETS)]
     printed = capfd.readouterr()
     assert not any(secret in printed.out + printed.err for secret in SECRETS)
+
+
+async def test_a_slow_answer_is_awaited_and_the_message_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alarm_delivery, "TIMEOUT", 0.05)
+    with webhook() as hook:
+        hook.answers.clear()
+        async with hub(tmp_path, destinations(options_of(hook.url))) as outbox:
+            await outbox.add([alarm()])
+            await until(lambda: [w for w in outbox._waiting["json #1"] if w.attempts > 2])
+            hook.answers.set()
+            await delivered(outbox)
+        assert len(hook.calls) == 1
+
+
+async def test_a_late_refusal_is_followed_by_another_message() -> None:
+    with webhook() as hook:
+        hook.failures = 1
+        hook.answers.clear()
+        [destination] = destinations(options_of(hook.url))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await destination.send(alarm())
+        hook.answers.set()
+        await until(lambda: hook.refused)
+        async with asyncio.timeout(TIMEOUT):
+            while not hook.calls:
+                with suppress(NotDelivered):  # that of the first, if it is still waited for
+                    await destination.send(alarm())
+        assert len(hook.calls) == 1
+
+
+async def test_the_check_sends_a_message_to_each_destination() -> None:
+    [nobody] = free_ports(1)
+    with webhook() as hook:
+        dead = f"json://ops:Hunter2-s3cret@127.0.0.1:{nobody}/"
+        findings = await check_alarms(options_of(hook.url, dead), NOW)
+        assert [each.state for each in findings] == [State.OK, State.FAILED]
+        assert [each.name for each in findings] == ["alarms to json #1", "alarms to json #2"]
+        assert len(hook.calls) == 1
+    assert not any(secret in str(findings) for secret in SECRETS)
+    assert [each.state for each in untested_alarms(options_of(dead))] == [State.UNPROVED]
+    assert untested_alarms(options_of()) == []
 
 
 async def test_a_restart_of_the_hub_neither_loses_nor_repeats(tmp_path: Path) -> None:

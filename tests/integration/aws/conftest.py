@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.aws.client import Timeouts
+from ec2spawner.aws.calls.client import Timeouts
 
 from .embedded_ec2 import Embedded, running_embedded
 from .scripted_ec2 import ScriptedEC2, scripted_ec2

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+import signal
+import tempfile
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import boto3
+
+from tests import harness, nursery, polling
 
 SMALL = "t3.micro"
 
@@ -69,15 +74,31 @@ class Embedded:
         self.control("capacity", market=market, instance_type=SMALL, zone=zone, available=available)
 
 
+def until(condition: Callable[[], bool], seconds: float) -> None:
+    begun = time.monotonic()
+    while not condition():
+        waited = time.monotonic() - begun
+        assert waited < seconds, f"waited {seconds:g} s in vain"
+        time.sleep(polling.pause(waited))
+
+
+def has_line(file: Path) -> bool:
+    return file.exists() and file.read_text().endswith("\n")
+
+
 @contextmanager
 def running_embedded() -> Iterator[Embedded]:
     # What a call made is read back at once: lags are for whole journeys, and for scripted answers.
     options = ("--json", "--boot-seconds", "0", "--lag-seconds", "0")
-    command = [sys.executable, "-m", "ec2spawner.embedded", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    assert nursery.shared is not None
+    forks = nursery.shared.of("embedded")
+    with tempfile.TemporaryDirectory() as folder:
+        output, errors = Path(folder, "output"), Path(folder, "errors")
+        process = forks.fork(options, os.environ, Path.cwd(), output, errors)
         try:
-            facts = json.loads(process.stdout.readline())
+            until(lambda: process.returncode is not None or has_line(output), harness.START_TIMEOUT)
+            assert has_line(output), errors.read_text()
+            facts = json.loads(output.read_text())
             yield Embedded(
                 endpoint=facts["ec2_endpoint"],
                 region=facts["region"],
@@ -93,6 +114,6 @@ def running_embedded() -> Iterator[Embedded]:
         finally:
             process.terminate()
             try:
-                process.wait(30)
+                until(lambda: process.returncode is not None, 30)
             finally:
-                process.kill()
+                process.send_signal(signal.SIGKILL)

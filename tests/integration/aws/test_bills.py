@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.aws import EC2Cloud, bill_exports
-from ec2spawner.aws.bill_exports import ExportObject, chosen, download, list_export
-from ec2spawner.aws.client import Client
-from ec2spawner.core.ledger.bill_lines import Charge
-from ec2spawner.core.ledger.reconciliation import Period
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.billing import bill_exports
+from ec2spawner.aws.billing.bill_exports import ExportObject, chosen, download, list_export
+from ec2spawner.aws.calls.client import Client
+from ec2spawner.core.bills.bill_lines import Charge
+from ec2spawner.core.bills.reconciliation import Period
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.report.bill.errors import BillError
 from ec2spawner.report.bill.files import SUFFIXES

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from ec2spawner import data
-from ec2spawner.aws import EC2Cloud, instance_types
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.compute import instance_types
 from ec2spawner.config import Profile
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.settings import Settings

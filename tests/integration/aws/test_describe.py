@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ec2spawner.aws import EC2Cloud, client
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.calls import client
 from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
 from ec2spawner.wire import Market
 
@@ -20,6 +21,18 @@ def instance(instance_id: str, state: str = "running", more: str = "") -> str:
         "</instanceState><instanceType>g4dn.xlarge</instanceType>"
         "<launchTime>2026-11-20T09:25:44.000Z</launchTime>"
         f"<placement><availabilityZone>us-east-1a</availabilityZone></placement>{more}</item>"
+    )
+
+
+def disk(device: str, volume_id: str, is_deleted: str = "false") -> str:
+    ebs = f"<volumeId>{volume_id}</volumeId><deleteOnTermination>{is_deleted}</deleteOnTermination>"
+    return f"<item><deviceName>{device}</deviceName><ebs>{ebs}</ebs></item>"
+
+
+def interface(interface_id: str, is_deleted: str = "false") -> str:
+    return (
+        f"<item><networkInterfaceId>{interface_id}</networkInterfaceId><attachment>"
+        f"<deleteOnTermination>{is_deleted}</deleteOnTermination></attachment></item>"
     )
 
 
@@ -78,6 +91,9 @@ async def test_the_fields_read_of_an_instance(cloud: EC2Cloud, ec2: ScriptedEC2)
     spot = (
         "<instanceLifecycle>spot</instanceLifecycle><privateIpAddress>10.0.0.9</privateIpAddress>"
         "<tagSet><item><key>ec2spawner:lease</key><value>lease-1</value></item></tagSet>"
+        f"<blockDeviceMapping>{disk('/dev/sda1', 'vol-1', 'true')}{disk('/dev/sdp', 'vol-2')}"
+        f"</blockDeviceMapping><networkInterfaceSet>{interface('eni-1', 'true')}"
+        f"{interface('eni-2')}</networkInterfaceSet>"
     )
     reason = "<stateReason><code>Server.SpotInstanceTermination</code></stateReason>"
     ec2.will(
@@ -96,6 +112,8 @@ async def test_the_fields_read_of_an_instance(cloud: EC2Cloud, ec2: ScriptedEC2)
             private_address="10.0.0.9",
             account_id="123456789012",
             tags={"ec2spawner:lease": "lease-1"},
+            volumes={"/dev/sda1": "vol-1", "/dev/sdp": "vol-2"},
+            deleted_with=("vol-1", "eni-1"),
         ),
         Instance(
             instance_id="i-2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -12,9 +13,9 @@ from uuid import uuid4
 import pytest
 
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.aws.client import Timeouts
+from ec2spawner.aws.calls.client import Timeouts
 from ec2spawner.aws.identity import IdentityRefused, pinned_certificates, verify_identity
-from ec2spawner.core.tags import HOME, HUB, STORE
+from ec2spawner.core.tags import HOME, HUB, PAYER, STORE
 from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.provisioner.model.cloud import (
     DATA_DEVICES,
@@ -282,6 +283,31 @@ async def test_tags_are_added_to_instances_that_exist(
     (instance,) = await cloud.list_instances(hub)
     assert instance.tags["ec2spawner:user"] == "Ada Lovelace"
     assert instance.tags.items() >= request_of.tags.items()
+
+
+async def test_disks_and_interfaces_are_tagged_with_their_instance_and_a_home_is_not(
+    cloud: EC2Cloud, request_of: LaunchRequest, embedded: Embedded, hub: str
+) -> None:
+    """In one call, as the hub's policy permits."""
+    (launched,) = (await cloud.launch(replace(request_of, count=1))).instances
+    home = {HUB: hub, STORE: "s", HOME: "home-1", **owner_tags("ada", "")}
+    made = await cloud.create_volume(f"home-{hub}", launched.zone, VolumeSpec(1), home)
+    await cloud.attach_volume(made.volume_id, launched.instance_id)
+    (instance,) = await cloud.list_instances(hub)
+    assert made.volume_id in instance.volumes.values()
+    assert made.volume_id not in instance.deleted_with
+    kinds = sorted(each.partition("-")[0] for each in instance.deleted_with)
+    assert kinds == ["eni", "vol"]
+
+    calls = len(embedded.calls("CreateTags"))
+    payer = {PAYER: f"group:{hub}"}
+    await cloud.tag([launched.instance_id, *instance.deleted_with], payer)
+    assert len(embedded.calls("CreateTags")) == calls + 1
+    ec2 = embedded.client("ec2")
+    filters = [{"Name": "key", "Values": [PAYER]}, {"Name": "value", "Values": [payer[PAYER]]}]
+    found = await asyncio.to_thread(ec2.describe_tags, Filters=filters)
+    tagged = {each["ResourceId"] for each in found["Tags"]}
+    assert tagged == {launched.instance_id, *instance.deleted_with}
 
 
 # --- what else is asked ---

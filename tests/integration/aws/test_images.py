@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ec2spawner.aws import EC2Cloud, images
-from ec2spawner.aws.client import Client
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.calls.client import Client
+from ec2spawner.aws.compute import images
 from ec2spawner.config import Options
 from ec2spawner.provisioner.model.cloud import (
     CloudError,

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from ec2spawner.aws import EC2Cloud, launch, templates
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.compute import launch, templates
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.provisioner.model.cloud import CloudError, DataVolume, LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market

@@ -10,9 +10,10 @@ import pytest
 
 from ec2spawner import data
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.aws.client import price_list_region
+from ec2spawner.aws.calls.client import price_list_region
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint, steadiness
+from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.prices import Price, PriceCache
@@ -218,6 +219,50 @@ async def test_every_type_is_requested_and_unknown_ones_are_absent(
     assert await cloud.on_demand_prices([]) == {}
 
 
+def resource(usage: str, usd: str, unit: str, region: str = "eu-west-1") -> str:
+    attributes = {"regionCode": region, "usagetype": usage}
+    return product(usd, unit=unit).replace(json.dumps(ATTRIBUTES), json.dumps(attributes))
+
+
+async def test_disks_snapshots_and_addresses_have_the_regions_prices(ec2: ScriptedEC2) -> None:
+    cloud = EC2Cloud("eu-west-1", ec2.url)
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    def answer(call: Call) -> Reply:
+        body = json.loads(call["Body"])
+        fields = {one["Field"]: one["Value"] for one in body["Filters"]}
+        asked.append((body["ServiceCode"], fields))
+        return products(
+            resource("EU-EBS:VolumeUsage.gp3", "0.088", "GB-Mo"),
+            resource("EU-EBS:VolumeUsage.gp3", "0.001", "GB-Mo", region="us-east-1"),
+            resource("EU-EBS:VolumeP-IOPS.gp3", "0.0055", "IOPS-Mo"),
+            resource("EU-EBS:VolumeUsage.gp2", "0.11", "GB-Mo"),
+            resource("EU-EBS:VolumeUsage", "0.055", "GB-Mo"),
+            resource("EU-EBS:SnapshotUsage", "0.05", "GB-Mo"),
+            resource("EU-EBS:SnapshotUsageUnderBilling", "0.01", "GB-Mo"),
+            resource("EU-PublicIPv4:InUseAddress", "0.005", "Hrs"),
+            resource("EU-PublicIPv4:ContiguousBlock", "0.008", "Hrs"),
+        )
+
+    ec2.answer_by("GetProducts", answer)
+    assert await cloud.resource_prices() == ResourcePrices(0.088, 0.05, 0.005, 0.11)
+    assert asked == [
+        (
+            "AmazonEC2",
+            {"regionCode": "eu-west-1", "productFamily": "Storage", "volumeApiName": "gp3"},
+        ),
+        ("AmazonEC2", {"regionCode": "eu-west-1", "productFamily": "Storage Snapshot"}),
+        ("AmazonVPC", {"regionCode": "eu-west-1", "group": "VPCPublicIPv4Address"}),
+        (
+            "AmazonEC2",
+            {"regionCode": "eu-west-1", "productFamily": "Storage", "volumeApiName": "gp2"},
+        ),
+    ]
+    ec2.answer_by("GetProducts", lambda _: products(resource("EU-EBS:SnapshotUsage", "1", "Hrs")))
+    assert await cloud.resource_prices() == ResourcePrices(), "an unknown unit has no price"
+    await cloud.close()
+
+
 async def test_a_forbidden_price_list_raises_our_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("GetProducts", json_error("AccessDeniedException", "no pricing:GetProducts for you"))
     with pytest.raises(CloudError, match="pricing:GetProducts") as failed:
@@ -278,12 +323,13 @@ def reserved(
     currency: str = "USD",
     state: str = "active",
     zone: str = "",
+    end: str = "2027-03-01",
 ) -> str:
     place = f"<availabilityZone>{zone}</availabilityZone>" if zone else ""
     return (
         f"<item><instanceType>{instance_type}</instanceType><instanceCount>{count}</instanceCount>"
         f"<scope>{'Availability Zone' if zone else 'Region'}</scope>{place}"
-        "<end>2027-03-01T10:00:00.000Z</end><duration>31536000</duration>"
+        f"<start>2026-03-01T10:00:00.000Z</start><end>{end}T10:00:00.000Z</end><duration>31536000</duration>"
         f"<fixedPrice>{fixed}</fixedPrice><usagePrice>{usage}</usagePrice><recurringCharges><item>"
         f"<frequency>Hourly</frequency><amount>{hourly}</amount></item></recurringCharges>"
         f"<productDescription>{product}</productDescription><instanceTenancy>{tenancy}"
@@ -305,11 +351,11 @@ async def test_a_reservation_costs_its_hourly_rate_and_its_share_of_the_upfront_
             reserved(T4, count=1, hourly="0.30", zone="us-east-1b"),
         ),
     )
-    until = datetime(2027, 3, 1, 10, tzinfo=UTC)
+    since, until = (datetime(year, 3, 1, 10, tzinfo=UTC) for year in (2026, 2027))
     source = "a Reserved Instance until 2027-03-01"
     assert await cloud.reservations() == (
-        Discount(A10G, pytest.approx(0.65), 2, until, "", source),  # type: ignore[arg-type]
-        Discount(T4, 0.30, 1, until, "us-east-1b", source),
+        Discount(A10G, pytest.approx(0.65), 2, until, "", source, since),  # type: ignore[arg-type]
+        Discount(T4, 0.30, 1, until, "us-east-1b", source, since),
     )
 
 
@@ -329,6 +375,22 @@ async def test_reservations_of_other_products_are_ignored(
     mine = reserved(product="Linux/UNIX (Amazon VPC)")
     ec2.will("DescribeReservedInstances", reservations(other, mine))
     assert [each.count for each in await cloud.reservations()] == [2]
+
+
+async def test_reservations_that_ended_are_read_only_for_their_period(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    """One that is retired before its end was exchanged or sold, nobody says when."""
+    ends = ("2026-10-31", "2026-11-10", "2027-03-01")
+    retired = [reserved(state="retired", end=end) for end in ends]
+    ec2.will("DescribeReservedInstances", reservations(reserved(count=7), *retired))
+    period = (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 23, tzinfo=UTC))
+    found = await cloud.reservations(period)
+    assert [each.count for each in found] == [7, 2]
+    assert found[1].until == datetime(2026, 11, 10, 10, tzinfo=UTC)
+    [call] = ec2.calls
+    asked = [call[f"Filter.1.{each}"] for each in ("Name", "Value.1", "Value.2")]
+    assert asked == ["state", "active", "retired"]
 
 
 async def test_forbidden_reservations_count_as_none_with_a_warning(
@@ -436,6 +498,12 @@ async def test_the_price_list_of_the_embedded_ec2_is_that_of_the_bundled_table(
     assert await embedded_cloud.on_demand_prices([*names, "x9.xlarge"]) == {
         name: bundled[name].on_demand_usd_per_hour for name in names
     }
+
+
+async def test_the_embedded_ec2_lists_the_bundled_prices_of_disks_and_addresses(
+    embedded_cloud: EC2Cloud,
+) -> None:
+    assert await embedded_cloud.resource_prices() == data.resource_prices()
 
 
 async def test_reservations_of_the_embedded_ec2(day: Day) -> None:

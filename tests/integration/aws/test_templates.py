@@ -10,7 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from ec2spawner.aws import EC2Cloud, templates
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.compute import templates
 from ec2spawner.provisioner.model.cloud import GONE, LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
 

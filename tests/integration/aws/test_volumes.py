@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ec2spawner.aws import EC2Cloud, volumes
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.storage import volumes
 from ec2spawner.provisioner.model.cloud import CloudError, Volume, VolumeSpec
 
 from .scripted_ec2 import Reply, ScriptedEC2, error, ok
@@ -20,7 +21,7 @@ def volume(state: str, holder: str = "", attachment: str = "attached") -> str:
     )
     return (
         "<volumeId>vol-1</volumeId><size>20</size><availabilityZone>us-east-1a</availabilityZone>"
-        f"<status>{state}</status><attachmentSet>{attached}</attachmentSet>"
+        f"<status>{state}</status><volumeType>gp3</volumeType><attachmentSet>{attached}</attachmentSet>"
         "<tagSet><item><key>ec2spawner:home</key><value>home-1</value></item></tagSet>"
     )
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.forked_command import Ended, run_command
 from tests.harness import CONFIG, OF_EACH_HUB, Embedded, free_ports
+from tests.nursery import ForkedProcess
 
 COMMAND = "from ec2spawner.cli import main; raise SystemExit(main())"
 
@@ -26,20 +25,6 @@ waits = Waits(settled=1.0, unsettled=5.0, pause=0.5)
 raise SystemExit(run_first_light(*parse(["first-light", *sys.argv[1:]]), waits))
 """
 """Waits for as long as the embedded EC2's listings may lag, instead of EC2's."""
-
-TIMEOUT = 300.0
-"""Seconds for a command, on a busy machine with two cores."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    status: int
-    output: str
-    errors: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.output)
 
 
 class Admin:
@@ -65,7 +50,7 @@ class Admin:
         *arguments: str,
         environment: Mapping[str, str | None] | None = None,
         demo: Mapping[str, Any] | None = None,
-        on_start: Callable[[asyncio.subprocess.Process], None] = lambda process: None,
+        on_start: Callable[[ForkedProcess], None] = lambda process: None,
         program: str = COMMAND,
     ) -> Ended:
         """Run to the end. An environment variable of None is absent."""
@@ -76,20 +61,8 @@ class Admin:
             "COLUMNS": "200",
             **(environment or {}),
         }
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            program,
-            *arguments,
-            cwd=self.directory,
-            env={name: value for name, value in variables.items() if value is not None},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        on_start(process)
-        output, errors = await asyncio.wait_for(process.communicate(), TIMEOUT)
-        assert process.returncode is not None
-        return Ended(process.returncode, output.decode(), errors.decode())
+        given = {name: value for name, value in variables.items() if value is not None}
+        return await run_command(program, arguments, given, self.directory, on_start)
 
     async def checks(self, *arguments: str, **how: Any) -> Ended:
         return await self.types("check", f"--config={CONFIG}", "--json", *arguments, **how)

@@ -10,14 +10,15 @@ import pytest
 import pytest_asyncio
 
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.aws.client import Client
+from ec2spawner.aws.calls.client import Client
 from ec2spawner.check.dry_runs import OF_EXISTING
 from ec2spawner.check.facts.account import Account
 from ec2spawner.core.tags import HOME, HUB, STORE
 from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec, VolumeSpec
 from ec2spawner.wire import Market
+from tests.forked_command import Ended
 from tests.harness import CONFIG, Embedded
-from tests.integration.commands.admin import Admin, Ended
+from tests.integration.commands.admin import Admin
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -94,7 +95,11 @@ BROKEN: dict[str, UnhealthyInstances] = {
         undo=(("limits", {"quotas": {"spot": None, "on-demand": None}}),),
     ),
     "image": UnhealthyInstances(
-        arguments=("--EC2Spawner.image=ami-0123456789abcdef0",),
+        arguments=(
+            "--test-alarms",
+            "--EC2Spawner.alarms=['json://127.0.0.1:1/']",
+            "--EC2Spawner.image=ami-0123456789abcdef0",
+        ),
         controls=(("addresses", {"subnet_id": "*", "available": 0}),),
         undo=(("addresses", {"subnet_id": "*", "available": None}),),
         demo={"hub_api_bind_url": "http://127.77.77.77:8081"},
@@ -202,6 +207,12 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
         'c.EC2Spawner.hub_api_url = "http://<private address of the hub>:8081/hub/api"',
     ),
     "image-gone": ("image", "image", "InvalidAMIID", "c.EC2Spawner.image"),
+    "alarms-not-accepted": (
+        "image",
+        "alarms to json #1",
+        "not accepted",
+        "Apprise's documentation",
+    ),
     "no-free-address": ("image", "subnets", "none has a free address", "larger subnets"),
     "subnet-of-nobody": (
         "subnet",

@@ -27,8 +27,10 @@ from ec2spawner.first_light.preparation import (
     prepare,
 )
 from ec2spawner.first_light.steps import Steps
+from tests.forked_command import Ended
 from tests.harness import CONFIG, Embedded, until
-from tests.integration.commands.admin import Admin, Ended
+from tests.integration.commands.admin import Admin
+from tests.nursery import ForkedProcess
 
 
 def what_exists(embedded: Embedded) -> dict[str, list[Any]]:
@@ -96,9 +98,9 @@ async def test_the_journey_holds_and_leaves_nothing_behind(
 @asynccontextmanager
 async def underway(
     embedded: Embedded, admin: Admin, tmp_path: Path
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.Task[Ended]]]:
+) -> AsyncIterator[tuple[ForkedProcess, asyncio.Task[Ended]]]:
     """A journey that has its first instance."""
-    process: list[asyncio.subprocess.Process] = []
+    process: list[ForkedProcess] = []
     typed = asyncio.create_task(
         admin.tries(
             f"--output={tmp_path}",

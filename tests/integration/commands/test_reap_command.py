@@ -17,8 +17,9 @@ from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market
+from tests.forked_command import Ended
 from tests.harness import CONFIG, Embedded
-from tests.integration.commands.admin import Admin, Ended
+from tests.integration.commands.admin import Admin
 from tests.stored import lease
 
 pytestmark = [

@@ -25,8 +25,9 @@ from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.lease_costs import costs_of
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market
+from tests.forked_command import Ended
 from tests.harness import CONFIG, Embedded
-from tests.integration.commands.admin import Admin, Ended
+from tests.integration.commands.admin import Admin
 from tests.stored import lease
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=3)]
@@ -222,8 +223,15 @@ async def test_each_instance_is_compared_with_an_export_in_s3(
         bill_row("i-bob", day, 24, 12.0),
     ]
     place = await put(embedded, "agrees", rows)
-    reserved = {"instance_type": "g5.xlarge", "count": 2, "usd_per_hour": 0.25}
-    await embedded.control("reservations", {"reservations": [reserved]})
+    offering = {"instance_type": "g5.xlarge", "usd_per_hour": 0.25}
+    # One term is 365 days: one ends within the two days of the report, one begins there.
+    ends, begins = datetime(2026, 6, 10, 10, tzinfo=UTC), datetime(2027, 6, 11, 10, tzinfo=UTC)
+    reserved = [
+        {**offering, "count": 1, "until": ends.isoformat()},
+        {**offering, "count": 2, "until": begins.isoformat()},
+        {**offering, "count": 4, "until": datetime(2026, 6, 9, tzinfo=UTC).isoformat()},
+    ]
+    await embedded.control("reservations", {"reservations": reserved})
     arguments = ("--reconcile", f"--bill={place}", "--reservations")
     ended = await reported(admin, *arguments, "--json", environment=embedded.admin_credentials)
     assert ended.status == 0, ended.errors
@@ -232,8 +240,13 @@ async def test_each_instance_is_compared_with_an_export_in_s3(
     assert found["billed_usd"] == pytest.approx(found["recorded_usd"] - 0.15)
     assert all(each["settled"] for each in found["instances"])
 
-    [discount] = ended.json["discounts"]
-    assert (discount["covered_hours"], discount["used_hours"]) == (2 * 48, 0)
+    # The days are from 22:00 to 22:00 in UTC.
+    found = {each["count"]: each["covered_hours"] for each in ended.json["discounts"]}
+    assert found == {1: 12.0, 2: 2 * 12.0}
+    assert [each["since"] for each in ended.json["discounts"]] == [
+        "2025-06-10T10:00:00+00:00",
+        "2026-06-11T10:00:00+00:00",
+    ]
 
     leaked = bill_row("i-leaked", START, 3, 1.5)
     place = await put(embedded, "leaks", [*rows, leaked])

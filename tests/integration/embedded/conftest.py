@@ -19,6 +19,7 @@ import pytest
 from botocore.config import Config
 
 from ec2spawner.embedded import EmbeddedEC2, Facts
+from tests import polling
 
 T = TypeVar("T")
 
@@ -30,10 +31,11 @@ USER_DATA_LINE = re.compile(r"^\[ *\d+\.\d{6}\] cloud-init\[(?!612\])\d+\]: (.*)
 
 def until(found: Callable[[], T], seconds: float = TIMEOUT) -> T:
     """What `found` returns, as soon as it is true; fails after `seconds`."""
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
     while not (result := found()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
+        waited = time.monotonic() - begun
+        assert waited < seconds, "waited in vain"
+        time.sleep(polling.pause(waited))
     return result
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from ec2spawner.data import instance_types
+from ec2spawner.embedded.api.moto_backend import Moto
 
 from .conftest import Laboratory
 
+GONE = {"shutting-down", "terminated"}
 HUB_TAGS = [{"Key": "ec2spawner:hub", "Value": "test"}, {"Key": "ec2spawner:intent", "Value": "1"}]
 
 
@@ -353,6 +357,32 @@ def test_instances_of_a_launch_end_at_once_for_the_reason_that_a_fault_names(lab
     assert ended["StateTransitionReason"] == "Client.InternalError"
     [group] = lab.fleet(template)["Instances"]
     lab.wait_for(group["InstanceIds"][0], "running")
+
+
+def test_each_call_into_moto_leaves_a_terminated_instance_its_reason(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing may follow any of them. A hub that reads another reason replaces the instance."""
+    reason, begin = "Client.InternalError", Moto.begin
+    shown: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+
+    def begin_and_record(moto: Moto, work: Callable[[], Any]) -> Any:
+        def work_and_record() -> Any:
+            done = work()
+            for reservation in moto.backend.reservations.values():
+                for each in reservation.instances:
+                    shown[each.id].add((each._state.name, each.state_reason.code))
+            return done
+
+        return begin(moto, work_and_record)
+
+    lab.control("faults", {"action": "CreateFleet", "kind": f"terminate:{reason}"})
+    monkeypatch.setattr(Moto, "begin", begin_and_record)
+    [group] = lab.fleet(lab.template("recorded"))["Instances"]
+    [instance_id] = group["InstanceIds"]
+    lab.wait_for(instance_id, "terminated")
+    ended = {(state, code) for state, code in shown[instance_id] if state in GONE}
+    assert ended == {(state, reason) for state in GONE}
 
 
 def test_a_pool_is_requested_once_and_at_most_300_are(lab: Any) -> None:

@@ -114,6 +114,25 @@ def test_the_hubs_tag_is_neither_given_nor_taken_later(lab: Laboratory, hub: Any
     tag(ours, "ec2spawner:lease", "1")()
 
 
+def test_an_interface_is_tagged_only_if_it_is_the_hubs(lab: Laboratory, hub: Any) -> None:
+    """And with it the instance: one resource that is refused refuses the call."""
+
+    def interface(of: str) -> str:
+        found = lab.ec2.create_network_interface(
+            SubnetId=lab.facts.subnets[0], TagSpecifications=tagged("network-interface", hub=of)
+        )
+        return str(found["NetworkInterface"]["NetworkInterfaceId"])
+
+    def tag(key: str, *resources: str) -> Callable[[], Any]:
+        return partial(hub.create_tags, Resources=resources, Tags=[{"Key": key, "Value": "x"}])
+
+    instance, ours, theirs = launch_of(lab, HUB), interface(HUB), interface(OTHER)
+    tag("ec2spawner:payer", instance, ours)()
+    assert refusal(tag("ec2spawner:payer", instance, ours, theirs))[0] == DENIED
+    assert refusal(tag("ec2spawner:hub", ours))[0] == DENIED
+    assert refusal(tag("anything", ours))[0] == DENIED
+
+
 def test_what_does_not_exist_is_not_found(hub: Any) -> None:
     missing = partial(hub.terminate_instances, InstanceIds=["i-00000000000000000"])
     assert refusal(missing)[0] == "InvalidInstanceID.NotFound"

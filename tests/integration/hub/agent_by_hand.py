@@ -1,6 +1,6 @@
 """Instances whose agent is the test: it reads the metadata service and speaks to the hub itself.
 
-`SILENT_AGENTS` sends the real agents to a closed port.
+`silence_agents` keeps the real agents from running.
 """
 
 from __future__ import annotations
@@ -19,10 +19,17 @@ from aiohttp import web
 
 from ec2spawner.core.tags import HOME
 from ec2spawner.wire import PROTOCOL
-from tests.harness import PASSWORD, Hub, until
+from tests.harness import PASSWORD, Embedded, Hub, until
 
-SILENT_AGENTS = "--EC2Spawner.hub_api_url=http://127.0.0.1:9/hub/api"
-"""The port of `discard`: nothing listens there."""
+
+def silence_agents(embedded: Embedded) -> None:
+    """Put an agent that does nothing in the image, before any launch.
+
+    A real one would start, and import a notebook server, on every instance.
+    """
+    agent = embedded.data_dir / "ec2/shims/ec2spawner-agent"
+    agent.write_text("#!/bin/sh\nexec sleep infinity\n")
+    agent.chmod(0o755)
 
 
 def now() -> str:

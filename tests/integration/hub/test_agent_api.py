@@ -21,13 +21,13 @@ from ec2spawner.hub.app.service import LEASE_CALLS
 from ec2spawner.wire import PROTOCOL, ServerEnd
 from tests.harness import Embedded, Hub, until
 from tests.integration.hub.agent_by_hand import (
-    SILENT_AGENTS,
     AgentByHand,
     agent_of_new_instance,
     browser,
     call,
     end_by_hand,
     server_by_hand,
+    silence_agents,
     xsrf_of,
 )
 
@@ -49,10 +49,11 @@ CALLS: dict[str, dict[str, Any]] = {
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("agent-api")
     embedded = await Embedded(directory / "embedded").start()
+    silence_agents(embedded)
     idle = (
         f"--EC2Spawner.idle={{'server': '{IDLE_SECONDS}s', 'warn': '2s', 'user_may_extend': '1h'}}"
     )
-    running = Hub(directory / "hub", embedded, SILENT_AGENTS, idle)
+    running = Hub(directory / "hub", embedded, idle)
     try:
         yield await running.start()
         # Whatever these tests send: no pass and no task of the hub's may have failed by it.

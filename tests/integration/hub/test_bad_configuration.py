@@ -150,7 +150,6 @@ async def hubs(
 
     async def start(name: str) -> Refused:
         hub = Hub(directory / name, nowhere, *HUBS[name])
-        hub.may_be_forked = False
         await hub.launch()
         assert hub.process is not None
         try:

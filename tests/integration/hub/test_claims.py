@@ -18,13 +18,13 @@ from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.wire import MAX_BODY_BYTES
 from tests.harness import Embedded, Hub, demo_config
 from tests.integration.hub.agent_by_hand import (
-    SILENT_AGENTS,
     AgentByHand,
     agent_of_new_instance,
     call,
     end_by_hand,
     new_key,
     server_by_hand,
+    silence_agents,
 )
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -45,9 +45,10 @@ CONTAINER = "quay.io/jupyter/pytorch-notebook:cuda12-2026-11-16"
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("claims")
     embedded = await Embedded(directory / "embedded").start()
+    silence_agents(embedded)
     image = {"id": embedded.described["image_id"], "container": CONTAINER}
     config = demo_config(directory / "config", f"c.EC2Spawner.image = {image}")
-    running = Hub(directory / "hub", embedded, SILENT_AGENTS, config=config)
+    running = Hub(directory / "hub", embedded, config=config)
     try:
         yield await running.start()
     finally:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.forked_command import run_command
 from tests.harness import ADMIN_TOKEN, CONFIG, OF_EACH_HUB, Embedded, Hub, end, free_ports, until
 from tests.integration.hub.agent_by_hand import browser
+from tests.nursery import PROGRAMS
 
 STORE = "ec2spawner.sqlite"
 
@@ -65,20 +66,15 @@ def started_nothing(directory: Path) -> None:
     ],
     ids=lambda arguments: next(a for a in arguments if a not in ("--config", str(CONFIG))),
 )
-def test_other_commands_start_no_provisioner(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "jupyterhub", *arguments],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
+async def test_other_commands_start_no_provisioner(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    done = await run_command(PROGRAMS["jupyterhub"], arguments, environment(tmp_path), tmp_path)
+    assert done.status == 0, done.errors
+    assert "Traceback" not in done.errors
     started_nothing(tmp_path)
     if "token" in arguments:
-        assert len(done.stdout.strip()) == 32
+        assert len(done.output.strip()) == 32
     if "--generate-config" in arguments:
         assert "c.JupyterHub.spawner_class" in (tmp_path / "new_config.py").read_text()
 

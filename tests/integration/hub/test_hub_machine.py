@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 TREE = Path(__file__).resolve().parents[3]
+pytestmark = pytest.mark.slow(seconds=75)
+
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc")
 
 

@@ -143,7 +143,7 @@ async def test_a_changed_policy_reaches_running_servers(embedded: Embedded, tmp_
 
         admin = {"Authorization": f"token {await hub.user_token('admin')}"}
         async with httpx.AsyncClient(
-            base_url=f"{hub.url}/hub/api", headers=admin, timeout=60
+            verify=False, base_url=f"{hub.url}/hub/api", headers=admin, timeout=60
         ) as client:
             assert (await client.delete(hub.server_path("ann"))).is_success
         await hub.wait_gone("ann")

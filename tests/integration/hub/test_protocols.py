@@ -14,12 +14,12 @@ import pytest_asyncio
 from ec2spawner.wire import PROTOCOL
 from tests.harness import Embedded, Hub, until
 from tests.integration.hub.agent_by_hand import (
-    SILENT_AGENTS,
     AgentByHand,
     agent_of_new_instance,
     call,
     new_key,
     now,
+    silence_agents,
 )
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -60,8 +60,9 @@ GRANT_1 = {
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("protocols")
     embedded = await Embedded(directory / "embedded").start()
-    arguments = (SILENT_AGENTS, "--JupyterHub.authenticate_prometheus=False")
-    running = Hub(directory / "hub", embedded, *arguments)
+    silence_agents(embedded)
+    metrics_for_all = "--JupyterHub.authenticate_prometheus=False"
+    running = Hub(directory / "hub", embedded, metrics_for_all)
     try:
         yield await running.start()
     finally:
@@ -177,7 +178,7 @@ async def test_an_unreadable_claim_of_another_protocol_is_refused_for_its_protoc
 
 async def test_a_second_key_is_counted_in_the_metrics(hub: Hub) -> None:
     async def alarms() -> float:
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(verify=False, timeout=60) as client:
             text = (await client.get(f"{hub.url}/hub/metrics")).text
         [line] = [x for x in text.splitlines() if x.startswith("ec2spawner_second_key_claims_tot")]
         return float(line.split()[-1])

@@ -45,7 +45,9 @@ async def notebook(hub: Hub, user: str, server: str = "") -> httpx.AsyncClient:
     assert model is not None
     token = await hub.user_token(user)
     return httpx.AsyncClient(
-        base_url=f"{hub.url}{model['url']}", headers={"Authorization": f"token {token}"}
+        verify=False,
+        base_url=f"{hub.url}{model['url']}",
+        headers={"Authorization": f"token {token}"},
     )
 
 

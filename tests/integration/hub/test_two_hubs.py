@@ -11,6 +11,8 @@ import pytest
 
 from tests.harness import Embedded, Hub, until
 
+pytestmark = pytest.mark.slow(seconds=50)
+
 
 @pytest.fixture
 async def staging(embedded: Embedded, tmp_path: Path) -> AsyncIterator[Hub]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +14,7 @@ import pytest_asyncio
 from ec2spawner.hub.api.costs import Costs, IdleSavings
 from ec2spawner.hub.api.usage import UsageModel
 from tests.harness import ADMIN_TOKEN, Embedded, Hub, demo_config, until
-from tests.integration.hub.agent_by_hand import SILENT_AGENTS, server_by_hand
+from tests.integration.hub.agent_by_hand import browser, server_by_hand, silence_agents
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=15)]
 
@@ -29,6 +31,7 @@ LIMITS = {
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("hub")
     embedded = await Embedded(directory / "embedded").start()
+    silence_agents(embedded)
     config = demo_config(
         directory,
         "c.JupyterHub.allow_named_servers = True",
@@ -36,7 +39,7 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
         'c.EC2Spawner.payers = {"group": ["research"]}',
         f"c.EC2Spawner.limits = {LIMITS!r}",
     )
-    running = Hub(directory / "hub", embedded, SILENT_AGENTS, config=config)
+    running = Hub(directory / "hub", embedded, config=config)
     try:
         await running.start()
         for user in ("ann", "eva", "admin"):
@@ -55,8 +58,15 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
 
 async def ask(hub: Hub, token: str, query: str = "", call: str = "usage") -> httpx.Response:
     headers = {"Authorization": f"token {token}"}
-    async with httpx.AsyncClient(base_url=hub.url, headers=headers, timeout=60) as client:
+    async with httpx.AsyncClient(
+        verify=False, base_url=hub.url, headers=headers, timeout=60
+    ) as client:
         return await client.get(f"/hub/api/ec2/{call}{query}")
+
+
+async def spawn_page(hub: Hub, user: str) -> str:
+    async with browser(hub, user) as client:
+        return (await client.get(f"/hub/spawn/{user}")).text
 
 
 async def test_a_users_servers_and_sessions(hub: Hub) -> None:
@@ -108,6 +118,8 @@ async def test_a_start_that_a_limit_refused_is_shown_to_admins(hub: Hub) -> None
     assert denied["reason"] == "limit"
     assert "of the limit of zoe" in denied["message"]
     assert [each["scope"] for each in found["limits"]] == ["hub"]
+    assert (found["nearly_used_limits"], found["more_nearly_used_limits"]) == ([], 0)
+    assert found["all_usd_per_hour"] > found["usd_per_hour"] - 1e-6
 
 
 async def test_another_users_usage_needs_the_scope_of_admins(hub: Hub) -> None:
@@ -144,14 +156,52 @@ async def test_costs_are_ones_own_and_those_of_all_need_the_scope(hub: Hub) -> N
     assert reply.headers["Cache-Control"] == "no-store"
     saved = IdleSavings.model_validate_json(reply.content)
     assert (saved.sessions, saved.idle_stops) == (2, 0)
+    assert saved.hub_limit_seconds in {each.limit_seconds for each in saved.replays}
+
+
+async def test_costs_as_csv_are_those_of_the_same_query(hub: Hub) -> None:
+    ann, admin = await hub.user_token("ann"), await hub.user_token("admin")
+    own = await ask(hub, ann, "?by=server&format=csv", "usage/costs")
+    assert own.headers["Content-Type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(own.text)))
+    assert {row["server"] for row in rows} == {"", "sweep"}
+    for row in rows:
+        parts = [float(row[f"{part}_usd"]) for part in ("used", "idle", "overhead")]
+        assert float(row["usd"]) == pytest.approx(sum(parts)) != 0
+    everyone = await ask(hub, admin, "?by=user&format=csv", "costs")
+    assert {row["user"] for row in csv.DictReader(io.StringIO(everyone.text))} >= {"ann", "eva"}
+    assert (await ask(hub, ann, "?by=user&format=csv", "costs")).status_code == 403
+    assert (await ask(hub, ann, "?user=eva&format=csv", "usage/costs")).status_code == 403
+
+
+async def test_a_new_user_with_the_name_of_a_deleted_one_sees_nothing_of_them(hub: Hub) -> None:
+    admin, query = await hub.user_token("admin"), "?user=eva"
+    before = [(await ask(hub, admin, query, call)).json() for call in ("usage", "usage/costs")]
+    assert before[0]["sessions"]
+    assert "Your last server was stopped" in await spawn_page(hub, "eva")
+    assert (await hub.api.delete("/users/eva")).status_code == 204
+    await hub.add_user("eva")
+    eva = await hub.user_token("eva")
+    for own in ("", query):
+        found = (await ask(hub, eva, own)).json()
+        assert (found["user"], found["sessions"], found["servers"]) == ("eva", [], [])
+        assert (await ask(hub, eva, own, "usage/costs")).json()["sums"] == []
+    assert "Your last server was stopped" not in await spawn_page(hub, "eva")
+    of_admin = [(await ask(hub, admin, query, call)).json() for call in ("usage", "usage/costs")]
+    assert of_admin[0]["sessions"] == before[0]["sessions"], "admins see both users"
+    assert of_admin[1]["sums"] == before[1]["sums"] != []
+    assert "eva" in (await ask(hub, admin, "?by=user&format=csv", "costs")).text
 
 
 @pytest.mark.parametrize(
     "query",
     [
+        "?format=xml",
         "?from=soon",
         "?from=2026-11-02&to=2026-11-01",
         "?from=2024-01-01&to=2026-01-01",
+        "?from=0001-01-01&to=0001-01-31",
+        "?to=9999-12-31",
         "?by=token_sha256",
         "?by=day,user,zone,market",
     ],

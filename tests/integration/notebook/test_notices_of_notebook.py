@@ -21,6 +21,7 @@ from ec2spawner.agent.notebook_server.local_socket import LocalSocket
 from ec2spawner.agent.settings import NotebookUser
 from ec2spawner.notebook.notice_events import SCHEMA_ID
 from ec2spawner.wire import (
+    AdminMessage,
     AgentState,
     Idleness,
     IdlePolicy,
@@ -135,6 +136,20 @@ async def test_notices_are_pushed_to_an_idle_tab_when_they_appear_and_end(
 
         agent.push(state(warned, Stop(reason="interruption", message="AWS takes it back")))
         assert await next_kinds(events) == ["interruption"]
+
+
+async def test_the_websocket_that_guests_have_too_carries_nothing_of_the_owners(
+    agent: LocalSocket, url: str
+) -> None:
+    now, minute = datetime.now(UTC), timedelta(minutes=1)
+    warned = Idleness(idle_since=now - 50 * minute, warn_at=now - minute, stop_at=now + 9 * minute)
+    message = AdminMessage(id="1", text="for the owner only")
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"token {TOKEN}"}) as http,
+        http.ws_connect(f"{url}/api/events/subscribe") as events,
+    ):
+        agent.push(state(warned).model_copy(update={"message": message}))
+        assert await next_kinds(events) == ["idle"]
 
 
 async def test_documents_count_as_saved_once_each_open_page_has_reported(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -18,17 +18,24 @@ from ec2spawner.agent.lease_status import OBSERVATION_LIMIT, LeaseStatus
 from ec2spawner.agent.metadata.identity import Identity
 from ec2spawner.agent.notebook_server.process import NotebookProcess
 from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
+from ec2spawner.agent.user_requests import extension_sentence
 from ec2spawner.core.backoff import Backoff
 from ec2spawner.core.idle.activity import Reading
+from ec2spawner.notebook.notices import notices
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (
     AdminMessage,
     Cost,
+    ExtendResponse,
     HeartbeatResponse,
     IdlePolicy,
     KernelState,
+    Limit,
+    NotebookStatus,
+    Notice,
     Observation,
     Stop,
+    sentence,
 )
 from tests.unit.agent.lease_grant import lease_grant
 
@@ -168,6 +175,65 @@ def test_the_hubs_response_is_applied(status: LeaseStatus, clock: Clock) -> None
     assert status.idle_seconds() == 5 * 3600
 
 
+def noticed(status: LeaseStatus, clock: Clock) -> list[Notice]:
+    """What the browser is notified of: it saves documents at once, and again before `until`."""
+    state = status.state()
+    shown = NotebookStatus(
+        managed=True,
+        agent_connected=True,
+        now=clock.now(),
+        cost=state.cost,
+        idle_policy=state.idle_policy,
+        idleness=state.idleness,
+        keep=state.keep,
+    )
+    return notices(shown)
+
+
+def answer(clock: Clock, **fields: Any) -> HeartbeatResponse:
+    cost = Cost(as_of=NOW, since=NOW, limits=fields.pop("limits", []))
+    return HeartbeatResponse(state=1, cost=cost, idle=POLICY, **fields)
+
+
+def test_keep_moves_the_stop_and_the_notice_before_which_documents_are_saved(
+    status: LeaseStatus, clock: Clock
+) -> None:
+    stop_at = clock.now() + timedelta(seconds=3600)
+    clock.seconds += 3600 - 60
+    status.assess()
+    [warning] = noticed(status, clock)
+    assert (warning.until, warning.actions) == (stop_at, ["keep", "stop"])
+    until = next(each.until for each in status.state().keep if each.changes)
+    status.learn(answer(clock, extended_until=until))
+    assert status.idleness.stop_at == until
+    assert noticed(status, clock) == [], "it is withdrawn, and with it the save before its end"
+    clock.seconds = (until - NOW).total_seconds() - 60
+    status.assess()
+    [later] = noticed(status, clock)
+    assert later.until == until
+    assert later.id != warning.id, "documents are saved again"
+
+
+def test_a_stop_by_a_limit_is_not_extended_and_says_so(status: LeaseStatus, clock: Clock) -> None:
+    stop_at = clock.now() + timedelta(minutes=10)
+    mild = Limit(scope="user", kind="usd_per_month", percent=76, threshold=75)
+    stops = mild.model_copy(update={"scope": "group", "name": "lab", "stop_at": stop_at})
+    assert any(each.changes for each in status.state().keep)
+    status.learn(answer(clock, limits=[mild, stops]))
+    assert not any(each.changes for each in status.state().keep)
+    [stop, _] = noticed(status, clock)
+    assert (stop.until, stop.actions) == (stop_at, ["panel", "stop"])
+    assert stop.details[0] == sentence("limit-stops", scope="group", name="lab")
+    limit = status.stopping_limit()
+    assert limit == stops
+    later = ExtendResponse(extended_until=stop_at + timedelta(hours=1))
+    said = sentence("limit-not-extended", scope="group", name="lab", at=stop_at.timestamp())
+    assert extension_sentence(later, limit) == said
+    sooner = ExtendResponse(extended_until=stop_at - timedelta(minutes=1), bounded=True)
+    assert extension_sentence(sooner, limit) == sentence("extension-bounded")
+    assert extension_sentence(later, None) is None
+
+
 def test_a_spot_notice_reaches_hub_and_notebook(status: LeaseStatus, clock: Clock) -> None:
     assert (status.heartbeat(0).interruption_at, status.state().interruption_at) == (None, None)
     status.interruption_at = at = clock.now() + timedelta(minutes=2)
@@ -220,30 +286,6 @@ def test_settings_of_an_image() -> None:
 def test_invalid_settings_name_their_variable(environment: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="EC2SPAWNER_"):
         Settings.from_environment("http://hub", environment)
-
-
-def test_a_simulated_gpu_follows_the_users_cpu() -> None:
-    gpus = find_gpus(json.dumps({"name": "T4", "count": 2, "memory_mib": 15360}))
-    assert gpus.kind == "simulated"
-    at_rest = gpus.sample(5.0)
-    assert [gpu.use_percent for gpu in at_rest] == [0.0, 0.0]
-    for _ in range(10):
-        first, second = gpus.sample(100.0)
-    assert first.use_percent > 90
-    assert first.power_w == first.power_limit_w
-    assert first.slowed_by == ["power"]
-    assert first.clock_mhz < first.clock_max_mhz
-    assert [user.pid for user in gpus.processes([(5, 90.0), (6, 2.0), (7, 20.0)])] == [5]
-    assert second.use_percent == 0
-    assert first.memory_used_mib < first.memory_total_mib == 15360
-    for _ in range(10):
-        first, _ = gpus.sample(0.0)
-    assert first.use_percent == 0
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"name": "T4"}', '{"name": "x", "count": -1}'])
-def test_a_malformed_simulation_simulates_nothing(text: str) -> None:
-    assert find_gpus(text).kind == "none"
 
 
 def test_a_missing_driver_is_logged_once_and_shown_as_none(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.aws import call_log
+from ec2spawner.aws.calls import call_log
 
 HUB = {"Key": "ec2spawner:hub", "Value": "hub"}
 OWN, THEIRS = ({"Key": "ec2spawner:store", "Value": store} for store in ("own", "another"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.aws.images import driver_of
+from ec2spawner.aws.compute.images import driver_of
 from ec2spawner.config import Options
 from ec2spawner.config.traits import OptionTraits
 from ec2spawner.provisioner.model.cloud import ImageQuery

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.aws.instance_types import instance_type
+from ec2spawner.aws.compute.instance_types import instance_type
 from ec2spawner.core.profiles.profiles import InstanceType
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from traitlets.config import Config
+from traitlets.config.loader import DeferredConfigString
 
 from ec2spawner.config import ConfigError, Options, validate_options
+from ec2spawner.config.traits import OptionTraits
 from ec2spawner.core.alarms.alarm import Kind
 from ec2spawner.core.alarms.weekly import Schedule
 from ec2spawner.hub.startup import settings_of
@@ -31,6 +34,20 @@ def test_a_list_is_short_for_a_dict_with_destinations() -> None:
     assert options([WEBHOOK, TOPIC]).alarms.destinations() == {"json #1": WEBHOOK, "sns #2": TOPIC}
 
 
+@pytest.mark.parametrize("written", [[TOPIC], {"to": {"topic": TOPIC}}, WEBHOOK])
+def test_the_command_line_takes_them_as_well(written: Any) -> None:
+    """Also what is wrong: `validate_options` refuses it without repeating it."""
+    text = written if isinstance(written, str) else repr(written)
+    config = Config(OptionTraits={"alarms": DeferredConfigString(text)})
+    assert OptionTraits(config=config).alarms == written
+
+
+def test_an_admin_may_name_destinations() -> None:
+    """The order then means nothing: what waits for one goes to no other."""
+    named = {"Ops mail": WEBHOOK, "topic": TOPIC}
+    assert options({"to": named}).alarms.destinations() == named
+
+
 def test_thresholds_become_seconds_and_percent() -> None:
     written = {"to": [TOPIC], "kinds": ["leak"], "idle_gpu": "2h", "quota_used": 75}
     rules = settings_of(options(written)).alarms
@@ -50,7 +67,12 @@ def test_thresholds_become_seconds_and_percent() -> None:
         ([SECRET], "neither an Apprise URL nor the ARN"),
         ([f"arn:aws:sns:us-east-1:{SECRET}"], "neither an Apprise URL nor the ARN"),
         (WEBHOOK, "neither a list nor a dict"),
-        ({"to": WEBHOOK}, "no list"),
+        ({"to": WEBHOOK}, "neither a list nor a dict"),
+        ({"to": {"": WEBHOOK}}, "name 1 of"),
+        ({"to": {"a": TOPIC, "sns #2": WEBHOOK}}, "name 2 of"),
+        ({"to": {WEBHOOK: "chat"}}, "name 1 of"),
+        ({"to": {"chat": "slack://x"}}, r"to\[\"chat\"\].*does not accept"),
+        ({"to": {"chat": 5}}, r"to\[\"chat\"\] is no text"),
         ([WEBHOOK, 5], r"to\[1\] is no text"),
         ([WEBHOOK] * 21, "more than 20"),
         ({"to": [WEBHOOK], "kinds": ["limits"]}, "did you mean limit"),

@@ -54,6 +54,11 @@ def test_optional_fields_have_defaults() -> None:
     assert discount().until is None
     assert discount(until=None).until is None
     assert discount(until=date(2027, 3, 1)) == discount(until="2027-03-01")
+    assert discount().since is None
+    assert discount(since="2026-03-02").since == datetime(2026, 3, 2, tzinfo=UTC)
+    one_day = discount(since="2026-03-02", until="2026-03-02")
+    assert one_day.holds(datetime(2026, 3, 2, 12, tzinfo=UTC))
+    assert not one_day.holds(datetime(2026, 3, 1, 23, 59, tzinfo=UTC))
     assert discount(zone="us-east-1a").zone == "us-east-1a"
     assert discount(count=0).count == 0
     assert discount(instance_type="g9.xlarge").instance_type == "g9.xlarge", "newer than our table"
@@ -86,6 +91,7 @@ def test_an_expired_discount_does_not_prevent_the_hub_start() -> None:
         ({"until": "2027-02-30"}, "until", "is no date", "2027-03-01"),
         ({"until": 1800000000}, "until", "1800000000 is no date", "2027-03-01"),
         ({"until": datetime(2027, 3, 1, tzinfo=UTC)}, "until", "is no date", "2027-03-01"),
+        ({"since": "March"}, "since", '"March" is no date', "2027-03-01"),
         ({"zone": "a"}, "zone", '"a" is no availability zone', "us-east-1a"),
         (
             {"usd_per_hr": 0.63},
@@ -103,6 +109,12 @@ def test_a_wrong_discount_is_named_with_its_fix(
     problem, _, fixed = line.partition(". Fix: ")
     assert says in problem
     assert fix in fixed
+
+
+def test_a_discount_that_ends_before_it_begins_is_refused() -> None:
+    said = refusal({**A10G, "since": "2027-03-02", "until": "2027-03-01"})
+    assert "c.EC2Spawner.discounts[0]: its since, 2027-03-02, is after its until" in said
+    assert "Fix:" in said
 
 
 @pytest.mark.parametrize("missing", ["instance_type", "usd_per_hour", "count"])

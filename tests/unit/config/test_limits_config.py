@@ -27,6 +27,7 @@ def problem(**changed: Any) -> tuple[str, str, str]:
 def test_nothing_is_limited_by_default() -> None:
     limits = options().limits.limits()
     assert not limits.bind
+    assert limits.grace_seconds == 120
     assert limits.days == 0
     assert limits.of("user:ann") == limits.of("hub") == Bounds()
 
@@ -50,6 +51,7 @@ def test_every_bound_reaches_its_scope() -> None:
     assert limits.of("hub").limit(Kind.WINDOW) == 800_000_000_000
     assert limits.bind
     assert limits.max_run_seconds(["user:ann", "hub"]) == 43200
+    assert options(limits={"grace": "10m"}).limits.limits().grace_seconds == 600
 
 
 def test_a_hubs_at_limit_holds_for_all_that_do_not_override_it() -> None:

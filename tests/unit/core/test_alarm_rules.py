@@ -12,18 +12,23 @@ from hypothesis import strategies as st
 
 from ec2spawner.core.alarms.account_rules import (
     Interruption,
+    RefusedQuota,
     Running,
     SpotPool,
     discounts_expiring,
     interruption_storm,
     price_rise,
     quotas_nearly_used,
+    quotas_refused,
 )
 from ec2spawner.core.alarms.alarm import SEVERITIES, Alarm, AlarmRules, Kind, Severity
 from ec2spawner.core.alarms.grouping import HOUR, Raised, admitted, rests
+from ec2spawner.core.alarms.leaks import LeakedInstance, foreign_instance, refused_termination
 from ec2spawner.core.alarms.retries import is_given_up
 from ec2spawner.core.alarms.server_rules import GpuServer, idle_gpu, unattended_gpu
 from ec2spawner.core.alarms.unattended import HIDDEN, is_unattended
+from ec2spawner.core.ledger.charges import Rate
+from ec2spawner.core.ledger.cost_rows import Resource
 from ec2spawner.core.offers.quotas import ListedQuota
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint
@@ -124,16 +129,20 @@ def test_another_gpus_kernel_does_not_explain_this_one() -> None:
 # --- the account ---
 
 
-def interruptions(*minutes: float) -> list[Interruption]:
-    return [Interruption(f"user-{number}", ago(minutes=m)) for number, m in enumerate(minutes)]
+def interruptions(*minutes: float, zone: str = "us-east-1a") -> list[Interruption]:
+    return [
+        Interruption(f"i-{number}", "g5.xlarge", zone, ago(minutes=m))
+        for number, m in enumerate(minutes)
+    ]
 
 
 def test_interruptions_within_the_time_are_a_storm_and_spread_ones_are_not() -> None:
     assert interruption_storm(interruptions(1, 2, 3, 4), RULES, None, NOW) is None
     assert interruption_storm(interruptions(1, 2, 3, 4, 61), RULES, None, NOW) is None
-    storm = interruption_storm(interruptions(1, 2, 3, 4, 59), RULES, None, NOW)
+    found = interruptions(1, 2, 3) + interruptions(4, 59, zone="us-east-1b")
+    storm = interruption_storm(found, RULES, None, NOW)
     assert storm is not None
-    assert "user-0" in storm.body
+    assert "3 of g5.xlarge in us-east-1a, 2 of g5.xlarge in us-east-1b" in storm.body
 
 
 def test_a_storm_that_was_reported_does_not_make_the_next_one() -> None:
@@ -177,6 +186,34 @@ def test_a_quota_is_reported_at_ninety_percent(vcpus: int, reported: int) -> Non
     assert [alarm.subject for alarm in found] == ["L-3819A6DF"] * reported
 
 
+@pytest.mark.parametrize(
+    ("refused", "code"),
+    [
+        (RefusedQuota(Market.SPOT, "g", "MaxSpotInstanceCountExceeded"), "L-3819A6DF"),
+        (RefusedQuota(Market.ON_DEMAND, "standard", "VcpuLimitExceeded"), "L-1216C47A"),
+        (RefusedQuota(Market.SPOT, "p5", "MaxSpotInstanceCountExceeded"), "L-7212CCBC"),
+        (RefusedQuota(Market.ON_DEMAND, "hpc", "VcpuLimitExceeded"), "on-demand/hpc"),
+    ],
+)
+def test_a_quota_for_which_ec2_refused_a_launch_is_reported_with_its_code(
+    refused: RefusedQuota, code: str
+) -> None:
+    """AWS merged the quota of spot P5 into that of all P: the account's own list decides."""
+    listed = [QUOTA, ListedQuota("L-7212CCBC", "All P Spot Instance Requests", 192)]
+    [found] = quotas_refused([refused], [], listed, NOW)
+    assert found.subject == code
+    assert refused.error in found.body
+
+
+def test_a_refusal_and_the_hubs_own_use_are_one_alarm_of_a_quota() -> None:
+    running = [Running(Market.SPOT, "g5.xlarge", 60)]
+    refused = [RefusedQuota(Market.SPOT, "g", "MaxSpotInstanceCountExceeded")]
+    [near] = quotas_nearly_used(running, [QUOTA], RULES, NOW)
+    [used_up] = quotas_refused(refused, running, [QUOTA], NOW)
+    assert used_up.alarm_id == near.alarm_id
+    assert "60 of 64 vCPUs" in used_up.body
+
+
 def discount(**until: float) -> Discount:
     return Discount("g5.xlarge", 0.63, 4, NOW + timedelta(**until) if until else None)
 
@@ -192,6 +229,34 @@ def test_a_discount_is_reported_once_before_it_ends() -> None:
     [first] = discounts_expiring([discount(days=14)], RULES, NOW)
     [later] = discounts_expiring([discount(days=14)], RULES, NOW + timedelta(days=13))
     assert first.alarm_id == later.alarm_id
+
+
+# --- leaks ---
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        (Rate(1.006), "It costs 1.01 USD/hour (estimate)."),
+        (Rate(0.5, (Resource.DISK,)), "It costs at least 0.50 USD/hour (estimate)."),
+        (Rate(None, (Resource.INSTANCE, Resource.DISK)), "What it costs is unknown."),
+    ],
+)
+def test_a_leaked_instance_is_reported_with_what_is_known_of_its_cost(
+    rate: Rate, words: str
+) -> None:
+    leaked = LeakedInstance("i-1", "g5.xlarge", "us-east-1a", rate)
+    foreign = foreign_instance(leaked, "0123456789abcdef", NOW)
+    refused = refused_termination(leaked, 660, "OperationNotPermitted: no", NOW)
+    assert words in foreign.body
+    assert words in refused.body
+    assert foreign.alarm_id == refused.alarm_id == "leak/i-1/"
+
+
+def test_an_instance_without_a_store_is_not_said_to_end_by_reap() -> None:
+    leaked = LeakedInstance("i-1", "g5.xlarge", "us-east-1a", Rate(1.0))
+    assert "--yes" in foreign_instance(leaked, "0123456789abcdef", NOW).body
+    assert "--yes" not in foreign_instance(leaked, "", NOW).body
 
 
 # --- how many are sent ---

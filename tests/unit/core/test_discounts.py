@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.pricing.discounts import Discount, Running, covered, left
+from ec2spawner.core.pricing.discounts import Discount, Running, beside, covered, left
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TYPES = ("g5.xlarge", "g4dn.xlarge")
@@ -23,6 +23,8 @@ discounts = st.lists(
         until=st.none()
         | st.integers(min_value=-3, max_value=3).map(lambda hours: NOW + timedelta(hours=hours)),
         zone=st.sampled_from(("", *ZONES)),
+        since=st.none()
+        | st.integers(min_value=-3, max_value=3).map(lambda hours: NOW + timedelta(hours=hours)),
     ),
     max_size=5,
 )
@@ -80,6 +82,14 @@ def test_an_expired_discount_is_none() -> None:
     assert covered([ended], running(10), NOW - timedelta(seconds=1))
 
 
+def test_a_discount_that_has_not_begun_is_none() -> None:
+    coming = Discount("g5.xlarge", 0.63, count=2, since=NOW)
+    before = NOW - timedelta(seconds=1)
+    assert covered([coming], running(10), before) == {}
+    assert left([coming], [], before) == ()
+    assert covered([coming], running(10), NOW)
+
+
 @given(discounts, instances)
 def test_no_more_places_are_assigned_than_exist(
     offered: list[Discount], running: list[Running]
@@ -122,3 +132,24 @@ def test_a_newer_instance_changes_no_other_price(
     assert ("i-new" in after) == bool(fits)
     if fits:
         assert after["i-new"].usd_per_hour == fits[0].usd_per_hour
+
+
+@given(discounts, discounts)
+def test_a_reservation_counts_exactly_while_no_configured_discount_of_its_type_holds(
+    configured: list[Discount], reservations: list[Discount]
+) -> None:
+    configured = [x for x in configured if not (x.since and x.until) or x.since < x.until]
+    remaining = beside(configured, reservations)
+    for hours in range(-8, 8):
+        now = NOW + timedelta(hours=hours / 2 + 0.1)
+        replaced = {each.instance_type for each in configured if each.holds(now)}
+        expected = Counter(
+            (each.instance_type, each.zone, each.usd_per_hour, each.count)
+            for each in reservations
+            if each.holds(now) and each.instance_type not in replaced
+        )
+        assert expected == Counter(
+            (each.instance_type, each.zone, each.usd_per_hour, each.count)
+            for each in remaining
+            if each.holds(now)
+        )

@@ -57,6 +57,16 @@ def test_choices_are_within_the_policy(
     assert offered(policy) == expected
 
 
+def test_no_extension_moves_a_stop_by_a_limit() -> None:
+    def offered_before(stop_at: datetime, idle_for: timedelta = 50 * MINUTE) -> list[bool]:
+        choices = keep_choices(IdlePolicy(), START, NOW - idle_for, None, NOW, stop_at)
+        return [each.changes for each in choices]
+
+    assert offered_before(NOW + 5 * MINUTE) == [False, False, False]
+    assert offered_before(NOW + 90 * MINUTE) == [True, True, True], "the idle stop comes first"
+    assert offered_before(NOW + 12 * MINUTE) == [False, False, False], "two minutes are no gain"
+
+
 def test_working_hours_count() -> None:
     hours = WorkingHours(
         days=list(range(7)), from_minute=0, to_minute=1440, timezone="UTC", server_seconds=3 * 3600

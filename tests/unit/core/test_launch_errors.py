@@ -10,7 +10,7 @@ from botocore.parsers import ResponseParserError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.aws.errors import cloud_error
+from ec2spawner.aws.calls.errors import cloud_error
 from ec2spawner.core.offers.launch_errors import (
     SOLD_OUT,
     THROTTLES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -19,6 +20,7 @@ from ec2spawner.core.ledger.cost_rows import (
     CostRow,
     Dimension,
     Purpose,
+    Resource,
     merge_sums,
     sum_rows,
 )
@@ -26,6 +28,7 @@ from ec2spawner.core.ledger.exact import microseconds, price_units
 from ec2spawner.core.ledger.idle_spans import MAX_SPANS, IdleSpan, record
 from ec2spawner.core.ledger.lease_costs import Account, Course, lease_costs, overhead_costs
 from ec2spawner.core.ledger.local_days import local_day, midnight, split_by_day
+from ec2spawner.core.ledger.months import month_rate
 from ec2spawner.core.ledger.segments import Segment, close, reprice
 from ec2spawner.wire import Market
 
@@ -34,12 +37,32 @@ ADA = Account("ada", "", "user:ada", "t4")
 ZONES = [ZoneInfo(name) for name in ("UTC", "Europe/Berlin", "Asia/Kolkata", "America/New_York")]
 
 prices = st.integers(0, 10**7).map(lambda units: units / 10**5)
-seconds = st.integers(0, 4 * 86400)
+monthly_prices = st.just(0.0) | prices
+address_prices = st.sampled_from([0.0, 0.005])
+seconds = st.integers(0, 16 * 86400)
+"""Across the end of a month."""
 markets = st.sampled_from([Market.SPOT, Market.ON_DEMAND])
 
 
 def at(second: float) -> datetime:
     return NOW + timedelta(seconds=second)
+
+
+new_prices = st.builds(
+    lambda instance, disk, address: Segment(
+        "i-x",
+        Market.SPOT,
+        instance,
+        NOW,
+        source="new",
+        disk_usd_per_month=disk,
+        address_usd_per_hour=address,
+    ),
+    prices,
+    st.none() | monthly_prices,
+    st.none() | address_prices,
+)
+"""As `reprice` takes them; None is not known any more."""
 
 
 @st.composite
@@ -60,12 +83,14 @@ def price_paths(draw: st.DrawFn) -> tuple[Segment, ...]:
                 zone="us-east-1a",
                 gpus=1.0,
                 on_demand_usd_per_hour=draw(prices),
+                disk_usd_per_month=draw(monthly_prices),
+                address_usd_per_hour=draw(address_prices),
             ),
         )
         clock = start
         for _ in range(draw(st.integers(0, 3))):
             clock += draw(st.integers(-3600, 7200))
-            current = reprice(current, at(clock), draw(prices), "new")
+            current = reprice(current, at(clock), draw(new_prices))
         start = max(clock, start) + draw(st.integers(0, 7200))
         found += close(current, at(start))
     return tuple(found)
@@ -85,25 +110,36 @@ courses = st.builds(
 )
 
 
+def usd_of_second(segment: Segment, instant: datetime) -> Fraction:
+    """Of instance, disks and address; a month has the seconds of the actual one, in UTC."""
+    hourly = Fraction(str(segment.usd_per_hour)) + Fraction(str(segment.address_usd_per_hour))
+    days = calendar.monthrange(instant.year, instant.month)[1]
+    return hourly / 3600 + Fraction(str(segment.disk_usd_per_month)) / (days * 86400)
+
+
 def second_by_second(segments: Sequence[Segment]) -> Fraction:
     """USD, counted in the simplest way: each second at its price, a minute at least."""
     total = Fraction(0)
     lasted: dict[str, int] = {}
-    first: dict[str, Fraction] = {}
+    first: dict[str, Segment] = {}
     for segment in segments:
-        assert segment.usd_per_hour is not None
         assert segment.end is not None
-        price = Fraction(str(segment.usd_per_hour)) / 3600
-        first.setdefault(segment.instance_id, price)
+        first.setdefault(segment.instance_id, segment)
         count = max(int((segment.end - segment.start).total_seconds()), 0)
         lasted[segment.instance_id] = lasted.get(segment.instance_id, 0) + count
-        for _ in range(count // 3600):
-            total += 3600 * price
-        for _ in range(count % 3600):
-            total += price
-    for instance_id, price in first.items():
-        for _ in range(60 - lasted[instance_id]):
-            total += price
+        for hour in range(count // 3600):
+            instant = segment.start + timedelta(hours=hour)
+            following = instant + timedelta(hours=1)
+            if following.month == instant.month:
+                total += 3600 * usd_of_second(segment, instant)
+                continue
+            for second in range(3600):
+                total += usd_of_second(segment, instant + timedelta(seconds=second))
+        for second in range(count // 3600 * 3600, count):
+            total += usd_of_second(segment, segment.start + timedelta(seconds=second))
+    for instance_id, segment in first.items():
+        for second in range(lasted[instance_id], 60):
+            total += usd_of_second(segment, segment.start + timedelta(seconds=second))
     return total
 
 
@@ -123,7 +159,11 @@ def test_used_idle_and_overhead_add_up_to_the_cost(
     listed = [replace(each, usd_per_hour=each.on_demand_usd_per_hour) for each in segments]
     assert sum(row.on_demand_nano_usd or 0 for row in rows) == nano_usd(listed, NOW)
     lasted = sum(microseconds(each.end) - microseconds(each.start) for each in segments if each.end)
-    assert sum(row.microseconds for row in rows) == lasted
+    instances = [row for row in rows if row.resource is Resource.INSTANCE]
+    assert sum(row.microseconds for row in instances) == lasted
+    for row in rows:
+        if row.resource is not Resource.INSTANCE:
+            assert abs((row.on_demand_nano_usd or 0) - (row.nano_usd or 0)) <= 1, "but for rounding"
     assert all((row.nano_usd or 0) >= 0 and row.microseconds >= 0 for row in rows)
     assert {row.cause for row in rows if row.purpose is not Purpose.OVERHEAD} <= {""}
 
@@ -253,6 +293,33 @@ def test_days_have_the_length_that_clocks_give_them() -> None:
     for day, hours in ((spring, 23), (autumn, 25), (date(2026, 11, 23), 24)):
         lasts = midnight(day + timedelta(days=1), place) - midnight(day, place)
         assert lasts == timedelta(hours=hours)
+
+
+# --- months ---
+
+
+@given(st.integers(0, 10**13), seconds, st.integers(0, 100 * 86400))
+def test_a_month_costs_the_price_of_a_month_whatever_its_length(
+    units: int, start: int, lasts: int
+) -> None:
+    begin, finish = microseconds(at(start)), microseconds(at(start + lasts))
+    parts = list(month_rate(units, begin, finish))
+    assert sum(b - a for _, a, b in parts) == finish - begin
+    for rate, a, b in parts:
+        first = datetime.fromtimestamp(a // 10**6, UTC).replace(day=1, hour=0, minute=0, second=0)
+        following = (first + timedelta(days=32)).replace(day=1)
+        hours = (following - first) // timedelta(hours=1)
+        assert b <= microseconds(following)
+        assert abs(rate * hours - units) <= hours, "1e-12 USD an hour at most"
+
+
+def test_a_february_hour_costs_more_than_one_of_march() -> None:
+    """EBS divides the price of a month by the seconds of the actual one."""
+    begin = microseconds(datetime(2026, 2, 28, 23, tzinfo=UTC))
+    february, march = month_rate(price_units(8.0), begin, begin + 2 * 3600 * 10**6)
+    assert february[0] == round(8e12 / (28 * 24))
+    assert march[0] == round(8e12 / (31 * 24))
+    assert february[2] == march[1] == microseconds(datetime(2026, 3, 1, tzinfo=UTC))
 
 
 # --- idle spans ---

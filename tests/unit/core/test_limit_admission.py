@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -194,6 +194,20 @@ def test_a_refusal_says_what_is_left_until_when_and_who_can_raise_it() -> None:
     assert short_refusal(hours) == "0.5 GPU-hours left of the limit of group NLP"
     hub = Bounds(usd_per_window=5, window_days=7)
     assert limit_words(HUB, Kind.WINDOW, 5 * NANO, hub) == "$5 in 7 days of this hub"
+
+
+def test_a_limit_that_homes_use_up_is_called_that() -> None:
+    limit = 10 * NANO
+    refused = Refusal(
+        "user:ann", Obstacle.LIMIT, Kind.MONTH, limit, 0, NANO, is_filled_by_storage=True
+    )
+    by_servers = replace(refused, is_filled_by_storage=False)
+    assert "homes" in refusal_words(refused, "an admin")
+    assert "homes" not in refusal_words(by_servers, "an admin")
+    by_homes = Standing("user:ann", Kind.MONTH, limit, limit, storage=limit)
+    with_servers = replace(by_homes, storage=limit - 1)
+    assert "homes" in stop_words(by_homes, Bounds(usd_per_month=10))
+    assert "homes" not in stop_words(with_servers, Bounds(usd_per_month=10))
 
 
 def test_users_do_not_see_what_the_hub_has_spent() -> None:

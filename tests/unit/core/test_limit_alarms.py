@@ -7,11 +7,12 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from ec2spawner.core.alarms.alarm import Alarm, AlarmRules, Kind
-from ec2spawner.core.alarms.limit_rules import denied_start, limits_used
+from ec2spawner.core.alarms.limit_rules import denied_start, limit_alarm
 from ec2spawner.core.ledger.amount import Amount
 from ec2spawner.core.limits.admission import Obstacle, Refusal
 from ec2spawner.core.limits.bounds import AtLimit, Bounds
 from ec2spawner.core.limits.bounds import Kind as LimitKind
+from ec2spawner.core.limits.standing import standings, standings_at_once
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TODAY = NOW.date()
@@ -22,7 +23,9 @@ MONTHLY = Bounds(usd_per_month=100)
 
 def alarms(bounds: Bounds, usd: float, today: date = TODAY) -> list[Alarm]:
     days = {today: Amount(round(usd * USD), 0)}
-    return list(limits_used("group:lab", bounds, days, today, RULES, NOW))
+    standing = standings("group:lab", bounds, days, today)
+    found = [limit_alarm(each, bounds, today, RULES, NOW) for each in standing]
+    return [each for each in found if each is not None]
 
 
 @pytest.mark.parametrize(
@@ -45,6 +48,24 @@ def test_a_window_is_reported_once_a_week() -> None:
     window = Bounds(usd_per_window=100, window_days=7)
     ids = {alarms(window, 95, TODAY + timedelta(days=n))[0].alarm_id for n in range(14)}
     assert len(ids) == 3, "two weeks touch three weeks of the calendar"
+
+
+def test_more_than_a_limit_allows_at_once_is_reported_once_a_day() -> None:
+    bounds = Bounds(usd_per_hour=5, servers=2)
+    for rate, servers, ends in [(5, 2, []), (6, 2, ["usd_per_hour"]), (4, 3, ["servers"])]:
+        standing = standings_at_once("group:lab", bounds, rate * USD, servers, 0)
+        found = [limit_alarm(each, bounds, TODAY, RULES, NOW) for each in standing]
+        subjects = [each.subject for each in found if each is not None]
+        assert subjects == [f"group:lab/{kind}/exceeded" for kind in ends]
+    [rate_limit, _] = standings_at_once("group:lab", bounds, 6 * USD, 0, 1)
+    days = [TODAY, TODAY, TODAY + timedelta(days=1)]
+    first, again, tomorrow = (limit_alarm(rate_limit, bounds, day, RULES, NOW) for day in days)
+    assert first is not None
+    assert again is not None
+    assert tomorrow is not None
+    assert first.alarm_id == again.alarm_id != tomorrow.alarm_id
+    assert "at least $6 per hour" in first.body
+    assert "$5 per hour of group lab" in first.body
 
 
 def test_the_text_says_what_happens_and_until_when() -> None:

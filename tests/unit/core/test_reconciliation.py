@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.ledger.bill_lines import BillLine, Charge, hours_in_microseconds, nano_of
-from ec2spawner.core.ledger.reconciliation import (
+from ec2spawner.core.bills.bill_lines import BillLine, Charge, hours_in_microseconds, nano_of
+from ec2spawner.core.bills.reconciliation import (
     UNSETTLED,
     Comparison,
     Period,

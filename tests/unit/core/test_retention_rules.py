@@ -17,7 +17,6 @@ from ec2spawner.core.instances.retention_rules import (
     AfterStop,
     Kept,
     decide,
-    disk_usd_per_month,
     may_rebind,
     may_take,
     moved_with_clock,
@@ -178,7 +177,3 @@ def test_the_fate_of_an_instance_after_a_stop(
         assert not decision.why_not
     elif then != "terminate" and reason == "user":
         assert decision.why_not, "a user who could expect it gets the reason"
-
-
-def test_the_cost_of_a_stopped_disk() -> None:
-    assert disk_usd_per_month(100) == 8.0

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from ec2spawner.core.ledger.cost import saved_usd, usd
 from ec2spawner.core.ledger.instance_end import FREE, InstanceEnd, close_at_end
-from ec2spawner.core.ledger.segments import Segment, close, paid_until, reprice, until
+from ec2spawner.core.ledger.segments import (
+    Segment,
+    close,
+    paid_until,
+    reprice,
+    until,
+    with_known_prices,
+)
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -25,6 +32,11 @@ instants = st.integers(-(10**6), 10**6).map(lambda s: NOW + timedelta(seconds=s)
 def segment(start: float, end: float | None, price: float | None, instance: str = "i-1") -> Segment:
     ends = None if end is None else NOW + timedelta(seconds=end)
     return Segment(instance, Market.SPOT, price, NOW + timedelta(seconds=start), ends, "test")
+
+
+def priced(usd_per_hour: float) -> Segment:
+    """As `reprice` takes new prices."""
+    return Segment("i-x", Market.SPOT, usd_per_hour, NOW, source="new")
 
 
 running = st.builds(segment, seconds, st.none(), prices)
@@ -91,7 +103,7 @@ def test_a_new_price_does_not_change_past_cost(
     current: Segment, now: datetime, later: datetime, price: float
 ) -> None:
     before = usd([current], now)
-    after = reprice([current], now, price, "new")
+    after = reprice([current], now, priced(price))
     assert usd(after, now) == pytest.approx(before, abs=1e-9)
     assert after[-1].end is None
     assert after[-1].usd_per_hour == price
@@ -103,19 +115,85 @@ def test_a_new_price_does_not_change_past_cost(
 @given(running, instants)
 def test_the_same_price_is_no_new_segment(current: Segment, now: datetime) -> None:
     assert current.usd_per_hour is not None
-    assert reprice([current], now, current.usd_per_hour, "new") == (current,)
+    assert reprice([current], now, priced(current.usd_per_hour)) == (current,)
 
 
 def test_a_price_learned_late_applies_from_the_start() -> None:
-    [known] = reprice([segment(-3600, None, None)], NOW, 0.25, "EC2")
-    assert usd([known], NOW) == pytest.approx(0.25)
-    assert known.source == "EC2"
+    unknown = replace(
+        segment(-3600, None, None), disk_usd_per_month=None, address_usd_per_hour=None
+    )
+    learned = replace(priced(0.25), disk_usd_per_month=72.0, address_usd_per_hour=0.005)
+    [known] = reprice([unknown], NOW, learned)
+    assert usd([known], NOW) == pytest.approx(0.25 + 0.1 + 0.005)
+    assert known.source == "new"
+    assert reprice([known], NOW, unknown) == (known,), "what is not known any more stays"
+
+
+def test_a_price_learned_late_applies_to_all_segments_of_its_instance() -> None:
+    """A spot price that changes begins segments before the disk's price is known."""
+    started = replace(segment(-600, None, 0.20), disk_usd_per_month=None, address_usd_per_hour=None)
+    lost = replace(segment(-900, -700, 0.20, "i-lost"), disk_usd_per_month=None)
+    at = NOW - timedelta(minutes=5)
+    changed = reprice([lost, started], at, replace(started, usd_per_hour=0.30))
+    assert usd(changed, NOW) is None
+    learned = replace(changed[-1], disk_usd_per_month=72.0, address_usd_per_hour=0.06)
+    other, first, second = reprice(changed, NOW, learned)
+    hourly = 0.1 + 0.06
+    assert usd([first, second], NOW) == pytest.approx((0.20 + 0.30 + 2 * hourly) / 12)
+    assert first == replace(changed[1], disk_usd_per_month=72.0, address_usd_per_hour=0.06)
+    assert other == lost, "the disk of another instance"
+
+
+def test_a_discounts_price_never_applies_to_what_was_before_it() -> None:
+    unknown, discounted = segment(-600, None, None), priced(0.30)
+    split = reprice([unknown], NOW, discounted, past=unknown)
+    assert [each.usd_per_hour for each in split] == [None, 0.30]
+    later = NOW + timedelta(minutes=5)
+    assert reprice(split, later, discounted, past=unknown) == split
+    first, second = reprice(split, later, discounted, past=priced(0.55))
+    assert (first.usd_per_hour, second.usd_per_hour) == (0.55, 0.30)
+    assert first.end == second.start == NOW
+
+
+def test_a_disk_or_an_address_that_changes_begins_a_segment() -> None:
+    running = replace(segment(-3600, None, 0.25), disk_usd_per_month=72.0)
+    for changed in (
+        replace(running, disk_usd_per_month=144.0),
+        replace(running, address_usd_per_hour=0.005),
+    ):
+        before, after = reprice([running], NOW, changed)
+        assert before == replace(running, end=NOW)
+        assert after == replace(changed, start=NOW)
 
 
 def test_ended_segments_are_not_repriced() -> None:
     ended = segment(-3600, -60, 0.25)
-    assert reprice([ended], NOW, 9.0, "new") == (ended,)
-    assert reprice([], NOW, 9.0, "new") == ()
+    assert reprice([ended], NOW, priced(9.0)) == (ended,)
+    assert reprice([], NOW, priced(9.0)) == ()
+
+
+FOUR_PRICES = (
+    "usd_per_hour",
+    "on_demand_usd_per_hour",
+    "disk_usd_per_month",
+    "address_usd_per_hour",
+)
+
+any_prices = st.builds(
+    lambda drawn: replace(priced(0), **dict(zip(FOUR_PRICES, drawn, strict=True))),
+    st.tuples(*(st.none() | prices for _ in FOUR_PRICES)),
+)
+
+
+@given(any_prices, st.lists(any_prices, max_size=4))
+def test_a_price_is_that_of_the_first_that_knows_it(
+    current: Segment, before: list[Segment]
+) -> None:
+    found = with_known_prices(current, before)
+    for name in FOUR_PRICES:
+        known = [getattr(each, name) for each in (current, *before)]
+        assert getattr(found, name) == next((x for x in known if x is not None), None)
+    assert (found.start, found.end) == (current.start, current.end)
 
 
 @given(st.lists(running, max_size=3), instants, instants)
@@ -176,6 +254,8 @@ def test_each_segment_is_compared_with_its_own_type() -> None:
     assert saved_usd([small, large], NOW, list_prices.get) == pytest.approx(0.3 + 1.5)
     assert saved_usd([large, small], NOW, {"small": 0.5}.get) is None
     assert saved_usd([replace(small, usd_per_hour=None)], NOW, list_prices.get) is None
+    unread = replace(small, disk_usd_per_month=None, address_usd_per_hour=None)
+    assert saved_usd([unread], NOW, list_prices.get) == pytest.approx(0.3), "it costs the same"
 
 
 @given(st.floats(0.01, 100), st.lists(seconds, min_size=2, max_size=8).map(sorted))
@@ -206,6 +286,14 @@ def test_the_end_of_one_instance_leaves_the_others_as_they_are() -> None:
     first, second = close_at_end([before, segment(0, None, 1.0)], NOW + timedelta(hours=1), end)
     assert first == before
     assert (second.usd_per_hour, second.source) == (0.0, FREE)
+
+
+def test_the_free_first_hour_is_that_of_the_instance() -> None:
+    """EC2 waives the instance; its volume and its address existed."""
+    with_disk = replace(segment(0, None, 1.0), disk_usd_per_month=72.0, address_usd_per_hour=0.005)
+    end = InstanceEnd("i-1", NOW, NOW + timedelta(minutes=30), True)
+    closed = close_at_end([with_disk], NOW + timedelta(hours=1), end)
+    assert usd(closed, NOW) == pytest.approx((72 / 720 + 0.005) / 2)
 
 
 @given(drawn_segments, instants, instants, st.none() | instants, st.booleans())

@@ -76,13 +76,13 @@ def test_purposes_and_payers_add_up_to_the_cost() -> None:
         cost("hub", "", "overhead", 10, 5),
     ).body
     assert "Cost: 100.00 USD. The week before: 0.00 USD." in body
-    assert "used: 70.00 USD (70 %), 35.0 GPU-hours" in body
+    assert "included): 70.00 USD (70 %), 35.0 GPU-hours" in body
     assert "idle: 20.00 USD (20 %), 10.0 GPU-hours" in body
     assert "kept and surplus instances): 10.00 USD (10 %), 5.0 GPU-hours" in body
     assert "- group:lab: 80.00 USD, 40.0 GPU-hours, 25 % idle" in body
     assert "- ben: 30.00 USD, 15.0 GPU-hours, 67 % idle" in body
     assert "saved 100.00 USD" in body
-    assert "estimated" in body
+    assert "Estimated" in body
 
 
 def test_users_who_pay_for_themselves_are_not_listed_twice() -> None:

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
@@ -16,11 +17,23 @@ import yaml
 from jupyter_events import EventLogger
 
 from ec2spawner.core.ledger.cost_rows import Purpose
+from ec2spawner.core.limits.bounds import Kind
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.core.starts.phases import Phase
 from ec2spawner.hub.app import event_log
-from ec2spawner.hub.app.event_log import SCHEMAS, SERVER_STOP, START_PHASE, EventLog
-from ec2spawner.provisioner.model.lease_events import LeaseEnded, PhaseEnded, Subject
+from ec2spawner.hub.app.event_log import (
+    SCHEMAS,
+    SERVER_STOP,
+    START_DENIED,
+    START_PHASE,
+    EventLog,
+)
+from ec2spawner.provisioner.model.lease_events import (
+    LeaseEnded,
+    PhaseEnded,
+    StartDenied,
+    Subject,
+)
 from ec2spawner.provisioner.state.lease_events import LeaseEvents
 from ec2spawner.wire import Market, Step, Stop
 
@@ -32,6 +45,7 @@ NOBODYS = Subject("lease-2", "bob", "gpu", "user:bob", "t4", None, "", "")
 BOOT = PhaseEnded(ADA, Phase(Step.BOOT, AT, AT + timedelta(seconds=28.5)))
 COSTS = {Purpose.USED: 0.0, Purpose.IDLE: 0.0, Purpose.OVERHEAD: None}
 FAILED = LeaseEnded(NOBODYS, AT, Outcome.SOLD_OUT, "capacity", 0.0, COSTS)
+DENIED = StartDenied(NOBODYS, AT, "group:research", Kind.SERVERS)
 
 
 class Lines(logging.Handler):
@@ -58,7 +72,7 @@ class Lines(logging.Handler):
 async def writing(handler: Lines) -> AsyncIterator[LeaseEvents]:
     logger, events = EventLogger(), LeaseEvents()
     logger.register_handler(handler)
-    task = asyncio.create_task(EventLog(logger, events).run())
+    task = asyncio.create_task(EventLog(logger, events, "ops@example.org").run())
     yield events
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -87,6 +101,28 @@ async def test_phases_and_stops_are_written_in_order_with_their_own_times() -> N
     assert (stop["used_usd"], stop["idle_usd"], stop["overhead_usd"]) == (0, 0, None)
     assert (boot["payer"], stop["payer"]) == ("group:research", "user:bob")
     assert stop["market"] is stop["instance_type"] is stop["zone"] is None
+
+
+async def test_a_refused_start_is_written_with_the_limit_and_who_can_raise_it() -> None:
+    handler = Lines()
+    async with writing(handler) as events:
+        events.add(DENIED)
+        events.add(replace(DENIED, scope="hub", limit=None))
+        denied, unpriced = await written(handler, 2)
+    assert denied["__schema__"] == START_DENIED
+    assert denied["__timestamp__"].startswith("2026-11-23T23:59:59")
+    fields = {name: value for name, value in denied.items() if not name.startswith("__")}
+    assert fields == {
+        "lease_id": "lease-2",
+        "username": "bob",
+        "servername": "gpu",
+        "payer": "user:bob",
+        "profile": "t4",
+        "scope": "group:research",
+        "limit": "servers",
+        "contact": "ops@example.org",
+    }
+    assert (unpriced["scope"], unpriced["limit"]) == ("hub", None)
 
 
 async def test_a_handler_that_hangs_holds_up_neither_the_loop_nor_a_report(
@@ -124,7 +160,9 @@ def schema(name: str) -> Mapping[str, Any]:
 
 
 def test_schemas_describe_every_field_and_name_personal_data() -> None:
-    for name, schema_id in (("start-phase", START_PHASE), ("server-stop", SERVER_STOP)):
+    named = {"start-phase": START_PHASE, "server-stop": SERVER_STOP, "start-denied": START_DENIED}
+    assert {f"{name}.yaml" for name in named} == {each.name for each in SCHEMAS.iterdir()}
+    for name, schema_id in named.items():
         found = schema(name)
         assert found["$id"] == schema_id
         assert found["version"] == "1"
@@ -136,7 +174,8 @@ def test_schemas_describe_every_field_and_name_personal_data() -> None:
             assert "Personal data" in found["properties"][field]["description"]
 
 
-def test_schemas_know_every_phase_outcome_and_reason() -> None:
+def test_schemas_know_every_phase_outcome_reason_and_limit() -> None:
+    assert schema("start-denied")["properties"]["limit"]["enum"] == [*Kind, None]
     phases = schema("start-phase")["properties"]["phase"]["enum"]
     assert set(phases) == {step.value for step in Step} - {"ready"}
     stop = schema("server-stop")["properties"]

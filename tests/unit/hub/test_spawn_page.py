@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -854,6 +855,7 @@ def test_what_one_payer_cannot_pay_says_which_and_can_be_chosen() -> None:
     seen = page(card, payers=PAYERS)
     assert "disabled" not in seen.radios[0]
     assert "Not charged to Group lab: $0 is left" in seen.text
+    assert json.loads(seen.radios[0]["data-refusals"] or "") == card.refusals
 
 
 def test_a_user_with_several_payers_chooses_one() -> None:

@@ -26,8 +26,9 @@ def limited(**changes: Any) -> Cost:
         "limit": 200,
         "stops": True,
     }
-    spent = {"usd": 3.0, "today_usd": 17.0, "month_usd": 170.0, "payer": f"group:{SECRET}"}
-    return Cost(as_of=NOW, since=NOW, limit=Limit(**values | changes), **spent)
+    totals = {"today_usd": 17.0, "month_usd": 170.0, "known_today_usd": 17.0}
+    spent = totals | {"usd": 3.0, "known_month_usd": 170.0, "payer": f"group:{SECRET}"}
+    return Cost(as_of=NOW, since=NOW, limits=[Limit(**values | changes)], **spent)
 
 
 def seen_by_guest(**fields: Any) -> NotebookStatus:
@@ -49,7 +50,8 @@ def test_what_only_the_owner_may_know_is_in_no_part_of_the_status(fields: dict[s
     assert SECRET not in found.model_dump_json()
     assert not found.can_control
     if found.cost is not None:
-        assert (found.cost.usd, found.cost.month_usd, found.cost.limit) == (3.0, None, None)
+        assert (found.cost.usd, found.cost.month_usd, found.cost.limits) == (3.0, None, [])
+        assert (found.cost.known_today_usd, found.cost.known_month_usd) == (None, None)
 
 
 def test_an_announced_stop_still_warns_a_guest() -> None:

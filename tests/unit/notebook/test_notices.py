@@ -242,7 +242,7 @@ def test_a_past_error_is_dropped_after_an_hour(xid: int, still_shown: bool) -> N
     assert bool(notices(status(NOW + 61 * MINUTE, telemetry=telemetry))) == still_shown
 
 
-def limited(**changes: Any) -> Cost:
+def limit(**changes: Any) -> Limit:
     values: dict[str, Any] = {
         "scope": "group",
         "name": "lab",
@@ -253,7 +253,11 @@ def limited(**changes: Any) -> Cost:
         "limit": 200,
         "stops": True,
     }
-    return Cost(as_of=NOW, since=NOW, limit=Limit(**values | changes))
+    return Limit(**values | changes)
+
+
+def limited(**changes: Any) -> Cost:
+    return Cost(as_of=NOW, since=NOW, limits=[limit(**changes)])
 
 
 @pytest.mark.parametrize(
@@ -263,7 +267,8 @@ def test_a_notice_appears_at_each_share_of_a_limit(threshold: int, level: str | 
     found = notices(status(cost=limited(threshold=threshold)))
     assert [each.level for each in found] == ([level] if level else [])
     for notice in found:
-        amount = sentence("limit-amount", kind="usd_per_month", used=160.0, limit=200.0)
+        kind = "usd_per_month"
+        amount = sentence("limit-amount", kind=kind, used=160.0, limit=200.0, at_least=False)
         assert notice.details == [amount]
         assert f"-{threshold}-" in notice.id
 
@@ -285,6 +290,16 @@ def test_a_share_is_news_again_once_the_limit_has_renewed() -> None:
     assert seen[0] == seen[1] != seen[2]
 
 
+def test_a_share_of_a_window_is_news_when_it_is_passed_again_not_when_more_is_left() -> None:
+    days = [date(2026, 11, day) for day in (18, 21, 22)]
+    window = {"kind": "usd_per_window", "days": 7}
+    seen = [
+        notices(status(cost=limited(passed_on=passed, renews=renews, **window)))[0].id
+        for passed, renews in [(days[0], days[1]), (days[0], days[2]), (days[1], days[2])]
+    ]
+    assert seen[0] == seen[1] != seen[2]
+
+
 def test_a_stop_that_is_announced_for_another_time_is_another_notice() -> None:
     stops = [notices(status(cost=limited(stop_at=NOW + n * MINUTE)))[0].id for n in (5, 5, 65)]
     assert stops[0] == stops[1] != stops[2]
@@ -301,6 +316,33 @@ def test_an_announced_stop_says_when_and_takes_the_place_of_the_share() -> None:
     [found] = notices(status(cost=limited(stop_at=NOW + 5 * MINUTE)))
     assert (found.kind, found.title, found.until) == ("budget", sentence("stops"), NOW + 5 * MINUTE)
     assert notices(status(cost=limited(), stop=Stop(reason="budget")))[0].kind == "stopping"
+
+
+def test_each_of_several_limits_has_its_notice_beside_the_first_stop() -> None:
+    stop_at = NOW + 5 * MINUTE
+    several = [
+        limit(stop_at=stop_at),
+        limit(scope="hub", name="", stop_at=stop_at + MINUTE),
+        limit(scope="user", name="ann", threshold=50),
+        limit(scope="project", name="nlp", threshold=100),
+        limit(scope="user", name="ann", kind="credit_usd", threshold=0),
+    ]
+    found = notices(status(cost=Cost(as_of=NOW, since=NOW, limits=several)))
+    assert [each.id.split("-")[:4] for each in found] == [
+        ["limit", "stop", f"{stop_at.timestamp():.0f}"],
+        ["limit", "100", "project", "nlp"],
+        ["limit", "50", "user", "ann"],
+    ]
+
+
+def test_more_than_a_limit_allows_at_once_is_a_warning_that_stops_nothing() -> None:
+    exceeded = {"kind": "servers", "used": 3, "limit": 2, "percent": 150, "threshold": 100}
+    [found] = notices(status(cost=limited(**exceeded, stops=False)))
+    assert (found.level, found.title.code) == ("warning", "limit-exceeded")
+    assert found.details == [
+        sentence("limit-runs", kind="servers", used=3.0, limit=2.0),
+        sentence("limit-no-start"),
+    ]
 
 
 def test_what_all_users_spend_together_is_not_shown() -> None:

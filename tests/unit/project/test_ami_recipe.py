@@ -10,7 +10,7 @@ from typing import Any
 import hcl2
 import pytest
 
-from ec2spawner.aws.images import DRIVER_TAG
+from ec2spawner.aws.compute.images import DRIVER_TAG
 from ec2spawner.config.image import DEEP_LEARNING_AMI
 from ec2spawner.core.instances.gpu_drivers import (
     Driver,

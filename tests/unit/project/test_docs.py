@@ -35,6 +35,7 @@ from ec2spawner.config import (
     validate_options,
 )
 from ec2spawner.core import tags
+from ec2spawner.core.ledger.cost_rows import Dimension, Purpose, Resource
 from ec2spawner.core.offers.quotas import quota_of
 from ec2spawner.data import INTERRUPTIONS_SOURCE, instance_types
 from ec2spawner.embedded.demo.authenticator import OnePassword
@@ -332,6 +333,13 @@ MESSAGES = (
 def test_the_http_reference_names_every_field(message: type[BaseModel]) -> None:
     page = written(DOCS / "reference" / "http.md")
     missing = [name for name in message.model_fields if f"`{name}`" not in page]
+    assert not missing
+
+
+def test_the_http_reference_names_every_value_of_the_costs() -> None:
+    page = written(DOCS / "reference" / "http.md")
+    section = page.partition("### `GET usage/costs`")[2].partition("###")[0]
+    missing = [x for x in (*Dimension, *Resource, *Purpose) if f"`{x}`" not in section]
     assert not missing
 
 

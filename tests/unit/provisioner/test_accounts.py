@@ -25,6 +25,8 @@ async def test_a_lease_never_pays_for_two_instances_at_once(world: World) -> Non
     assert current.instance_id == second
     assert lost.end == begun + timedelta(seconds=60)
     assert current.start == lost.end
+    stored = f"ec2spawner overhead of {second}"
+    await until(lambda: stored not in world.provisioner._tasks.names(), "the overhead is stored")
     overhead = await world.store.overhead(begun - timedelta(days=1))
     assert [(x.instance_id, x.end) for x in overhead] == [(second, current.start)]
 

@@ -14,15 +14,18 @@ from ec2spawner.core.instances.leaks import GRACE
 from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.offers.quotas import ListedQuota
 from ec2spawner.core.pricing.discounts import Discount
+from ec2spawner.core.pricing.price_history import PricePoint, price_at
 from ec2spawner.core.tags import HUB, INTENT, STORE
 from ec2spawner.provisioner.alarms.watch import INTERVAL, AlarmWatch
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError, Volume
 from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.wire import GpuSample, IdlePolicy, Telemetry
-from tests.unit.provisioner.world import World, until
+from ec2spawner.wire import GpuSample, IdlePolicy, Market, Telemetry
+from tests.unit.provisioner.test_gauges import counted
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 QUOTA = ListedQuota("L-3819A6DF", "All G and VT Spot Instance Requests", 4)
 RULES = AlarmRules(idle_gpu=200.0, unattended_gpu=100.0, interruptions=3)
 NEVER_STOPS = IdlePolicy(server_seconds=0)
@@ -115,12 +118,81 @@ async def test_many_interruptions_are_one_alarm(watched: World) -> None:
     world = watched
     leases = await world.many_ready(4)
     for lease in leases:
-        await world.stop(lease, "interruption")
+        world.cloud.end(str(lease.instance_id))
     for lease in leases:
         await world.state(lease, LeaseState.ENDED)
     await evaluate(world)
     await evaluate(world)
     assert [kind for kind, _ in await raised(world)] == [Kind.INTERRUPTIONS]
+
+
+async def interrupted(world: World, user: str = "ada") -> None:
+    """A server that EC2 reclaims, and its user starts again."""
+    lease, agent = await world.ready(user)
+    world.cloud.end(agent.instance_id)
+    await world.state(lease, LeaseState.ENDED)
+
+
+async def test_each_interruption_of_one_server_counts(watched: World) -> None:
+    world = watched
+    await interrupted(world)
+    await interrupted(world)
+    lease, _ = await world.ready()
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await evaluate(world)
+    assert await raised(world) == []
+    await interrupted(world)
+    await evaluate(world)
+    assert [kind for kind, _ in await raised(world)] == [Kind.INTERRUPTIONS]
+
+
+async def test_interruptions_of_starts_count(watched: World) -> None:
+    world = watched
+    before = counted("ec2spawner_interruptions_total", instance_type="g4dn.xlarge")
+    lease = await world.request()
+    [booting] = await world.boot()
+    await world.complete_passes(1)
+    world.cloud.end(booting)
+    await until(lambda: world.cloud.running() and booting not in world.cloud.running())
+    [claimed] = world.cloud.running()
+    assert await Agent(world, claimed).claim() is not None
+    world.cloud.end(claimed)
+    await until(lambda: world.cloud.running() and claimed not in world.cloud.running())
+    await world.stop(lease)
+    await until(lambda: not world.cloud.running(), "the end of its third instance")
+    await interrupted(world, "bob")
+    await evaluate(world)
+    assert [kind for kind, _ in await raised(world)] == [Kind.INTERRUPTIONS]
+    name = "ec2spawner_interruptions_total"
+    assert counted(name, instance_type="g4dn.xlarge") == before + 3
+
+
+async def test_an_instance_that_the_hub_ends_after_its_notice_counts_once(watched: World) -> None:
+    """The hub terminates it before EC2 does, so no listing says that EC2 reclaimed it."""
+    world = watched
+    before = counted("ec2spawner_interruptions_total", instance_type="g4dn.xlarge")
+    lease, agent = await world.ready()
+    await agent.heartbeat(interruption_at=world.clock() + timedelta(seconds=120))
+    await agent.event("stopped")
+    assert (await world.stop_of(lease)).reason == "interruption"
+    await world.complete_passes(2)
+    name = "ec2spawner_interruptions_total"
+    assert counted(name, instance_type="g4dn.xlarge") == before + 1
+
+
+async def test_a_restart_of_the_hub_forgets_no_interruption_of_a_server(watched: World) -> None:
+    world = watched
+    await interrupted(world)
+    await interrupted(world)
+    await world.restart()
+    await interrupted(world)
+    await evaluate(world)
+    [kind] = [kind for kind, _ in await raised(world)]
+    assert kind is Kind.INTERRUPTIONS
+    await world.restart()
+    await evaluate(world)
+    assert len(await raised(world)) == 1, "the same storm is not reported again"
 
 
 async def test_a_leak_is_reported_and_waits_for_a_store_that_fails(watched: World) -> None:
@@ -143,6 +215,72 @@ async def test_a_leak_is_reported_and_waits_for_a_store_that_fails(watched: Worl
     assert not world.provisioner._state.incidents.waiting()
 
 
+async def test_an_instance_of_another_store_is_reported_once_after_an_hour(
+    watched: World,
+) -> None:
+    world = watched
+    world.cloud.prices = {("g4dn.xlarge", zone): 0.20 for zone in ("us-east-1a", "us-east-1b")}
+    await until(lambda: world.provisioner.market.prices.history("g4dn.xlarge", "us-east-1a"))
+    _, agent = await world.ready(idle=NEVER_STOPS)
+    foreign = world.cloud.copy(agent.instance_id)
+    await world.cloud.tag([foreign], {STORE: "0123456789abcdef"})
+    await world.complete_passes(1)
+    await evaluate(world)
+    await agent.heartbeat_often(3500, every=200)
+    await evaluate(world)
+    assert await raised(world) == []
+    await agent.heartbeat_often(60)
+    await evaluate(world)
+    await world.restart()
+    await evaluate(world)
+    assert await raised(world) == [(Kind.LEAK, foreign)]
+    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    assert "0.20 USD/hour (estimate)" in alarm.body
+    assert "`ec2spawner reap --store 0123456789abcdef --yes`" in alarm.body
+    assert foreign in world.cloud.running()
+
+
+async def test_a_server_that_a_new_store_took_over_is_no_leak(watched: World) -> None:
+    world = watched
+    _, agent = await world.ready(idle=NEVER_STOPS)
+    await world.cloud.tag([agent.instance_id], {STORE: "0123456789abcdef"})
+    await world.complete_passes(1)
+    await evaluate(world)
+    await agent.heartbeat_often(3700, every=200)
+    await evaluate(world)
+    assert await raised(world) == []
+
+
+async def test_an_instance_that_ec2_refuses_to_terminate_is_reported_once(watched: World) -> None:
+    world = watched
+    protected = CloudError("OperationNotPermitted", "termination protection", retryable=False)
+    world.cloud.fail("terminate", protected, times=1_000_000)
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    for _ in range(9):
+        await evaluate(world)
+    assert await raised(world) == []
+    for _ in range(3):
+        await evaluate(world)
+    assert await raised(world) == [(Kind.LEAK, agent.instance_id)]
+    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    assert "OperationNotPermitted" in alarm.body
+
+
+async def test_a_termination_that_ec2_took_at_last_is_no_leak(watched: World) -> None:
+    world = watched
+    world.cloud.fail("terminate", CloudError("Unavailable", "no", retryable=True))
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await until(lambda: not world.cloud.running(), "the end of its instance")
+    for _ in range(12):
+        await evaluate(world)
+    assert await raised(world) == []
+
+
 async def test_a_quota_that_is_used_up_is_reported_and_read_once_a_day(watched: World) -> None:
     world = watched
     world.cloud.quotas_listed = [QUOTA]
@@ -154,6 +292,22 @@ async def test_a_quota_that_is_used_up_is_reported_and_read_once_a_day(watched: 
     assert len(world.cloud.of("quotas")) == 1
 
 
+async def test_a_quota_that_others_use_up_is_reported_once_ec2_refuses_a_launch(
+    watched: World,
+) -> None:
+    world = watched
+    world.cloud.quotas_listed = [replace(QUOTA, vcpus=6400)]
+    await world.ready("ada", idle=NEVER_STOPS)
+    world.cloud.refuse("MaxSpotInstanceCountExceeded", Market.SPOT)
+    await world.ready("bob", idle=NEVER_STOPS)
+    await evaluate(world)
+    await evaluate(world)
+    assert await raised(world) == [(Kind.QUOTA, QUOTA.code)]
+    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    assert "MaxSpotInstanceCountExceeded" in alarm.body
+    assert "4 of 6400 vCPUs" in alarm.body
+
+
 async def test_quotas_that_cannot_be_read_stop_no_other_alarm(watched: World) -> None:
     world = watched
     ends = world.clock() + timedelta(days=3)
@@ -161,6 +315,61 @@ async def test_quotas_that_cannot_be_read_stop_no_other_alarm(watched: World) ->
     await world.restart(discounts=(Discount("g5.xlarge", 0.63, 4, ends),))
     await evaluate(world)
     await evaluate(world)
+    assert [kind for kind, _ in await raised(world)] == [Kind.DISCOUNT]
+
+
+async def test_a_price_that_jumps_is_reported_once_a_day_while_servers_pay_it(
+    watched: World,
+) -> None:
+    world = watched
+    begin, pool = world.clock(), ("g4dn.xlarge", "us-east-1a")
+    path = [(-7 * DAY, 0.20), (HOUR, 0.29), (2 * HOUR, 0.31), (3 * HOUR, 0.20), (4 * HOUR, 0.40)]
+    world.cloud.histories[pool] = [PricePoint(begin + after, usd) for after, usd in path]
+    prices = world.provisioner.market.prices
+    _, agent = await world.ready(idle=NEVER_STOPS)
+
+    async def evaluate_at(after: timedelta, usd: float) -> list[tuple[Kind, str]]:
+        await agent.heartbeat_often((begin + after - world.clock()).total_seconds(), every=240)
+        await until(lambda: price_at(prices.history(*pool), world.clock()) == usd, f"{usd}")
+        await world.complete_passes(1)  # one that was under way had read the clock before
+        await evaluate(world)
+        return await raised(world)
+
+    risen = (Kind.PRICE, "g4dn.xlarge/us-east-1a")
+    assert await evaluate_at(1.5 * HOUR, 0.29) == [], "45 % more"
+    assert await evaluate_at(2.5 * HOUR, 0.31) == [risen]
+    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    assert (alarm.at - begin).total_seconds() == pytest.approx(2.5 * 3600, abs=120)
+    assert "rose by 55 %" in alarm.title
+    assert await evaluate_at(3.5 * HOUR, 0.20) == [risen]
+    assert await evaluate_at(4.5 * HOUR, 0.40) == [risen], "the same day"
+    assert await evaluate_at(DAY, 0.40) == [risen, risen]
+    await world.restart()
+    await evaluate(world)
+    assert await raised(world) == [risen, risen]
+
+
+async def test_a_price_that_no_server_pays_is_not_reported(watched: World) -> None:
+    world = watched
+    begin, pool = world.clock(), ("g4dn.xlarge", "us-east-1a")
+    world.cloud.histories[pool] = [PricePoint(begin - 7 * DAY, 0.2), PricePoint(begin, 0.9)]
+    await world.ready(idle=NEVER_STOPS, spec=replace(SPEC, markets=(Market.ON_DEMAND,)))
+    await until(lambda: world.provisioner.market.prices.history(*pool), "prices")
+    await evaluate(world)
+    assert await raised(world) == []
+
+
+async def test_a_reserved_instance_that_expires_is_reported_once(watched: World) -> None:
+    world = watched
+    ends = world.clock() + timedelta(days=20)
+    world.cloud.reserved = [Discount("g4dn.xlarge", 0.2, 2, ends, source="ri-1")]
+    await world.restart()
+    await until(lambda: world.provisioner.market.prices.discounts, "the reservations")
+    await evaluate(world)
+    assert await raised(world) == []
+    for days in (7, 1):
+        world.clock.advance(days * 86400)
+        await evaluate(world)
     assert [kind for kind, _ in await raised(world)] == [Kind.DISCOUNT]
 
 
@@ -205,6 +414,41 @@ async def test_a_limit_that_stopped_its_last_server_is_reported(watched: World) 
         (Kind.LIMIT, "user:ada/usd_per_month/near"),
         (Kind.LIMIT, "user:ada/usd_per_month/reached"),
     ]
+
+
+async def test_homes_that_fill_a_limit_without_any_server_are_reported(watched: World) -> None:
+    world = watched
+    world.cloud.prices = {("g4dn.xlarge", zone): 0.20 for zone in ("us-east-1a", "us-east-1b")}
+    lease, _ = await world.ready("ada", home_kind="ebs", home_gib=16_384)
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    world.clock.advance(24 * 3600)
+    await world.complete_passes(2)
+    limits = Limits(Bounds(usd_per_month=20), {"group:lab": Bounds(usd_per_month=1)})
+    await world.restart(limits=limits, spending_days=31)
+    assert world.provisioner.lease(lease.lease_id) is None
+    await evaluate(world)
+    assert await raised(world) == [(Kind.LIMIT, "user:ada/usd_per_month/reached")]
+
+
+async def test_more_than_a_limit_allows_is_reported_if_it_lasts(watched: World) -> None:
+    world = watched
+    for user, server in (("ada", ""), ("ada", "second"), ("bob", "")):
+        await world.ready(user, server=server, idle=NEVER_STOPS)
+    hub = Bounds(usd_per_hour=0.1)
+    await world.restart(limits=Limits(Bounds(servers=1), {"hub": hub}), spending_days=31)
+    await evaluate(world)
+    assert await raised(world) == []
+    await evaluate(world)
+    expected = [
+        (Kind.LIMIT, "hub/usd_per_hour/exceeded"),
+        (Kind.LIMIT, "user:ada/servers/exceeded"),
+    ]
+    assert sorted(await raised(world)) == expected
+    await evaluate(world)
+    await world.settle()
+    assert len(await raised(world)) == 2
 
 
 async def test_a_user_who_repeats_a_refused_start_raises_one_alarm(watched: World) -> None:

@@ -248,5 +248,5 @@ async def test_a_profile_that_stops_within_the_hour_needs_less_of_a_limit(world:
     await world.restart(limits=options.limits.limits())
     await priced(world, a=0.25, b=0.20)
     found = await cards_for(options, world.provisioner, options.profiles, ZONES)
-    judged = await with_refusals(found, options, world.provisioner, "ada", ["user:ada"])
+    judged = await with_refusals(found, options, world.provisioner, "ada", "", ["user:ada"])
     assert [card.cannot_start for card in judged] == [True, False]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ec2spawner.core.tags import STORE
+from ec2spawner.provisioner.instances.unleased import segments_beside_starts, unleased_segments
 from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import World
 
@@ -21,3 +23,18 @@ async def test_a_copy_of_an_old_server_is_ignored_after_a_restart(world: World) 
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(2)
     assert world.cloud.running() == [copied]
+
+
+async def test_what_is_not_ours_is_shown_and_counts_nowhere(world: World) -> None:
+    """Neither limits nor pages may count what the ledger never books."""
+    _, agent = await world.ready()
+    copied = world.cloud.copy(agent.instance_id)
+    await world.cloud.tag([world.cloud.copy(agent.instance_id)], {STORE: "0123456789abcdef"})
+    await world.complete_passes(2)
+    overview, now = world.provisioner.overview, world.clock()
+    seen = {each.instance.instance_id: each.status for each in overview.unassigned()}
+    assert seen[copied] == "foreign"
+    assert list(seen.values()) == ["foreign", "foreign"]
+    state, prices = world.provisioner._state, world.provisioner.market.prices
+    assert list(unleased_segments(state, prices, now)) == []
+    assert list(segments_beside_starts(state, prices, now)) == []

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
 
 from ec2spawner.core import tags
+from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from tests.unit.provisioner.world import Agent, World, until
+from ec2spawner.wire import Market
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 
 def assert_no_leak(world: World) -> None:
@@ -98,6 +102,33 @@ async def test_killed_after_any_write_to_the_store(world: World, writes: int) ->
     await world.start()
     await world.complete_passes(2)
     assert_no_leak(world)
+
+
+@pytest.mark.parametrize("writes", range(3))
+async def test_a_start_afresh_that_is_killed_starts_no_kept_instance(
+    world: World, writes: int
+) -> None:
+    spec = replace(SPEC, markets=(Market.ON_DEMAND,))
+    asked: dict[str, Any] = {"spec": spec, "after_stop": AfterStop("stop", 7 * 86400.0, per_user=2)}
+    lease, agent = await world.ready(**asked)
+    await agent.heartbeat()
+    await asyncio.gather(world.stop(lease), agent.event("stopped"))
+    await world.state(lease, LeaseState.ENDED)
+    await until(world.cloud.stopped, "its instance is kept")
+    await world.settle()
+    never = stop_writing_after(world, writes)
+    start = asyncio.create_task(world.request(afresh=True, **asked))
+    await until(lambda: start.done() or never)
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    await world.kill()
+    for write in never:
+        write.cancel()
+    await world.start()
+    orphans = list(world.provisioner._state.leases.open(LeaseState.WAITING))
+    assert bool(orphans) != bool(world.provisioner.retained("ada", "")), "both or neither"
+    await world.complete_passes(2)
+    assert world.cloud.of("start") == []
 
 
 def stop_writing_after(world: World, writes: int) -> list[asyncio.Future[None]]:

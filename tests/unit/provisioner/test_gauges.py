@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from ec2spawner.core.ledger.cost_rows import Cause
+from ec2spawner.hub.api.instances import Instances, instances_json
 from ec2spawner.hub.app.metrics import ProvisionerCollector
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.test_spending import SPOT
-from tests.unit.provisioner.world import World, until
+from tests.unit.provisioner.world import SPEC, World, until
 
 TAKEN = "Server.SpotInstanceTermination"
 
@@ -74,6 +77,59 @@ async def test_unknown_prices_are_counted_and_not_zero(world: World) -> None:
     scrape = Scrape(world)
     assert scrape.value("unknown_prices") == 1
     assert scrape.value("usd_per_hour", account="leases", purpose="used") == 0
+
+
+async def test_an_unknown_disk_takes_no_instance_out_of_the_sums(priced: World) -> None:
+    """As in a region whose price list the hub may not read: spot prices are known."""
+    world = priced
+    world.cloud.gives_public_addresses = True
+    await world.restart(region="eu-central-1")
+    scrape = Scrape(world)
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    with_disk = replace(SPEC, disk_gib=90)
+    await world.ready("ada", spec=with_disk)
+    await world.request("bob", spec=with_disk)
+    await world.boot(2)
+    await world.complete_passes(1)
+    used = scrape.value("usd_per_hour", account="leases", purpose="used")
+    assert used == pytest.approx(0.20 + 0.005)
+    boots = scrape.value("usd_per_hour", account="overhead", purpose="overhead")
+    assert boots == pytest.approx(0.20 + 0.005)
+    assert scrape.value("unknown_prices") == 2, "of both disks"
+    overview = world.provisioner.overview
+    lists = ("sold_out", "failed_starts", "limits", "nearly_used_limits")
+    nothing: dict[str, Any] = dict.fromkeys(lists, ())
+    nothing |= {"all_usd_per_hour": 0.0, "more_nearly_used_limits": 0}
+    page = Instances.model_validate_json(
+        instances_json(
+            world.clock(), overview.servers(), overview.kept(), overview.unassigned(), nothing
+        )
+    )
+    assert page.usd_per_hour == pytest.approx(used + boots), "all that runs"
+    [server] = [each for each in page.servers if each.instance_id]
+    assert (server.usd, server.usd_per_hour) == (None, None)
+    assert server.known_usd_per_hour == pytest.approx(0.20 + 0.005)
+    assert server.known_usd == pytest.approx((0.20 + 0.005) / 60), "of the first minute"
+    assert server.unknown_prices_of == ("disk",)
+    [waiting] = [each for each in page.servers if not each.instance_id]
+    assert (waiting.known_usd, waiting.known_usd_per_hour) == (0, None)
+    assert waiting.unknown_prices_of == (), "there is no instance yet"
+    [booting] = page.unassigned
+    assert (booting.status, booting.usd_per_hour) == ("starting", None)
+    assert booting.known_usd_per_hour == pytest.approx(0.20 + 0.005)
+    assert booting.unknown_prices_of == ("disk",)
+    assert page.unknown_prices == 2, "of both disks"
+
+
+async def test_a_pending_instance_costs_before_its_address_is_known(priced: World) -> None:
+    world, scrape = priced, Scrape(priced)
+    world.cloud.boot_seconds = 60
+    await world.request("ada")
+    await world.boot()
+    await world.complete_passes(1)
+    boots = scrape.value("usd_per_hour", account="overhead", purpose="overhead")
+    assert boots == pytest.approx(0.20)
+    assert scrape.value("unknown_prices") == 1, "it may get an address"
 
 
 async def test_overhead_is_counted_once_however_often_it_is_reported(priced: World) -> None:

@@ -43,6 +43,7 @@ async def test_a_first_home_is_created_in_the_zone_of_its_instance_and_tagged(wo
     assert volume.tags[tags.HUB] == "hub"
     assert volume.tags[tags.STORE] == world.store.store_id
     assert volume.tags[tags.USER] == "Ada Lovelace"
+    assert volume.tags[tags.PAYER] == "user:Ada Lovelace"
     home = world.provisioner._state.homes.of("Ada Lovelace", "")
     assert home is not None
     assert volume.tags[tags.HOME] == home.home_id

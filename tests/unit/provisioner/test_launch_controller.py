@@ -985,7 +985,13 @@ async def test_a_busy_ec2_is_not_retried_for_a_cancelled_start(world: World) -> 
 
 async def test_background_work_does_not_delay_a_start(world: World) -> None:
     await world.kill()
-    for name in ("offerings", "describe_types", "spot_history", "on_demand_prices"):
+    for name in (
+        "offerings",
+        "describe_types",
+        "spot_history",
+        "on_demand_prices",
+        "resource_prices",
+    ):
         world.cloud.fail(name, CloudError("UnauthorizedOperation", "no", retryable=False), 1000)
     for name in ("reservations", "find_image", "delete_old_templates"):
         world.cloud.fail(name, THROTTLED, 1000)

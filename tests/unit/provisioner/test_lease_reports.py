@@ -7,9 +7,16 @@ from datetime import timedelta
 
 import pytest
 
+from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
+from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.provisioner.model.lease_events import LeaseEnded, LeaseEvent, PhaseEnded
+from ec2spawner.provisioner.model.lease_events import (
+    LeaseEnded,
+    LeaseEvent,
+    PhaseEnded,
+    StartDenied,
+)
 from ec2spawner.provisioner.reports import lease_reports
 from ec2spawner.provisioner.state import lease_events
 from ec2spawner.wire import Market
@@ -104,6 +111,17 @@ async def test_a_lost_instance_is_another_request_and_another_boot(world: World)
     await Agent(world, second).serve()
     found = await events(world)
     assert phases(found) == ["request", "boot", "request", "boot", "home", "notebook"]
+
+
+async def test_a_start_that_a_limit_refuses_at_once_is_reported(world: World) -> None:
+    await world.restart(limits=Limits(Bounds(servers=1)), spending_days=31)
+    await world.request("ada", payer="group:lab")
+    with pytest.raises(LimitReached):
+        await world.request("ada", server="second", payer="group:lab")
+    [denied] = [each for each in await events(world) if isinstance(each, StartDenied)]
+    subject = denied.subject
+    assert (subject.user, subject.server, subject.payer) == ("ada", "second", "group:lab")
+    assert (denied.scope, denied.limit) == ("user:ada", Kind.SERVERS)
 
 
 @pytest.mark.parametrize(

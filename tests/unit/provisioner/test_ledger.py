@@ -12,6 +12,7 @@ from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import CostSum, Dimension, user_payer
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.wire import GpuSample, Telemetry
 from tests.unit.provisioner.test_spending import SPOT, forget, served
 from tests.unit.provisioner.world import Agent, World, until
 
@@ -60,6 +61,36 @@ async def test_used_idle_and_overhead_of_a_lease_add_up(priced: World) -> None:
     total = sum(each.nano_usd for each in found.values())
     assert total == nano_usd(ended.segments, world.clock())
     assert {key[0] for key in await costs(world, Dimension.PAYER)} == {"user:ada"}
+
+
+async def test_use_of_gpus_is_kept_with_the_lease(priced: World) -> None:
+    """Measured by the hub's clock and its count of GPUs, whatever the instance says there are."""
+    world = priced
+    lease, agent = await world.ready("ada")
+
+    async def report(percent: float | None, seconds: float = 60) -> None:
+        world.clock.advance(seconds)
+        many = [GpuSample(index=index, name="T4", use_percent=percent) for index in range(8)]
+        await agent.heartbeat(telemetry=Telemetry(at=world.clock(), gpus=many))
+
+    for _ in range(61):
+        await report(50)
+    await report(None)
+    await report(100)  # nothing was measured before it
+    await report(100, seconds=250)
+    await report(0, seconds=2)
+    await world.complete_passes(1)
+    [stored] = [x for x in (await world.store.load()).leases if x.lease_id == lease.lease_id]
+    assert sum(use.measured for use in stored.gpu_use) == 3600e6, "once in a GPU-hour"
+    by_profile = await world.provisioner.usage.costs(*EVER, (Dimension.PROFILE,))
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    [found] = (await costs(world, Dimension.PROFILE)).values()
+    assert found.gpu_measured == pytest.approx(3600e6 + 252e6, abs=1e6)
+    assert found.gpu_busy == pytest.approx(1800e6 + 250e6, abs=1e6)
+    assert {each.gpu_busy for each in by_profile} == {found.gpu_busy}
+    assert (await costs(world, Dimension.USER))["ada",].gpu_busy == found.gpu_busy
 
 
 async def test_a_lease_is_charged_to_its_payer(priced: World) -> None:

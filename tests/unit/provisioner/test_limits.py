@@ -11,13 +11,19 @@ from zoneinfo import ZoneInfo
 import pytest
 from prometheus_client import REGISTRY
 
+from ec2spawner.core.alarms.alarm import Kind as AlarmKind
+from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
 from ec2spawner.core.limits.standing import Standing
+from ec2spawner.core.offers.spot_wait import Wait
+from ec2spawner.notebook.notices import notices
 from ec2spawner.provisioner.limits.admission import LimitReached
-from ec2spawner.provisioner.limits.controller import Reach, nearest
+from ec2spawner.provisioner.limits.controller import in_order
+from ec2spawner.provisioner.limits.reaches import Reach
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.wire import Market
+from tests.unit.notebook.test_notices import status
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 SPOT = {("g4dn.xlarge", "us-east-1a"): 0.20, ("g4dn.xlarge", "us-east-1b"): 0.20}
@@ -51,15 +57,20 @@ async def pass_time(world: World, *agents: Agent, seconds: float, every: float =
     for _ in range(round(seconds / every)):
         world.clock.advance(every)
         for agent in agents:
-            assert agent.lease is not None
-            if world.now(agent.lease).state is LeaseState.READY:
+            if is_ready(world, agent):
                 await agent.heartbeat()
         await world.watch_passes(1)
 
 
+def denied_count(scope: str, kind: Kind) -> float:
+    labels = {"scope": scope, "limit": kind.value}
+    return REGISTRY.get_sample_value("ec2spawner_denied_starts_total", labels) or 0
+
+
 def is_ready(world: World, agent: Agent) -> bool:
     assert agent.lease is not None
-    return world.now(agent.lease).state is LeaseState.READY
+    lease = world.provisioner.lease(agent.lease.lease_id)  # forgotten minutes after its end
+    return lease is not None and lease.state is LeaseState.READY
 
 
 @pytest.mark.parametrize(
@@ -102,16 +113,33 @@ async def test_a_start_may_not_buy_what_its_limit_cannot_pay(world: World) -> No
     admitted = world.now(lease)
     assert admitted.spec.markets == (Market.SPOT,)
     assert admitted.spec.max_usd_per_hour == 0.20
-    labels = {"scope": "user", "limit": "usd_per_month"}
-    name = "ec2spawner_denied_starts_total"
-    denied = REGISTRY.get_sample_value(name, labels) or 0
+    denied = denied_count("user", Kind.MONTH)
     with pytest.raises(LimitReached) as refused:
         await world.request(server="second")
     [recorded] = world.provisioner.overview.denied_starts()
     assert (recorded.server, recorded.refusal) == ("second", refused.value.refusal)
-    assert REGISTRY.get_sample_value(name, labels) == denied + 1
+    assert denied_count("user", Kind.MONTH) == denied + 1
     assert refused.value.refusal.kind is Kind.MONTH
     assert refused.value.refusal.left == 100_000_000
+
+
+async def test_a_restart_of_the_hub_forgets_no_refused_start_of_the_last_day(world: World) -> None:
+    await limited(world, Bounds(servers=1))
+    await world.request()
+    for server in ("old", "new", "new"):
+        with pytest.raises(LimitReached) as refused:
+            await world.request(server=server)
+        world.clock.advance(13 * 3600 if server == "old" else 0)
+    await world.complete_passes(1)
+    await world.restart()
+    overview = world.provisioner.overview
+    found = {each.server: each for each in overview.denied_starts()}
+    assert found.keys() == {"old", "new"}
+    assert found["new"].refusal == refused.value.refusal
+    world.clock.advance(12 * 3600)
+    assert [each.server for each in overview.denied_starts()] == ["new"]
+    await world.restart()
+    assert [each.server for each in world.provisioner.overview.denied_starts()] == ["new"]
 
 
 async def test_gpu_hours_bind_what_is_bought(world: World) -> None:
@@ -165,8 +193,7 @@ async def test_a_users_limit_stops_that_users_servers_and_no_other(world: World)
     lease, ada = await world.ready("ada")
     _, bob = await world.ready("bob")
     await pass_time(world, ada, bob, seconds=3600 + 180)
-    status = (await ada.heartbeat()).cost.limit
-    assert status is not None
+    [status] = (await ada.heartbeat()).cost.limits
     assert (status.scope, status.name, status.kind, status.threshold) == (
         "user",
         "ada",
@@ -177,8 +204,7 @@ async def test_a_users_limit_stops_that_users_servers_and_no_other(world: World)
     assert status.reached_at is not None
     assert timedelta(minutes=10) < status.reached_at - world.clock() < timedelta(minutes=14)
     await pass_time(world, ada, bob, seconds=240)
-    status = (await ada.heartbeat()).cost.limit
-    assert status is not None
+    [status] = (await ada.heartbeat()).cost.limits
     assert status.stop_at == status.reached_at
     await pass_time(world, ada, bob, seconds=600)
     answer = await ada.heartbeat()
@@ -189,9 +215,27 @@ async def test_a_users_limit_stops_that_users_servers_and_no_other(world: World)
     ended = await world.state(lease, LeaseState.ENDED)
     assert "$0.25 per month" in (ended.stop.message if ended.stop else "")
     assert is_ready(world, bob)
-    assert (await bob.heartbeat()).cost.limit is None
+    assert (await bob.heartbeat()).cost.limits == []
     with pytest.raises(LimitReached):
         await world.request("ada")
+
+
+async def test_an_extension_moves_no_stop_by_a_limit(world: World) -> None:
+    await limited(world, user_ada=Bounds(usd_per_month=0.25))
+    lease, ada = await world.ready("ada")
+    await pass_time(world, ada, seconds=3600 + 480, every=240)
+    [announced] = (await ada.heartbeat()).cost.limits
+    assert announced.stop_at is not None
+    kept = await world.provisioner._heartbeats.extend(world.now(lease), 7200)
+    assert kept.extended_until > announced.stop_at
+    await pass_time(world, ada, seconds=120)
+    [status] = (await ada.heartbeat()).cost.limits
+    assert status.stop_at is not None
+    assert abs(status.stop_at - announced.stop_at) < timedelta(seconds=1)
+    await pass_time(world, ada, seconds=480)
+    stop = (await ada.heartbeat()).stop
+    assert stop is not None
+    assert stop.reason == "budget"
 
 
 async def test_a_groups_limit_stops_what_is_charged_to_it(world: World) -> None:
@@ -210,8 +254,7 @@ async def test_the_hubs_limit_stops_all_servers_and_a_warning_stops_none(world: 
     _, bob = await world.ready("bob")
     await pass_time(world, ada, bob, seconds=2 * 3600, every=300)
     assert is_ready(world, ada)
-    status = (await ada.heartbeat()).cost.limit
-    assert status is not None
+    [status] = (await ada.heartbeat()).cost.limits
     assert (status.scope, status.threshold, status.stops) == ("hub", 100, False)
     assert status.limit is status.used is None, "what others spend is not said"
     with pytest.raises(LimitReached):
@@ -220,8 +263,7 @@ async def test_the_hubs_limit_stops_all_servers_and_a_warning_stops_none(world: 
     for agent in (ada, bob):
         await agent.heartbeat()
     await pass_time(world, ada, bob, seconds=60)
-    status = (await ada.heartbeat()).cost.limit
-    assert status is not None
+    [status] = (await ada.heartbeat()).cost.limits
     assert status.stop_at is not None
     assert status.stop_at > world.clock(), "announced before it stops"
     await pass_time(world, ada, bob, seconds=120)
@@ -229,14 +271,158 @@ async def test_the_hubs_limit_stops_all_servers_and_a_warning_stops_none(world: 
     assert not is_ready(world, bob)
 
 
-def test_a_limit_that_only_warns_does_not_hide_one_that_stops() -> None:
+def test_a_limit_that_only_warns_is_behind_one_that_stops() -> None:
     now = datetime(2026, 11, 23, 12, tzinfo=UTC)
     warned = Standing("hub", Kind.MONTH, 100, 100)
     warns = Reach(warned, Bounds(usd_per_month=1, at_limit=AtLimit.WARN), now)
     stops = Reach(replace(warned, used=50), Bounds(usd_per_month=1), now + timedelta(hours=1))
     unreached = Reach(replace(warned, used=5), Bounds(usd_per_month=1), None)
-    assert nearest([warns, stops, unreached]) == stops
-    assert nearest([unreached, warns]) == warns
+    assert in_order([warns, unreached, stops]) == [stops, warns, unreached]
+
+
+async def test_a_price_that_rises_above_a_limit_per_hour_warns_and_stops_nothing(
+    world: World,
+) -> None:
+    await limited(world, Bounds(usd_per_hour=0.3), hub=Bounds(servers=1))
+    _, agent = await world.ready("ada")
+    await pass_time(world, agent, seconds=120)
+    assert (await agent.heartbeat()).cost.limits == [], "full limits are not exceeded ones"
+    world.cloud.prices = dict.fromkeys(SPOT, 0.45)
+    prices = world.provisioner.market.prices
+    await until(lambda: prices.price(Market.SPOT, *next(iter(SPOT))).usd_per_hour == 0.45, "it")
+    await pass_time(world, agent, seconds=1200)
+    [status] = (await agent.heartbeat()).cost.limits
+    assert (status.kind, status.threshold, status.stops) == (Kind.RATE, 100, False)
+    assert (status.used, status.limit) == (0.45, 0.3)
+    [shown] = await world.provisioner.overview.limits(["user:ada"])
+    assert (shown.standing.percent, shown.standing.is_exceeded) == (150, True)
+    assert is_ready(world, agent)
+
+
+async def test_a_lowered_limit_of_servers_is_shown_as_exceeded(world: World) -> None:
+    await limited(world)
+    _, first = await world.ready("ada")
+    _, second = await world.ready("ada", server="second")
+    await world.restart(limits=Limits(Bounds(servers=1)))
+    for agent in (first, second):
+        await agent.heartbeat()
+    await pass_time(world, first, second, seconds=60)
+    [status] = (await first.heartbeat()).cost.limits
+    assert (status.kind, status.used, status.limit, status.threshold) == ("servers", 2, 1, 100)
+    assert is_ready(world, first)
+
+
+async def test_a_start_without_an_instance_is_refused_when_its_limit_is_used_up(
+    world: World,
+) -> None:
+    await limited(world, user_ada=Bounds(usd_per_month=0.75))
+    _, running = await world.ready("ada")
+    world.cloud.sell_out(Market.SPOT)
+    wait = Wait(world.clock() + timedelta(days=1))
+    spec = replace(SPEC, markets=(Market.SPOT,))
+    count = denied_count("user", Kind.MONTH)
+    waiting = await world.request("ada", server="second", spec=spec, wait=wait)
+    of_bob = await world.request("bob", spec=spec, wait=wait)
+    await pass_time(world, running, seconds=600, every=300)
+    assert world.now(waiting).state is LeaseState.WAITING, "its limit has something left"
+    for _ in range(60):
+        if world.now(waiting).state is LeaseState.ENDED:
+            break
+        await pass_time(world, running, seconds=300, every=300)
+    ended = world.now(waiting)
+    assert ended.stop is not None
+    assert ended.stop.reason == "budget"
+    assert "$0.75 per month" in ended.stop.message
+    assert world.now(of_bob).state is LeaseState.WAITING
+    overview = world.provisioner.overview
+    [denied] = overview.denied_starts()
+    assert (denied.user, denied.server, denied.refusal.left) == ("ada", "second", 0)
+    assert denied.refusal.needed == 200_000_000, "an hour of spot"
+    assert overview.failed_starts() == (), "shown once"
+    assert denied_count("user", Kind.MONTH) == count + 1
+    [alarm] = world.provisioner._state.incidents.waiting()
+    assert (alarm.kind, alarm.subject) == (AlarmKind.DENIED_START, "ada/user:ada/usd_per_month")
+
+
+async def test_a_start_that_has_its_instance_continues_at_its_limit(world: World) -> None:
+    await limited(world, Bounds(usd_per_month=0.21))
+    lease = await world.request("ada")
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    await agent.claim()
+    await world.restart(limits=Limits(Bounds(usd_per_month=0)))
+    await world.watch_passes(2)
+    assert world.now(lease).state is LeaseState.STARTING
+    for step in ("home", "notebook", "ready"):
+        await agent.event(step)
+    await agent.heartbeat()
+    await pass_time(world, agent, seconds=30, every=15)
+    [status] = (await agent.heartbeat()).cost.limits
+    assert status.stop_at is not None, "announced as to any server"
+    assert is_ready(world, agent)
+
+
+async def test_a_start_whose_instance_boots_continues_at_its_limit(world: World) -> None:
+    await limited(world, Bounds(usd_per_month=1))
+    spec = replace(SPEC, markets=(Market.SPOT,))
+    first = await world.request("ada", spec=spec)
+    [instance_id] = await world.boot()
+    world.cloud.sell_out(Market.SPOT)  # in both zones
+    wait = Wait(world.clock() + timedelta(days=1))
+    second = await world.request("ada", server="second", spec=spec, wait=wait)
+    await world.restart(limits=Limits(Bounds(usd_per_month=0)))
+    await world.state(second, LeaseState.ENDED)
+    await world.watch_passes(2)
+    assert world.now(first).state is LeaseState.WAITING
+    assert world.cloud.running() == [instance_id]
+    assert (await Agent(world, instance_id).serve()).lease_id == first.lease_id
+
+
+async def test_gpu_hours_that_are_used_up_stop_no_server_without_a_gpu(world: World) -> None:
+    await limited(world, Bounds(gpu_hours_per_month=1))
+    spec = replace(SPEC, instance_types=("m7i.xlarge",), markets=(Market.ON_DEMAND,))
+    catalogue = world.provisioner.market.catalogue
+    world.provisioner.market.want(("m7i.xlarge",))
+    await until(lambda: catalogue.is_offered("m7i.xlarge", "us-east-1a"), "the type")
+    _, gpu = await world.ready("ada")
+    _, cpu = await world.ready("ada", server="cpu", spec=spec)
+    await pass_time(world, gpu, cpu, seconds=2 * 3600, every=300)
+    assert [is_ready(world, each) for each in (gpu, cpu)] == [False, True]
+    assert (await cpu.heartbeat()).cost.limits == []
+
+
+async def test_each_limit_of_a_server_is_reported_as_it_passes_its_shares(world: World) -> None:
+    await limited(
+        world,
+        user_ada=Bounds(usd_per_month=1.0),
+        group_lab=Bounds(usd_per_month=0.5),
+        hub=Bounds(gpu_hours_per_month=100),
+    )
+    _, agent = await world.ready("ada", payer="group:lab")
+    seen: dict[str, list[int]] = {}
+    for _ in range(12):
+        await pass_time(world, agent, seconds=600, every=300)
+        for each in (await agent.heartbeat()).cost.limits:
+            passed = seen.setdefault(each.scope, [])
+            if each.threshold and each.threshold not in passed:
+                passed.append(each.threshold)
+    assert seen == {"user": [25], "group": [25, 50, 75], "hub": []}
+    order = [each.scope for each in (await agent.heartbeat()).cost.limits]
+    assert order == ["group", "user", "hub"], "the one that is used up first"
+
+
+async def test_a_share_of_any_limit_wakes_the_held_heartbeat(world: World) -> None:
+    await limited(world, Bounds(usd_per_month=1.0), hub=Bounds(usd_per_month=0.5))
+    _, agent = await world.ready("ada")
+    await pass_time(world, agent, seconds=60)
+    before = agent.state_seen
+    await pass_time(world, agent, seconds=2400)  # a quarter of the hub's limit
+    assert agent.state_seen > before
+    before = agent.state_seen
+    await pass_time(world, agent, seconds=900)
+    assert agent.state_seen == before, "nothing was passed"
+    await pass_time(world, agent, seconds=1500)  # a quarter of the user's
+    assert agent.state_seen > before
 
 
 async def test_a_month_ends_in_the_hubs_time_zone(world: World) -> None:
@@ -249,8 +435,7 @@ async def test_a_month_ends_in_the_hubs_time_zone(world: World) -> None:
     world.clock.advance((first - local).total_seconds() - 1800)
     _, agent = await world.ready()
     await pass_time(world, agent, seconds=3600, every=300)
-    status = (await agent.heartbeat()).cost.limit
-    assert status is not None
+    [status] = (await agent.heartbeat()).cost.limits
     assert 39 <= status.percent <= 42, "half an hour of this month, not of the last"
     assert status.renews is not None
     assert status.renews.month == first.month % 12 + 1
@@ -297,11 +482,220 @@ async def test_an_unknown_price_counts_as_the_list_price(world: World) -> None:
     """No spot price is known here."""
     lease, agent = await world.ready("ada")
     assert world.now(lease).segments[-1].usd_per_hour is None
-    await world.restart(limits=Limits(Bounds(usd_per_month=ON_DEMAND / 2)))
+    bounds = Bounds(usd_per_month=ON_DEMAND / 2)
+    await world.restart(limits=Limits(bounds), recovery_grace=7200)
     for _ in range(45):
         if not is_ready(world, agent):
             break
         await pass_time(world, agent, seconds=60)
     assert not is_ready(world, agent), "half an hour of the list price is used up"
     spending, registry = world.provisioner._state.spending, world.provisioner._state.leases
-    assert spending.of("ada", registry).month is None, "pages do not show what is assumed"
+    spent = spending.of("ada", registry)
+    assert (spent.month, spent.known_month) == (None, None), "pages do not show what is assumed"
+    [before] = await world.provisioner.overview.limits(["user:ada"])
+    assert not before.standing.at_least
+    await agent.event("stopped")
+    ended = await world.state(lease, LeaseState.ENDED)
+    assert ended.stop is not None
+    assert ended.stop.reason == "budget"
+    await world.restart()
+    world.clock.advance(660)
+    await world.complete_passes(1)
+    spending, registry = world.provisioner._state.spending, world.provisioner._state.leases
+    assert world.provisioner.lease(lease.lease_id) is None, "only the store's sums are left"
+    [after] = await world.provisioner.overview.limits(["user:ada"])
+    assert after.standing.used >= before.standing.used
+    assert after.standing.is_reached
+    assert spending.of("ada", registry).month is None
+
+
+async def test_what_has_no_price_at_all_makes_what_is_used_a_lower_bound(world: World) -> None:
+    """Neither a spot price nor a list price is known here."""
+    await world.restart(region="eu-test-1")
+    lease, agent = await world.ready("ada")
+    await pass_time(world, agent, seconds=1800)
+    await world.restart(limits=Limits(Bounds(usd_per_month=1, usd_per_hour=1)))
+    await agent.heartbeat()
+    await pass_time(world, agent, seconds=120)
+    [status] = (await agent.heartbeat()).cost.limits
+    assert (status.used, status.at_least) == (0.0, True)
+    assert is_ready(world, agent), "nothing is known to be used up"
+    month, rate = (each.standing for each in await world.provisioner.overview.limits(["user:ada"]))
+    assert month.at_least
+    assert rate.at_least
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    world.clock.advance(660)
+    await world.complete_passes(1)
+    for _ in range(2):
+        [month, rate] = (x.standing for x in await world.provisioner.overview.limits(["user:ada"]))
+        assert month.at_least, "also as a sum of days, and read back from the store"
+        assert not rate.at_least, "nothing runs"
+        await world.restart()
+
+
+# --- what runs without a lease counts against the hub ---
+
+
+LINGER = AfterStop("linger", 7200.0)
+SPOT_ONLY = replace(SPEC, markets=(Market.SPOT,))
+
+
+async def lingering(world: World, user: str = "ada") -> None:
+    """An instance is kept for the user, whose server has stopped."""
+    lease, agent = await world.ready(user, spec=SPOT_ONLY, after_stop=LINGER)
+    await agent.heartbeat()
+    await asyncio.gather(world.stop(lease), agent.event("stopped"))
+    await world.state(lease, LeaseState.ENDED)
+
+
+async def test_what_is_kept_counts_against_the_hubs_rate_but_not_against_its_own_start(
+    world: World,
+) -> None:
+    await limited(world, hub=Bounds(usd_per_hour=0.3))
+    await lingering(world)
+    [shown] = await world.provisioner.overview.limits(["hub"])
+    assert shown.standing.used == 200_000_000
+    preview = world.provisioner.admission.preview("bob", "", "")
+    assert preview.of_scopes[0].rate == 200_000_000
+    with pytest.raises(LimitReached) as refused:
+        await world.request("bob", spec=SPOT_ONLY)
+    assert (refused.value.refusal.kind, refused.value.refusal.left) == (Kind.RATE, 100_000_000)
+    assert world.provisioner.admission.preview("ada", "", "").of_scopes[0].rate == 0
+    of_another = world.provisioner.admission.preview("ada", "other", "")
+    assert of_another.of_scopes[0].rate == 200_000_000, "as its start is judged"
+    await world.request("ada", spec=SPOT_ONLY, after_stop=LINGER)
+    [account] = world.provisioner.admission.preview("eve", "", "").of_scopes
+    assert account.rate == 200_000_000, "the lease that waits for it has reserved it"
+
+
+async def test_an_instance_that_boots_for_a_start_counts_once(world: World) -> None:
+    await limited(world, hub=Bounds(usd_per_hour=0.45))
+    await world.request("ada", spec=SPOT_ONLY)
+    await world.boot()
+    await world.complete_passes(2)
+    await world.request("bob", spec=SPOT_ONLY)
+    with pytest.raises(LimitReached):
+        await world.request("eve", spec=SPOT_ONLY)
+
+
+async def test_users_are_notified_when_what_is_kept_exceeds_the_hubs_rate(world: World) -> None:
+    await limited(world)
+    await lingering(world)
+    _, agent = await world.ready("bob", spec=SPOT_ONLY)
+    await world.restart(limits=Limits(scopes={"hub": Bounds(usd_per_hour=0.3)}))
+    await agent.heartbeat()
+    await pass_time(world, agent, seconds=60)
+    [status] = (await agent.heartbeat()).cost.limits
+    assert (status.kind, status.percent, status.stops) == (Kind.RATE, 133, False)
+
+
+async def test_the_disks_of_a_stopped_instance_count_against_the_hubs_rate(world: World) -> None:
+    await limited(world, hub=Bounds(usd_per_hour=5))
+    spec = replace(SPEC, markets=(Market.ON_DEMAND,), disk_gib=900)
+    stop = AfterStop("stop", 7 * 86400.0, per_user=2)
+    lease, agent = await world.ready("ada", spec=spec, after_stop=stop)
+    await agent.heartbeat()
+    await asyncio.gather(world.stop(lease), agent.event("stopped"))
+    await until(lambda: agent.instance_id in world.cloud.stopped(), "it is stopped")
+    await world.complete_passes(1)
+    [shown] = await world.provisioner.overview.limits(["hub"])
+    assert shown.standing.used == pytest.approx(900 * 0.08 / 720 * 1e9, rel=1e-6)
+
+
+# --- forecasts count what costs without a server ---
+
+
+SCANNED = timedelta(minutes=17)
+"""After which a new home is known."""
+
+LARGE_GIB = 16_384
+HOME_USD = LARGE_GIB * 0.08 / (30 * 24)
+"""Of that home, in an hour of November."""
+
+
+async def test_the_forecast_and_the_notice_before_a_stop_count_homes(world: World) -> None:
+    """The ledger has them once an hour: the instant does not jump with it."""
+    await limited(world, user_ada=Bounds(usd_per_month=2 * (HOME_USD + 0.2)))
+    _, agent = await world.ready("ada", home_kind="ebs", home_gib=LARGE_GIB)
+    begin, forecasts, announced = world.clock(), set[datetime](), set[datetime]()
+    while is_ready(world, agent) and world.clock() < begin + timedelta(hours=3):
+        await pass_time(world, agent, seconds=120, every=60)
+        await world.settle()
+        for each in (await agent.heartbeat()).cost.limits:
+            if each.reached_at is not None and world.clock() > begin + SCANNED:
+                forecasts.add(each.reached_at)
+            announced |= {world.clock()} if each.stop_at else set()
+    ended = world.clock()
+    assert timedelta(minutes=115) < ended - begin < timedelta(minutes=125)
+    assert max(forecasts) - min(forecasts) < timedelta(minutes=6)
+    assert ended - min(announced) > timedelta(minutes=7), "its user was notified in time"
+    with pytest.raises(LimitReached):
+        await world.request("ada", server="second")
+
+
+async def test_homes_that_fill_a_limit_at_once_leave_a_server_its_grace(world: World) -> None:
+    await limited(world, user_ada=Bounds(usd_per_month=2 * (HOME_USD + 0.2)))
+    _, agent = await world.ready("ada", home_kind="ebs", home_gib=LARGE_GIB)
+    await pass_time(world, agent, seconds=600)
+    await world.kill()
+    world.clock.advance(3 * 3600)
+    await world.start()
+    await agent.heartbeat()
+    await pass_time(world, agent, seconds=30, every=15)
+    [status] = (await agent.heartbeat()).cost.limits
+    assert status.stop_at is not None
+    assert status.stop_at - world.clock() > timedelta(seconds=60)
+    assert is_ready(world, agent)
+
+
+async def test_the_hubs_forecast_counts_what_no_lease_holds(world: World) -> None:
+    await limited(world)
+    await lingering(world)
+    _, agent = await world.ready("bob", spec=SPOT_ONLY)
+    await world.restart(limits=Limits(scopes={"hub": Bounds(usd_per_month=0.4)}))
+    await agent.heartbeat()
+    await pass_time(world, agent, seconds=60)
+    [status] = (await agent.heartbeat()).cost.limits
+    assert status.reached_at is not None
+    left = status.reached_at - world.clock()
+    assert timedelta(minutes=50) < left < timedelta(minutes=60), "not two hours"
+
+
+# --- notices of shares ---
+
+
+async def test_a_share_of_a_window_or_a_credit_is_news_once_for_each_crossing(
+    world: World,
+) -> None:
+    """A home uses both steadily; a server starts each noon, and hubs end between."""
+    a_day = 24 * HOME_USD
+    bounds = Bounds(
+        usd_per_window=3.6 * a_day,
+        window_days=3,
+        credit_usd=6 * a_day,
+        credit_usd_per_day=a_day / 4,
+    )
+    await limited(world, user_ada=bounds)
+    seen: dict[tuple[str, int], list[str]] = {}
+    renews: dict[str, set[object]] = {}
+    for number in range(8):
+        lease, agent = await world.ready("ada", home_kind="ebs", home_gib=LARGE_GIB)
+        await pass_time(world, agent, seconds=60, every=30)
+        cost = (await agent.heartbeat()).cost
+        for each in cost.limits:
+            renews.setdefault(each.kind, set()).add(each.renews)
+            one = cost.model_copy(update={"limits": [each]})
+            for notice in notices(status(world.clock(), cost=one)):
+                seen.setdefault((each.kind, each.threshold), []).append(notice.id)
+        await world.stop(lease)
+        await world.state(lease, LeaseState.ENDED)
+        if number % 3 == 2:
+            await world.restart()
+            await until(lambda: world.provisioner.market.prices._spot, "prices")
+        world.clock.advance(86_400)
+        await world.complete_passes(1)
+    assert {key: len(set(ids)) for key, ids in seen.items()} == dict.fromkeys(seen, 1)
+    assert len(seen[Kind.WINDOW, 50]) >= 4, "on as many days"
+    assert len(seen[Kind.CREDIT, 50]) >= 2
+    assert all(len(days) > 4 for days in renews.values())

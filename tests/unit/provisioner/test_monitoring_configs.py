@@ -14,10 +14,12 @@ from jupyterhub import metrics as _hub_metrics  # noqa: F401 (registers JupyterH
 from prometheus_client import REGISTRY
 from prometheus_client.metrics_core import Metric
 
-from ec2spawner.aws import metrics as _aws_metrics  # noqa: F401 (registers the AWS calls')
+from ec2spawner.aws.calls import metrics as _aws_metrics  # noqa: F401 (registers the AWS calls')
 from ec2spawner.core.ledger.cost_rows import Purpose
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.hub.app.metrics import families
+from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import World
 
 MONITORING = Path(__file__).resolve().parents[3] / "configs" / "monitoring"
@@ -29,12 +31,16 @@ OF_PROMETHEUS = frozenset({"job", "instance"})
 
 VALUES: Mapping[tuple[str, str], frozenset[str]] = {
     ("ec2spawner_start_seconds", "outcome"): frozenset(Outcome),
+    ("ec2spawner_instances", "state"): frozenset(InstanceState),
+    ("ec2spawner_leases", "state"): frozenset(LeaseState),
     ("ec2spawner_gpu_seconds", "purpose"): frozenset(Purpose),
     ("ec2spawner_gpus", "purpose"): frozenset(Purpose),
     ("ec2spawner_usd_per_hour", "purpose"): frozenset(Purpose),
     ("ec2spawner_aws_calls", "outcome"): frozenset({"ok", "throttled", "refused", "failed"}),
 }
 """(family, label) -> its values, where there are few."""
+
+_POSITIVE = (promql_parser.MatchOp.Equal, promql_parser.MatchOp.Re)
 
 SUFFIXES: Mapping[str, Mapping[str, set[str]]] = {
     "counter": {"_total": set()},
@@ -123,9 +129,36 @@ async def test_every_metric_and_label_is_exported_by_the_hub(world: World) -> No
             for matcher in selector.matchers.matchers:
                 assert matcher.name in labels, f"{where}: {selector.name} has no {matcher.name}"
                 values = VALUES.get((series.family_of[selector.name], matcher.name))
-                if values is not None and matcher.op == promql_parser.MatchOp.Equal:
-                    assert matcher.value in values, f"{where}: {matcher.name}={matcher.value}"
+                if values is not None and matcher.op in _POSITIVE:
+                    wanted = set(matcher.value.split("|"))
+                    assert wanted <= values, f"{where}: {matcher.name}={matcher.value}"
         assert grouped(expression) <= known, where
+
+
+async def test_instances_are_more_than_servers_only_where_some_have_none(world: World) -> None:
+    """What the alert `InstancesWithoutServer` compares, whose form its expression has."""
+    [rule] = [each["expr"] for each in rules() if each["alert"] == "InstancesWithoutServer"]
+    instances, servers = selectors(parse(rule))
+    assert (instances.name, servers.name) == ("ec2spawner_instances", "ec2spawner_leases")
+    [state] = instances.matchers.matchers
+
+    def without_server() -> float:
+        now = {each.name: each.samples for each in families(world.provisioner.figures())}
+        running = [x for x in now[instances.name] if re.fullmatch(state.value, x.labels["state"])]
+        return sum(x.value for x in running) - sum(x.value for x in now[servers.name])
+
+    await world.ready("ada")
+    lease = await world.request("bob")
+    await world.boot(2)
+    await world.complete_passes(1)
+    assert without_server() == 0, "it boots for bob"
+    world.cloud.fail(
+        "terminate", CloudError("UnauthorizedOperation", "no", retryable=False), times=100
+    )
+    await world.stop(lease)
+    await world.complete_passes(1)
+    assert len(world.cloud.running()) == 2
+    assert without_server() == 1
 
 
 async def test_every_metric_of_the_hub_is_documented(world: World) -> None:

@@ -55,9 +55,14 @@ async def test_a_start_that_cannot_be_stored_fails_and_is_never_bought(world: Wo
 
 
 async def test_a_start_that_waits_buys_nothing_until_the_call_can_be_stored(world: World) -> None:
-    await world.restart(batch_window=0.2)
-    request = await world.request()
+    window, time = 0.6, asyncio.get_running_loop().time
+    await world.restart(batch_window=window)
+    await world.watch_passes(
+        1
+    )  # a window that has begun before would end before the file is locked
+    request, due = await world.request(), time() + window
     with locked(world):
+        await until(lambda: time() > due, "the call to be due")
         await world.watch_passes(1)
         assert world.cloud.of("launch") == []
     [instance_id] = await world.boot()

@@ -213,7 +213,9 @@ async def test_a_price_that_is_learned_late_makes_the_sum_known_again(priced: Wo
     lease, _ = await world.ready("ada")
     overhead = world.provisioner._retention.overhead
     unknown = replace(world.now(lease).segments[0], usd_per_hour=None, end=world.clock())
-    unknown = replace(unknown, start=unknown.start - timedelta(minutes=6))
+    # Of an instance without a lease, whose price would be known.
+    start = unknown.start - timedelta(minutes=6)
+    unknown = replace(unknown, instance_id="i-boot", start=start)
     before = spent(world, "hub").usd
     await overhead.save(unknown, "boot", Cause.UNASSIGNED)
     assert spent(world, "hub").usd is None

@@ -14,6 +14,7 @@ import pytest
 from ec2spawner import data
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import WEEK, PricePoint, steadiness
+from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.core.tags import STORE
 from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
 from ec2spawner.provisioner.model.lease import LeaseState
@@ -228,6 +229,24 @@ async def test_list_prices_are_read_once_a_day(cloud: SimulatedCloud) -> None:
     assert len(cloud.of("spot_history")) == 50
 
 
+async def test_prices_of_disks_are_the_regions_and_bundled_in_one_region_only(
+    cloud: SimulatedCloud,
+) -> None:
+    here, elsewhere = registry(cloud), registry(cloud, region="eu-west-1")
+    assert here.resources == ResourcePrices(0.08, 0.05, 0.005, 0.10)
+    assert elsewhere.resources == ResourcePrices(address_usd_per_hour=0.005), "the same everywhere"
+    assert registry(cloud, region="cn-north-1").resources == ResourcePrices(), "in CNY"
+    cloud.resources = ResourcePrices(disk_usd_per_gib_month=0.09)
+    await here.refresh()
+    await elsewhere.refresh()
+    assert here.resources == ResourcePrices(0.09, 0.05, 0.005, 0.10)
+    assert elsewhere.resources == ResourcePrices(0.09, address_usd_per_hour=0.005)
+    cloud.fail("resource_prices", THROTTLE)
+    cloud.clock.advance(25 * 3600)
+    await elsewhere.refresh()
+    assert elsewhere.resources.disk_usd_per_gib_month == 0.09, "a failure keeps the old price"
+
+
 async def test_a_failed_price_list_is_retried_soon_and_keeps_the_old_price(
     cloud: SimulatedCloud,
 ) -> None:
@@ -347,6 +366,28 @@ async def test_a_discount_ends_on_its_day(
     assert prices.paid_left(A10G, A) == 0
 
 
+async def test_a_discount_begins_on_its_day_and_prices_nothing_before(
+    cloud: SimulatedCloud, running: dict[str, Instance]
+) -> None:
+    launched = cloud.clock()
+    since = launched + timedelta(hours=1)
+    prices = registry(cloud, running, Discount(A10G, 0.63, count=1, since=since))
+    show(running, instance(1, launched))
+    assert usd(prices.price_of(running["i-1"])) == 1.006
+    assert prices.paid_left(A10G, A) == 0
+    cloud.clock.advance(3600)
+    assert usd(prices.price_of(running["i-1"])) == 0.63
+    assert prices.segment(running["i-1"], since).usd_per_hour == 0.63
+    assert prices.segment(running["i-1"], launched).usd_per_hour == 1.006
+
+
+async def test_a_discount_that_has_not_begun_is_no_reason_to_warn(
+    cloud: SimulatedCloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry(cloud, {}, Discount(A10G, 0.63, count=1, since=cloud.clock() + timedelta(hours=1)))
+    assert "has ended" not in caplog.text
+
+
 async def test_reservations_count_and_have_an_age(
     cloud: SimulatedCloud, running: dict[str, Instance]
 ) -> None:
@@ -373,6 +414,25 @@ async def test_a_configured_discount_replaces_the_types_reservations(
     await prices.refresh()
     assert prices.paid_left(A10G, A) == count
     assert prices.paid_left(T4, A) == 5
+
+
+async def test_a_reservation_counts_before_and_after_a_configured_discount_of_its_type(
+    cloud: SimulatedCloud, running: dict[str, Instance]
+) -> None:
+    launched, hour = cloud.clock(), timedelta(hours=1)
+    cloud.reserved = [Discount(A10G, 0.58, count=1, source="a Reserved Instance")]
+    coming = Discount(A10G, 0.63, count=1, since=launched + hour, until=launched + 2 * hour)
+    prices = registry(cloud, running, coming)
+    await prices.refresh()
+    show(running, instance(1, launched))
+    reserved = Price(0.58, "a Reserved Instance", launched)
+    assert prices.price_of(running["i-1"]) == reserved
+    assert cloud.reserved[0] in prices.discounts
+    cloud.clock.advance(3600)
+    assert prices.price_of(running["i-1"]) == Price(0.63, "the configured discounts", None)
+    assert cloud.reserved[0] not in prices.discounts
+    cloud.clock.advance(3600)
+    assert prices.price_of(running["i-1"]) == reserved
 
 
 async def test_an_expired_discount_is_logged_at_the_start(
@@ -407,3 +467,17 @@ async def test_discounts_apply_to_the_oldest_servers_first(world: World) -> None
     await world.complete_passes(2)
     assert [s.usd_per_hour for s in world.now(second).segments] == [0.526, 0.30]
     assert world.now(second).segments[-1].source == "the configured discounts"
+
+
+async def test_an_unknown_price_is_not_filled_in_by_a_discount_that_began_later(
+    world: World,
+) -> None:
+    begins = world.clock() + timedelta(minutes=1)
+    coming = Discount(T4, 0.30, count=1, since=begins)
+    await world.restart(region="eu-west-1", discounts=(coming,))  # whose list prices are unknown
+    lease, _ = await world.ready("ada", spec=ON_DEMAND)
+    await world.complete_passes(1)
+    assert [s.usd_per_hour for s in world.now(lease).segments] == [None]
+    world.clock.advance(90)
+    await world.complete_passes(2)
+    assert [s.usd_per_hour for s in world.now(lease).segments] == [None, 0.30]

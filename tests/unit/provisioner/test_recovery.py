@@ -10,7 +10,7 @@ import pytest
 from ec2spawner.core import tags
 from ec2spawner.core.names import sha256_hex
 from ec2spawner.provisioner.lifecycle.recovery import SavedServer, saved
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud import CloudError, Volume
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from tests.unit.provisioner.world import Agent, World, until
 
@@ -55,9 +55,17 @@ async def test_a_server_is_rebuilt_after_its_store_is_lost(world: World) -> None
     assert granted is not None
     assert rebuilt.token_sha256 == sha256_hex(granted.token)
     assert (rebuilt.url, rebuilt.instance_id) == (lease.url, lease.instance_id)
+    assert (await agent.heartbeat()).cost.usd is None, "the size of its disk is to be read"
+    root = Volume(
+        "vol-root", "us-east-1a", 90, "in-use", agent.instance_id, {tags.HUB: world.settings.hub}
+    )
+    world.cloud.volumes[root.volume_id] = root
+    await world.provisioner.market.prices.refresh()
+    await world.complete_passes(2)
+    del world.cloud.volumes[root.volume_id]
     cost = (await agent.heartbeat()).cost
     assert cost.since == world.cloud.machines[agent.instance_id].instance.launched_at
-    assert cost.usd == pytest.approx(0.10, abs=1e-3)
+    assert cost.usd == pytest.approx(0.10 + 0.01 / 2, abs=1e-3)
     counted = world.provisioner._state.spending.since_begin(world.provisioner._state.leases)
     assert counted == 0, "another process has counted that"
 

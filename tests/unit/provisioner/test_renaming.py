@@ -44,7 +44,9 @@ async def test_a_home_follows_its_server_with_its_tags(world: World) -> None:
     assert homes.of("ada", "old") is None
     await until(lambda: tagged_server(world) == "new", "the tags")
     _, changed = world.cloud.of("tag")[-1].arguments
-    assert changed.keys() == {tags.SERVER, tags.USER, tags.NAME}, "the hub's policy allows no more"
+    allowed = {tags.SERVER, tags.USER, tags.NAME, tags.PAYER}
+    assert changed.keys() == allowed, "the hub's policy allows no more"
+    assert changed[tags.PAYER] == "user:ada"
 
     await homes.save(replace(home, used_at=world.clock()))
     assert homes.of("ada", "old") is None, "work in progress does not restore it"

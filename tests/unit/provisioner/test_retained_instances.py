@@ -6,21 +6,30 @@ import asyncio
 import contextlib
 import logging
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from ec2spawner.core.instances.retention_rules import AfterStop
+from ec2spawner.core.ledger.charges import Rate
+from ec2spawner.core.ledger.cost_rows import Purpose, Resource
+from ec2spawner.core.limits.bounds import Bounds, Limits
+from ec2spawner.core.pricing.money import price_words
 from ec2spawner.core.tags import LEASE
+from ec2spawner.hub.pages.retention_text import retained_text
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
+from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart import START_TRIES
+from ec2spawner.provisioner.store.database import StoreTimeoutError
 from ec2spawner.provisioner.store.store import StoreError
-from ec2spawner.wire import Market
+from ec2spawner.wire import Market, Stop
 from tests.simulated_cloud import SOLD_OUT
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
@@ -189,6 +198,19 @@ async def test_another_choice_releases_the_retained_instance(world: World) -> No
     assert (await Agent(world, other).serve()).lease_id == lease.lease_id
 
 
+async def test_an_admin_releases_what_is_kept_for_a_server(world: World) -> None:
+    await kept(world, STOP)
+    [waits] = world.provisioner.overview.kept()
+    actions = world.provisioner.overview.actions
+    assert not await actions.release("eve", waits.kept.server)
+    assert not await actions.release(waits.kept.user, "other")
+    assert await actions.release(waits.kept.user, waits.kept.server)
+    ended = world.cloud.of("terminate")
+    await until(lambda: len(world.cloud.of("terminate")) > len(ended), "it ends")
+    assert waits.kept.instance_id in str(world.cloud.of("terminate")[-1])
+    assert not await actions.release(waits.kept.user, waits.kept.server)
+
+
 async def test_a_lingering_instance_with_a_silent_agent_ends(world: World) -> None:
     await kept(world, LINGER)
     world.clock.advance(200)
@@ -245,6 +267,43 @@ async def test_a_lingering_instance_that_powers_off_is_replaced(world: World) ->
 
 
 # --- stopped ---------------------------------------------------------------------------------
+
+
+async def test_the_spawn_page_says_what_a_kept_instance_costs(world: World) -> None:
+    await kept(world, STOP, spec=replace(ON_DEMAND, disk_gib=100))
+    assert "Its disks cost about $8.00 a month" in retained_text(world.provisioner, "ada", "")
+    await kept(world, LINGER, user="bea", spec=replace(ON_DEMAND, disk_gib=100))
+    await world.complete_passes(2)
+    disk_of_100_gib = 8 / 720
+    [machine] = [each for each in world.provisioner.overview.kept() if each.kept.user == "bea"]
+    assert machine.instance is not None
+    price = world.provisioner.market.prices.price_of(machine.instance)
+    assert price is not None
+    rate = price_words(price.usd_per_hour + disk_of_100_gib)
+    assert f"about {rate}" in retained_text(world.provisioner, "bea", "")
+
+
+async def test_a_kept_instance_costs_what_is_known_of_it(world: World) -> None:
+    await kept(world, STOP, spec=replace(ON_DEMAND, disk_gib=100))
+    await kept(world, LINGER, user="bea", spec=replace(ON_DEMAND, disk_gib=100))
+    await world.complete_passes(2)
+    disk_of_100_gib = pytest.approx(8 / 720)
+
+    def rates() -> dict[str, Rate]:
+        return {each.kept.user: each.rate for each in world.provisioner.overview.kept()}
+
+    assert rates()["ada"] == (disk_of_100_gib, ())
+    figures = world.provisioner.figures()
+    both = sum(each.known_usd_per_hour or 0.0 for each in rates().values())
+    assert figures.usd_per_hour["overhead", Purpose.OVERHEAD] == pytest.approx(both)
+    world.cloud.list_prices = {"g4dn.xlarge": 0.6}
+    await world.restart(region="eu-central-1")  # nothing stands in for its prices of disks
+    await until(lambda: rates()["bea"].known_usd_per_hour, "the list price")
+    assert rates()["ada"] == (disk_of_100_gib, ()), "as it was known last"
+    assert rates()["bea"] == (0.6, (Resource.DISK,))
+    text = retained_text(world.provisioner, "bea", "")
+    assert "at least $0.60/h (an estimate; the price of its disk is not known)" in text
+    assert world.provisioner.figures().unknown_prices == 1
 
 
 async def test_the_next_start_starts_the_stopped_instance(world: World) -> None:
@@ -378,11 +437,112 @@ async def test_a_newer_image_is_no_reason_to_lose_the_disk(world: World) -> None
 
 async def test_starting_afresh_ends_it_and_launches_another(world: World) -> None:
     _, agent = await kept(world, STOP)
-    await world.provisioner._state.retained.give_up("ada", "")
-    await again(world, STOP)
+    await again(world, STOP, afresh=True)
     await until(lambda: launches(world) == 2, "another one")
     await until(lambda: not world.cloud.stopped(), "it ends")
     assert agent.instance_id not in world.cloud.running()
+
+
+async def test_a_start_afresh_never_takes_what_it_gives_up(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    claim = asyncio.create_task(agent.claim())
+    await world.watch_passes(1)
+    lease = await again(world, LINGER, afresh=True)
+    await until(lambda: launches(world) == 2, "another one")
+    await until(lambda: agent.instance_id not in world.cloud.running(), "its end")
+    assert world.now(lease).instance_id != agent.instance_id
+    with contextlib.suppress(ClaimRefused, InstanceUnwanted):
+        assert await claim is None
+
+
+async def test_a_start_afresh_that_a_limit_refuses_keeps_the_disk(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    await world.restart(limits=Limits(Bounds(servers=0)))
+    with pytest.raises(LimitReached):
+        await again(world, STOP, afresh=True)
+    await world.watch_passes(2)
+    assert world.provisioner.retained("ada", "")
+    assert world.cloud.stopped() == [agent.instance_id]
+
+
+async def test_a_kept_instance_that_was_started_again_serves_at_its_limit(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    await world.restart(limits=Limits(Bounds(usd_per_month=0)))
+    await world.watch_passes(2)
+    assert world.now(lease).state is LeaseState.WAITING
+    assert world.cloud.running() == [agent.instance_id]
+
+
+async def test_a_start_afresh_that_cannot_be_stored_keeps_the_disk(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    world.run_sql(
+        "CREATE TRIGGER full BEFORE INSERT ON lease BEGIN "
+        "SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
+    with pytest.raises(StoreError):
+        await again(world, STOP, afresh=True)
+    await world.watch_passes(2)
+    assert world.provisioner.retained("ada", "")
+    assert world.cloud.stopped() == [agent.instance_id]
+    world.fix_store()
+
+
+async def test_a_start_afresh_that_is_stored_too_late_keeps_the_disk(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    await world.settle()
+    write = world.store._write
+
+    async def late(work: Callable[[Connection], None]) -> None:
+        world.store._write = write  # type: ignore[method-assign]
+        await write(work)
+        raise StoreTimeoutError("the store did not answer in time")
+
+    world.store._write = late  # type: ignore[method-assign, assignment]
+    with pytest.raises(StoreTimeoutError):
+        await again(world, STOP, afresh=True)
+    await world.watch_passes(1)
+    await world.restart()
+    await world.watch_passes(2)
+    assert world.provisioner.retained("ada", "")
+    assert world.cloud.stopped() == [agent.instance_id]
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_start_afresh_that_is_cancelled_gives_up_what_is_stored(
+    world: World, is_stored: bool
+) -> None:
+    """JupyterHub cancels a start that takes too long, and does not stop the write."""
+    _, agent = await kept(world, STOP)
+    await world.settle()
+    write, begun, answers = world.store._write, asyncio.Event(), asyncio.Event()
+
+    async def slow(work: Callable[[Connection], None]) -> None:
+        world.store._write = write  # type: ignore[method-assign]
+        begun.set()
+        await answers.wait()
+        if not is_stored:
+            raise StoreError("database or disk is full")
+        await write(work)
+
+    world.store._write = slow  # type: ignore[method-assign, assignment]
+    start = asyncio.create_task(again(world, STOP, afresh=True))
+    await begun.wait()
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    await world.watch_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id], "nothing is decided yet"
+    answers.set()
+    if is_stored:
+        await until(lambda: not world.cloud.stopped(), "it ends")
+    await world.watch_passes(2)
+    assert bool(world.provisioner.retained("ada", "")) != is_stored
+    await world.restart()
+    await world.watch_passes(2)
+    assert world.cloud.stopped() == ([] if is_stored else [agent.instance_id])
+    assert agent.instance_id not in world.cloud.running()
+    assert bool(world.provisioner.retained("ada", "")) != is_stored
 
 
 async def test_an_instance_being_terminated_is_not_started_again(world: World) -> None:
@@ -490,6 +650,26 @@ async def test_a_cancelled_start_stops_the_instance_again(world: World) -> None:
     await again(world, STOP)
     await until(world.cloud.running, "and may be started again")
     assert (await Agent(world, agent.instance_id).serve()).instance_id == agent.instance_id
+
+
+@pytest.mark.parametrize("after", [LINGER, STOP], ids=lambda each: each.then)
+async def test_a_pass_while_a_cancelled_start_ends_keeps_the_instance(
+    world: World, after: AfterStop
+) -> None:
+    _, agent = await kept(world, after)
+    world.cloud.fail("start", BUSY, times=1000)
+    lease = await again(world, after)
+    retention = world.provisioner._retention
+    retention._called.clear()  # else the pace of its calls may hide what it would do
+    cancel = asyncio.create_task(world.provisioner.end(lease.lease_id, Stop(reason="user")))
+    await asyncio.sleep(0)
+    assert world.now(lease).state is LeaseState.ENDING
+    await retention.reconcile(world.clock())
+    await cancel
+    await world.complete_passes(2)
+    alive = world.cloud.running() if after.then == "linger" else world.cloud.stopped()
+    assert alive == [agent.instance_id]
+    assert world.provisioner._state.retained.holds(agent.instance_id)
 
 
 async def test_a_silent_retained_instance_fails_the_start_and_is_stopped(world: World) -> None:
@@ -652,6 +832,22 @@ async def test_a_start_that_fails_after_its_claim_takes_no_disk(world: World, ho
     else:
         await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
+    await is_retained(world, lease, agent)
+
+
+async def test_a_pass_forgets_only_what_was_retained_before_the_start(world: World) -> None:
+    """It stores the cost of the disks first; meanwhile the start may fail, and leave them."""
+    _, agent = await kept(world, STOP)
+    retained = world.provisioner._state.retained
+    [before] = retained.all()
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    agent = Agent(world, agent.instance_id)
+    await agent.claim()
+    await agent.event("failed", "no home")
+    await world.state(lease, LeaseState.ENDED)
+    await retained.forget(before)
+    assert not retained.is_current(before)
     await is_retained(world, lease, agent)
 
 

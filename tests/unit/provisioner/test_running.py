@@ -334,10 +334,27 @@ async def test_an_unknown_price_is_reported_as_unknown_until_it_is_known(world: 
     lease, agent = await world.ready()
     cost = (await agent.heartbeat()).cost
     assert (cost.usd, cost.usd_per_hour) == (None, None)
+    assert (cost.known_usd, cost.known_usd_per_hour) == (None, None)
+    assert cost.unknown_prices_of == ["instance"]
     await agent.heartbeat_often(3600)
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
     await until(lambda: usd(world.now(lease).segments, world.clock()) is not None)
     assert (await agent.heartbeat()).cost.usd == pytest.approx(0.20, abs=1e-4)
+
+
+async def test_what_is_known_of_a_cost_is_reported(world: World) -> None:
+    """Of a spot server where the hub may not read what disks cost."""
+    world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20, ("g4dn.xlarge", "us-east-1b"): 0.20}
+    await world.restart(region="eu-central-1")
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    _, agent = await world.ready(spec=replace(SPEC, disk_gib=90))
+    await agent.heartbeat_often(3600)
+    cost = (await agent.heartbeat()).cost
+    assert (cost.usd, cost.usd_per_hour, cost.today_usd, cost.month_usd) == (None,) * 4
+    assert cost.known_usd_per_hour == 0.20
+    for known in (cost.known_usd, cost.known_today_usd, cost.known_month_usd):
+        assert known == pytest.approx(0.20, abs=1e-4)
+    assert cost.unknown_prices_of == ["disk"]
 
 
 # --- lost ---

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.core import tags
+from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.launch import fleet_calls
 from ec2spawner.provisioner.lifecycle.start import StartFailed
 from ec2spawner.provisioner.model.cloud import CloudError
@@ -74,6 +75,54 @@ async def test_an_assigned_instance_is_tagged_with_its_lease_also_when_that_fail
     assert tagged[tags.USER] == "Ada Lovelace"
     await world.complete_passes(3)
     assert len(world.cloud.of("tag")) == 3, "and then never again"
+
+
+async def test_disks_and_interfaces_get_the_tags_of_their_lease_in_the_same_call(
+    world: World,
+) -> None:
+    lease, agent = await world.ready("ada", home_kind="ebs", payer="group:research", profile="a10g")
+    await until(lambda: tags.LEASE in world.cloud.tags(agent.instance_id))
+    parts = world.cloud.machines[agent.instance_id].instance.deleted_with
+    [call] = world.cloud.of("tag")
+    resources, given = call.arguments
+    assert resources == (agent.instance_id, *parts)
+    assert given[tags.LEASE] == lease.lease_id
+    assert given[tags.PAYER] == "group:research"
+    assert given[tags.PROFILE] == "a10g"
+    assert all(world.cloud.tags_of_parts[each] == given for each in parts)
+
+
+async def test_a_home_never_gets_the_tags_of_the_lease_that_uses_it(world: World) -> None:
+    """Not even where somebody asked EC2 to delete it with its instance."""
+    linger = AfterStop("linger", 600.0)
+    lease, agent = await world.ready(home_kind="ebs", after_stop=linger)
+    await agent.heartbeat()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    [volume] = world.cloud.volumes.values()
+    before = volume.tags
+    machine = world.cloud.machines[agent.instance_id]
+    deleted_with = (*machine.instance.deleted_with, volume.volume_id)
+    machine.instance = replace(machine.instance, deleted_with=deleted_with)
+    await world.complete_passes(2)
+    again = await world.request(home_kind="ebs", after_stop=linger)
+    await agent.serve()
+    await until(lambda: world.cloud.tags(agent.instance_id)[tags.LEASE] == again.lease_id)
+    [volume] = world.cloud.volumes.values()
+    assert volume.tags == before
+
+
+async def test_a_part_that_may_not_be_tagged_does_not_keep_the_lease_from_its_instance(
+    world: World,
+) -> None:
+    refused = CloudError("UnauthorizedOperation", "eni-1", retryable=False)
+    world.cloud.fail("tag", refused)
+    lease, agent = await world.ready()
+    await until(lambda: tags.LEASE in world.cloud.tags(agent.instance_id))
+    assert world.cloud.tags(agent.instance_id)[tags.LEASE] == lease.lease_id
+    await world.complete_passes(3)
+    assert [len(call.arguments[0]) for call in world.cloud.of("tag")] == [3, 1]
 
 
 async def test_starts_within_the_batch_window_share_one_launch_call(world: World) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ec2spawner.core.tags import HOME, HUB, LEASE, STORE
 from ec2spawner.provisioner.model.cloud import VolumeSpec
 from ec2spawner.provisioner.model.lease import LeaseState
@@ -62,5 +64,29 @@ async def test_a_running_server_continues_and_ends_cleanly(tmp_path: Path) -> No
         assert world.cloud.running() == [for_eve]
         assert world.cloud.volumes[volume_id].attached_to is None
         assert [request.client_token for request in world.cloud.requests()] == [unanswered]
+    finally:
+        await world.kill()
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_a_server_that_ended_during_the_upgrade_has_disks_of_known_cost(
+    tmp_path: Path, is_listed: bool
+) -> None:
+    """Its version did not know what disks cost."""
+    world = World(tmp_path)
+    world.cloud.gives_public_addresses = True
+    instance_id, _, _ = await as_it_was(world)
+    world.clock.advance(30)
+    world.cloud.end(instance_id, reason="Client.UserInitiatedShutdown")
+    world.cloud.machines[instance_id].hidden = not is_listed
+    await world.start()
+    try:
+        lease = world.provisioner._recovery.take_up("ada", "", "")
+        assert lease is not None
+        assert lease.segments[0].disk_usd_per_month is None
+        ended = await world.state(lease, LeaseState.ENDED)
+        [segment] = ended.segments
+        assert segment.disk_usd_per_month == pytest.approx(100 * 0.08)
+        assert segment.address_usd_per_hour == 0.005
     finally:
         await world.kill()

@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Iterator
-from datetime import timedelta
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from ec2spawner.core.ledger import exact
-from ec2spawner.core.ledger.cost_rows import Dimension
+from ec2spawner.core.ledger.cost_rows import CostSum, Dimension
+from ec2spawner.core.ledger.segments import Segment, close
 from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.wire import IdlePolicy
+from ec2spawner.provisioner.usage import PART
+from ec2spawner.wire import IdlePolicy, Market
+from tests.stored import HOME_ROW
 from tests.unit.provisioner.world import World, until
 
 DAY = timedelta(days=1)
@@ -97,6 +105,91 @@ async def test_a_server_that_ends_during_the_read_is_counted_once(priced: World)
         assert 0 < each.nano_usd <= after.nano_usd < 1.1 * each.nano_usd
 
 
+async def test_a_running_server_of_an_earlier_user_of_that_name_costs_nothing(
+    priced: World,
+) -> None:
+    world = priced
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat_often(3600)
+    usage, today = world.provisioner.usage, world.provisioner.usage.today()
+    query = (today - DAY, today, (), {Dimension.USER: ["ada"]})
+    assert await usage.costs(*query, lease.requested_at) == await usage.costs(*query)
+    created = lease.requested_at + timedelta(microseconds=1)
+    assert await usage.costs(*query, created) == ()
+
+
+@pytest.mark.parametrize(("zone", "utc_hour"), [("Asia/Tokyo", 20), ("Pacific/Honolulu", 3)])
+async def test_homes_cost_a_new_user_from_the_local_day_of_their_account(
+    world: World, zone: str, utc_hour: int
+) -> None:
+    """At that hour the local day is the one after the day in UTC, or the one before."""
+    await world.restart(time_zone=ZoneInfo(zone))
+    created = datetime(2026, 11, 18, utc_hour, tzinfo=UTC)
+    day = created.astimezone(ZoneInfo(zone)).date()
+    assert day != created.date()
+    lines = [
+        replace(HOME_ROW, day=day + number * DAY, nano_usd=usd)
+        for number, usd in ((-1, 100), (0, 20), (1, 3))
+    ]
+    await world.store.save_overhead(Segment("vol-1", Market.SPOT, None, created), "home", lines)
+    only = {Dimension.USER: [HOME_ROW.user]}
+    [found] = await world.provisioner.usage.costs(day - DAY, day + DAY, (), only, created)
+    assert found.nano_usd == 23
+
+
+async def test_only_what_has_ended_is_left_out_of_the_stores_sums(
+    priced: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand ids in each query take longer than the query itself."""
+    world, left_out = priced, list[list[str]]()
+    costs = world.store.costs
+
+    async def noted(*arguments: Any) -> Sequence[CostSum]:
+        left_out.append(sorted(arguments[4]))
+        return await costs(*arguments)
+
+    monkeypatch.setattr(world.store, "costs", noted)
+    lease, _ = await world.ready("ada")
+    await world.ready("bob")
+    usage, today = world.provisioner.usage, world.provisioner.usage.today()
+    await usage.costs(today, today, ())
+    with locked(world):
+        await world.stop(lease)
+        await world.state(lease, LeaseState.ENDED)
+        await usage.costs(today, today, ())
+    assert left_out == [[], [lease.lease_id]]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+async def test_an_end_that_is_written_between_two_reads_or_after_them_counts_once(
+    priced: World, parts: int
+) -> None:
+    """The first read holds the store until the server has ended in memory and its write waits: the
+    cost of today is then in the read before that write, or in the one after it."""
+    world = priced
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat_often(3600)
+    usage, today = world.provisioner.usage, world.provisioner.usage.today()
+    # Sums by server have no totals, and are read in parts.
+    first, by = today - (parts - 1) * PART, (Dimension.SERVER, Dimension.USER)
+    leases, gate = world.provisioner._state.leases, threading.Event()
+    holding = asyncio.create_task(world.store._thread.run(partial(gate.wait, 60)))
+    await asyncio.sleep(0)
+    reading = asyncio.create_task(usage.costs(first, today, by))
+    await asyncio.sleep(0)  # its first read waits for the store
+    now, segments = world.clock(), close(world.now(lease).segments, world.clock())
+    ended = {"state": LeaseState.ENDED, "ended_at": now, "segments": segments}
+    end = asyncio.create_task(leases.change(lease.lease_id, **ended))
+    await until(lambda: world.now(lease).state is LeaseState.ENDED, "the end in memory")
+    await until(lambda: usage.store.write_behind._in_progress, "its write, which waits")
+    gate.set()
+    found = {each.key: each for each in await reading}
+    await asyncio.gather(holding, end)
+    after = {each.key: each for each in await usage.costs(first, today, by)}
+    assert found["", "ada"] == after["", "ada"]
+    assert found["", "ada"].nano_usd > 0
+
+
 async def test_a_long_range_is_the_sum_of_its_days(priced: World) -> None:
     world = priced
     lease, agent = await world.ready("ada")
@@ -122,8 +215,10 @@ async def test_an_idle_stop_counts_as_saved(priced: World) -> None:
     await world.complete_passes(1)
     world.clock.advance(2 * 3600)
     usage, today = world.provisioner.usage, world.provisioner.usage.today()
-    found = await usage.idle_savings(today - DAY, today)
+    found = await usage.idle_savings(today - DAY, today, timedelta(minutes=45))
     assert (found.sessions, found.idle_stops) == (1, 1)
+    limits = [each.limit.total_seconds() / 60 for each in found.replays]
+    assert limits == [120, 60, 45, 30, 15, 5]
     price = lease_price(world)
     assert abs(found.stops_saved_usd - 2 * price) < 0.1 * price
     half = next(each for each in found.replays if each.limit == timedelta(minutes=30))

@@ -42,7 +42,7 @@ SPEC = LaunchSpec(
     subnets=("subnet-a", "subnet-b"),
     image_id="ami-1",
     markets=(Market.SPOT, Market.ON_DEMAND),
-    disk_gib=100,
+    disk_gib=0,  # amounts are the instances' alone; `test_disk_costs.py` has disks
 )
 
 SETTINGS = Settings(
@@ -164,7 +164,9 @@ class World:
     # --- leases ---
 
     async def request(self, user: str = "ada", **changes: Any) -> Lease:
-        """Ask for a server; `spec` and every other field of the lease can be given."""
+        """Ask for a server, `afresh` or not; `spec` and every other field of the lease can be
+        given."""
+        afresh = changes.pop("afresh", False)
         spec = changes.pop("spec", replace(SPEC, subnets=self.subnets(user)))
         lease = Lease(
             lease_id=new_lease_id(),
@@ -183,7 +185,7 @@ class World:
         )
         lease = replace(lease, **changes)
         self.clock.advance(0.001)
-        await self.provisioner.request(lease)
+        await self.provisioner.request(lease, afresh=afresh)
         return lease
 
     def subnets(self, user: str) -> tuple[str, ...]:
@@ -242,7 +244,8 @@ class Agent:
 
     def claimant(self, **changes: Any) -> Claimant:
         instance = self.world.cloud.machines[self.instance_id].instance
-        claimant = Claimant(self.instance_id, "us-east-1", ACCOUNT, instance.launched_at)
+        region = self.world.settings.region
+        claimant = Claimant(self.instance_id, region, ACCOUNT, instance.launched_at)
         return replace(claimant, **changes)
 
     async def claim(self, wait: float = TIMEOUT, **changes: Any) -> Granted | None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from ec2spawner.aws.templates import Template
+from ec2spawner.aws.compute.templates import Template
 from ec2spawner.core.tags import HUB, INTENT, LEASE, STORE
 from ec2spawner.provisioner.model.cloud import Instance, InstanceState, Volume
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState, Snapshot

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.core.ledger.bill_lines import BillLine, Charge
+from ec2spawner.core.bills.bill_lines import BillLine, Charge
 from ec2spawner.report.bill.errors import BillError
 from ec2spawner.report.bill.files import files_at, lines_in
 

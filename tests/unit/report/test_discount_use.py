@@ -57,6 +57,34 @@ def test_an_expired_discount_covers_only_its_time() -> None:
     assert (use.covered, use.used, use.beyond) == (3 * H, 3 * H, 0)
 
 
+def test_a_discount_covers_nothing_before_it_begins() -> None:
+    bought = replace(G5, since=START + 3 * HOUR)
+    [use] = discount_use([bought], [RUN, SECOND], START, END)
+    assert (use.covered, use.used, use.unused) == (7 * H, 2 * H, 5 * H)
+    assert (use.paid_nano_usd, use.replaced_nano_usd) == (7 * USD // 2, 2 * USD)
+    # Both ran for an hour of its time; one more of it would have cost all seven.
+    assert (use.beyond, use.beyond_nano_usd, use.one_more_nano_usd) == (H, USD, 7 * USD // 2)
+    assert use.one_more_saves_nano_usd == USD - 7 * USD // 2
+
+
+def test_a_renewed_discount_covers_the_time_without_a_gap() -> None:
+    renewal = START + 3 * HOUR
+    first, second = replace(G5, until=renewal), replace(G5, usd_per_hour=0.25, since=renewal)
+    uses = discount_use([first, second], [RUN], START, END)
+    assert [(use.covered, use.used, use.beyond) for use in uses] == [
+        (3 * H, 3 * H, 0),
+        (7 * H, 1 * H, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "elsewhen", [{"since": END}, {"until": START}, {"since": END + HOUR, "until": END + 2 * HOUR}]
+)
+def test_a_discount_of_another_time_covers_nothing(elsewhen: dict) -> None:
+    [use] = discount_use([replace(G5, **elsewhen)], [RUN], START, END)
+    assert (use.covered, use.used, use.beyond, use.one_more_nano_usd) == (0, 0, 0, 0)
+
+
 def test_an_open_segment_lasts_until_the_end() -> None:
     [use] = discount_use([G5], [replace(RUN, end=None)], START, END)
     assert use.used == 10 * H
@@ -76,23 +104,43 @@ def test_the_sentence_has_the_whole_arithmetic() -> None:
         assert part in said
 
 
+def test_the_sentence_says_since_when_and_counts_one_more_from_then() -> None:
+    bought = replace(G5, since=START + 4 * HOUR, until=END + HOUR)
+    [(_, said)] = discount_sentences(discount_use([bought], [RUN, SECOND], START, END), END)
+    for part in (
+        "Covered 6.0 h for 3.00 USD: 1.0 h used (17 %)",
+        "Began on 2026-11-01.",
+        "One more: 0.5 USD/h × 6.0 h = 3.00 USD",
+    ):
+        assert part in said
+    coming = replace(G5, since=END + 24 * HOUR)
+    [(_, said)] = discount_sentences(discount_use([coming], [RUN], START, END), END)
+    assert said == "Did not hold in this period. Begins on 2026-11-02."
+
+
 hours = st.integers(-2, 12).map(lambda n: START + n * HOUR)
 
 
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), hours, st.integers(0, 6)), max_size=6),
     st.integers(0, 3),
+    st.none() | hours,
+    st.none() | hours,
 )
-def test_used_and_unused_are_what_was_paid_for(runs: list, count: int) -> None:
+def test_used_and_unused_are_what_was_paid_for(
+    runs: list, count: int, since: datetime | None, until: datetime | None
+) -> None:
     segments = [
         replace(RUN, instance_id=f"i-{name}{place}", start=start, end=start + lasted * HOUR)
         for place, (name, start, lasted) in enumerate(runs)
     ]
-    found = discount_use([replace(G5, count=count)], segments, START, END)
+    discount = replace(G5, count=count, since=since, until=until)
+    found = discount_use([discount], segments, START, END)
+    held = [n for n in range(10) if discount.holds(START + n * HOUR)]
     assert len(found) == min(count, 1)
     for use in found:
-        by_hour = [sum(s.start <= START + n * HOUR < s.end for s in segments) for n in range(10)]
-        assert use.covered == 10 * H * count
+        by_hour = [sum(s.start <= START + n * HOUR < s.end for s in segments) for n in held]
+        assert use.covered == len(held) * H * count
         assert use.used == sum(min(n, count) for n in by_hour) * H
         assert use.beyond == sum(n > count for n in by_hour) * H
         assert 0 <= use.unused <= use.covered

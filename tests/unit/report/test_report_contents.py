@@ -84,16 +84,40 @@ def test_the_month_before_is_asked_by_its_last_day() -> None:
 
 
 @pytest.mark.parametrize(
+    ("today", "since", "is_cut"),
+    [("2026-11-14", "2026-11-01", False), ("2026-11-15", "2026-11-02", True)],
+)
+def test_against_cost_explorer_it_begins_with_what_that_knows(
+    today: str, since: str, is_cut: bool
+) -> None:
+    day = date.fromisoformat(today)
+    scope = scope_of(asked(reconcile=True), "demo", "UTC", day)
+    assert (scope.since, scope.until, scope.is_cut) == (date.fromisoformat(since), day, is_cut)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"reconcile": True, "bill": "s3://b/x"}, {"reconcile": True, "since": "2026-11-01"}],
+)
+def test_nothing_else_is_cut(changes: dict) -> None:
+    scope = scope_of(asked(**changes), "demo", "UTC", TODAY)
+    assert (scope.since, scope.is_cut) == (date(2026, 11, 1), False)
+
+
+@pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"since": "2026-13-01"}, "--from"),
         ({"until": "yesterday"}, "--to"),
         ({"since": "2026-11-03", "until": "2026-11-01"}, "is after"),
-        ({"since": "0001-01-01"}, "ten years"),
+        ({"since": "2001-01-01"}, "ten years"),
+        ({"since": "0001-01-01"}, "--from"),
+        ({"since": "9999-12-01", "until": "9999-12-31"}, "--to"),
         ({"by": "colour"}, "colour"),
         ({"user": "ada", "reconcile": True}, "--user"),
         ({"bill": "s3://bucket"}, "--reconcile"),
         ({"reconcile": True, "csv": True}, "--csv"),
+        ({"reconcile": True, "until": "2026-10-31"}, "--to=2026-11-10 or later"),
     ],
 )
 def test_a_wrong_request_says_what_to_change(changes: dict, said: str) -> None:

@@ -14,17 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ec2spawner.core.ledger.cost_rows import Cause
-from ec2spawner.core.ledger.reconciliation import Reason
+from ec2spawner.core.bills.reconciliation import Reason
+from ec2spawner.core.ledger.cost_rows import Cause, Resource, durations_of
+from ec2spawner.core.text.delimited import FORMULA, delimited, safe
 from ec2spawner.report import wording
 from ec2spawner.report.contents import DIMENSIONS as DIMENSIONS_OF_REPORTS
-from ec2spawner.report.delimited import FORMULA, delimited, report_csv, safe
+from ec2spawner.report.delimited import report_csv
 from ec2spawner.report.document import report_json
 from ec2spawner.report.focus import DIMENSIONS, focus_csv
 from ec2spawner.report.page import bars, report_html
 from ec2spawner.report.reconciled import MEANINGS
 from ec2spawner.report.table import print_report
-from tests.unit.report.ledger import ADA, BERLIN, ROWS, USD, report, sums
+from tests.unit.report.ledger import ADA, BERLIN, BOB, ROWS, USD, report, sums
 
 HOSTILE = [
     '=HYPERLINK("http://evil.example","x")',
@@ -125,6 +126,14 @@ def test_each_day_is_a_bar_whose_parts_fill_it() -> None:
     assert "2026-11-02: 0.50 USD" in second.title
 
 
+def test_a_period_that_was_cut_says_so() -> None:
+    whole = report("user")
+    cut = replace(whole, scope=replace(whole.scope, is_cut=True))
+    for text_of in (report_html, printed):
+        assert "Cost Explorer" not in text_of(whole)
+        assert "From 2026-11-01 on, because Cost Explorer" in " ".join(text_of(cut).split())
+
+
 def test_nothing_spent_is_a_report_too() -> None:
     empty = report("user", rows=())
     assert "Nothing was spent" in report_html(empty)
@@ -142,7 +151,13 @@ def test_what_is_not_zero_is_never_shown_as_zero(nano_usd: int, shown: str) -> N
 
 
 def test_focus_has_one_row_for_each_entry_and_leaves_out_what_has_no_price() -> None:
-    text, left_out = focus_csv(sums(ROWS, DIMENSIONS), hub="demo", region="us-east-1", place=BERLIN)
+    text, left_out = focus_csv(
+        sums(ROWS, DIMENSIONS),
+        durations_of(ROWS, DIMENSIONS),
+        hub="demo",
+        region="us-east-1",
+        place=BERLIN,
+    )
     rows = parsed(text)
     assert (len(rows), left_out) == (len(ROWS) - 1, 1)
     assert sum(float(row["EffectiveCost"]) for row in rows) == pytest.approx(4.8)
@@ -155,14 +170,87 @@ def test_focus_has_one_row_for_each_entry_and_leaves_out_what_has_no_price() -> 
     spot = next(row for row in rows if row["x_User"] == "ada" and row["x_Purpose"] == "used")
     assert (spot["BilledCost"], spot["ListCost"]) == ("1.0", "2.0")
     assert json.loads(spot["Tags"]) == {
-        "payer": "group:research",
-        "profile": "a10g",
-        "user": "ada",
+        "ec2spawner:payer": "group:research",
+        "ec2spawner:profile": "a10g",
+        "ec2spawner:user": "ada",
     }
 
 
+def test_focus_calls_homes_storage_and_states_their_size() -> None:
+    home = replace(
+        ADA,
+        instance_type="gp3",
+        market="",
+        resource=Resource.HOME,
+        microseconds=0,
+        gpus=0.0,
+        mib_seconds=20 * 1024 * 86_400,
+        nano_usd=USD,
+        on_demand_nano_usd=USD,
+    )
+    copy = replace(home, resource=Resource.SNAPSHOT, instance_type="", zone="")
+    text, _ = focus_csv(
+        sums([home, copy], DIMENSIONS),
+        durations_of([home, copy], DIMENSIONS),
+        hub="demo",
+        region="us-east-1",
+        place=BERLIN,
+    )
+    found = {row["ServiceSubcategory"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert set(found) == {"Block Storage", "Backup Storage"}
+    for row in found.values():
+        assert (row["ServiceCategory"], row["ListCost"]) == ("Storage", row["BilledCost"])
+        assert (float(row["ConsumedQuantity"]), row["ConsumedUnit"]) == (480.0, "GiB-Hours")
+    assert found["Block Storage"]["ChargeDescription"].startswith("home")
+
+
+def test_focus_gives_a_disk_no_spot_price() -> None:
+    assert ADA.market == "spot"
+    disk, address = (replace(ADA, resource=each) for each in (Resource.DISK, Resource.ADDRESS))
+    text, _ = focus_csv(
+        sums([ADA, disk, address], DIMENSIONS),
+        durations_of([ADA, disk, address], DIMENSIONS),
+        hub="demo",
+        region="us-east-1",
+        place=BERLIN,
+    )
+    found = {row["ServiceCategory"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert {name: row["PricingCategory"] for name, row in found.items()} == {
+        "Compute": "Dynamic",
+        "Storage": "Standard",
+        "Networking": "Standard",
+    }
+    assert found["Compute"]["ChargeDescription"] == f"{ADA.instance_type}, spot: used"
+    assert found["Storage"]["ChargeDescription"] == f"disk of {ADA.instance_type}: used"
+    for row in found.values():
+        assert (float(row["ConsumedQuantity"]), row["ConsumedUnit"]) == (2.0, "Hours")
+        assert (float(row["PricingQuantity"]), row["PricingUnit"]) == (2.0, "Hours")
+
+
+@pytest.mark.parametrize(
+    ("paid", "category"),
+    [(3 * USD, "Standard"), (3 * USD - 1, "Standard"), (USD, "Committed"), (2 * USD, "Committed")],
+)
+def test_focus_calls_discounted_time_on_demand_committed(paid: int, category: str) -> None:
+    assert BOB.on_demand_nano_usd == 3 * USD
+    assert BOB.market == "on-demand"
+    text, _ = focus_csv(
+        sums([replace(BOB, nano_usd=paid)], DIMENSIONS),
+        {},
+        hub="demo",
+        region="us-east-1",
+        place=BERLIN,
+    )
+    [row] = parsed(text)
+    assert row["PricingCategory"] == category
+    assert float(row["EffectiveCost"]) == paid / USD
+    assert float(row["ListCost"]) == 3.0
+    contracted = 3.0 if category == "Committed" else paid / USD
+    assert float(row["ContractedCost"]) == contracted, "before what a commitment saves"
+
+
 def test_an_empty_focus_file_still_names_its_columns() -> None:
-    text, _ = focus_csv((), hub="demo", region="us-east-1", place=BERLIN)
+    text, _ = focus_csv((), {}, hub="demo", region="us-east-1", place=BERLIN)
     assert text.startswith("AvailabilityZone,BilledCost,")
     assert len(text.splitlines()) == 1
 

@@ -16,7 +16,6 @@ from ec2spawner.provisioner.model.lease_costs import costs_of
 from ec2spawner.provisioner.store.read_only import LedgerQuery, read_ledger
 from ec2spawner.provisioner.store.store import Store, StoreError
 from ec2spawner.wire import Market
-from tests.postgresql_server import PostgreSQL
 from tests.stored import NOW, lease
 
 HOUR = timedelta(hours=1)
@@ -29,14 +28,6 @@ QUERY = LedgerQuery(
     time_zone=UTC,
     segments_between=(NOW - HOUR, NOW),
 )
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'ec2spawner.sqlite'}"
-    server: PostgreSQL = request.getfixturevalue("postgresql")
-    return server.new_database()
 
 
 async def fill(store: Store) -> None:
@@ -61,6 +52,23 @@ async def test_what_has_ended_and_what_runs_add_up(url: str) -> None:
         assert {e.key[0]: e.nano_usd for e in later.costs}["bob"] == 3 * USD
     finally:
         await store.close()
+
+
+async def test_durations_of_what_ended_and_of_what_runs_are_by_resource(url: str) -> None:
+    with_disk = replace(SEGMENT, disk_usd_per_month=8.0, address_usd_per_hour=0.005)
+    running = replace(with_disk, instance_id="i-2", start=NOW - HOUR, end=None)
+    store = await Store.open(url, now=NOW)
+    ended = lease("ended", state=LeaseState.ENDED, ready_at=SEGMENT.start, segments=(with_disk,))
+    await store.save_lease(ended, costs_of(ended, NOW, UTC))
+    await store.save_lease(lease("open", state=LeaseState.READY, segments=(running,)))
+    await store.close()
+    query = replace(QUERY, by=(Dimension.DAY, Dimension.RESOURCE), durations=True)
+    found = await read_ledger(url, query, now=NOW)
+    assert found.durations.keys() == {each.key for each in found.costs}
+    hours = {key[1]: microseconds / 3.6e9 for key, microseconds in found.durations.items()}
+    assert hours == {"instance": 3.0, "disk": 3.0, "address": 3.0}
+    of_bob = replace(query, only={Dimension.USER: ["bob"]})
+    assert (await read_ledger(url, of_bob, now=NOW)).durations == {}
 
 
 async def test_other_users_and_other_days_are_left_out(url: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -19,8 +18,12 @@ from sqlalchemy import text
 from ec2spawner.core.ledger.cost_rows import Cause
 from ec2spawner.core.ledger.lease_costs import overhead_costs
 from ec2spawner.core.ledger.segments import Segment
+from ec2spawner.core.limits.admission import Obstacle, Refusal
+from ec2spawner.core.limits.bounds import Kind
+from ec2spawner.provisioner.model.denied_start import DeniedStart
 from ec2spawner.provisioner.model.lease import (
     ENDED_LATELY,
+    INTERRUPTED_LATELY,
     Binding,
     Home,
     IntentState,
@@ -31,25 +34,7 @@ from ec2spawner.provisioner.store import tables
 from ec2spawner.provisioner.store.store import KeyAlreadyBound, Store, StoreError, StoreHeldError
 from ec2spawner.wire import Market, Step, Stop
 from tests.harness import TREE
-from tests.postgresql_server import PostgreSQL
 from tests.stored import NOW, SECOND, dump, intent, lease, other_program, story
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind: what holds for the store holds on both."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'hub' / 'ec2spawner.sqlite'}"
-    server: PostgreSQL = request.getfixturevalue("postgresql")
-    return server.new_database()
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    opened = await Store.open(url, now=NOW)
-    yield opened
-    await opened.close()
-
 
 # --- opening ---
 
@@ -89,6 +74,25 @@ async def test_a_refused_hub_can_open_it_once_the_first_is_gone(url: str) -> Non
     await first.close()
     second = await Store.open(url, now=NOW)
     await second.close()
+
+
+async def test_an_unreadable_refused_start_keeps_no_hub_from_starting(url: str) -> None:
+    refusal = Refusal("user:ada", Obstacle.LIMIT, Kind.SERVERS, 1, 0, 1)
+    readable, broken = (
+        DeniedStart(NOW, "lease", "ada", server, "Small", refusal) for server in ("", "broken")
+    )
+    first = await Store.open(url, now=NOW)
+    await first.save_denied_starts([readable, broken])
+    await first.close()
+    with other_program(url) as database, database.begin():
+        table = tables.denied_start_table
+        statement = table.update().where(table.c.server_name == "broken")
+        database.execute(statement.values(denied={"refusal": "of another version"}))
+    second = await Store.open(url, now=NOW)
+    try:
+        assert (await second.load()).denied_starts == (readable,)
+    finally:
+        await second.close()
 
 
 async def test_a_newer_schema_is_refused_and_left_as_it_is(url: str) -> None:
@@ -204,6 +208,18 @@ async def test_load_separates_open_leases_from_the_newest_ended_of_each_server(
     assert [one.lease_id for one in loaded.leases] == ["open"]
     assert {one.lease_id for one in loaded.ended_lately} == {"new", "named"}
     assert {len(one.events) for one in loaded.ended_lately} == {0, 5}
+
+
+async def test_load_has_the_servers_that_interruptions_ended_within_a_day(store: Store) -> None:
+    taken = {"state": LeaseState.ENDED, "stop": Stop(reason="interruption", message="taken")}
+    of_user = {"state": LeaseState.ENDED, "stop": Stop(reason="user", message="stopped")}
+    await store.save_lease(lease("first", ended_at=NOW - SECOND, **taken))
+    await store.save_lease(lease("second", ended_at=NOW, **taken))
+    await store.save_lease(lease("stopped", ended_at=NOW + SECOND, **of_user))
+    long_ago = NOW - INTERRUPTED_LATELY - timedelta(days=1)
+    await store.save_lease(lease("long-ago", ended_at=long_ago, **taken))
+    found = (await store.load()).interrupted
+    assert {each.lease_id for each in found} == {"first", "second"}
 
 
 async def test_an_unanswered_intent_is_loaded_at_any_age(url: str) -> None:

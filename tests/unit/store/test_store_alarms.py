@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-
-import pytest
 
 from ec2spawner.core.alarms.alarm import Alarm, Kind
 from ec2spawner.core.alarms.grouping import Raised
 from ec2spawner.provisioner.model.alarm_delivery import AlarmDelivery
 from ec2spawner.provisioner.store.store import Store
-from tests.postgresql_server import PostgreSQL
 from tests.stored import NOW
 
 ALARM = Alarm(Kind.LEAK, "vol-1", "", "A volume was left over: vol-1", "It is gone.", NOW)
 BOTH = ("mailto #1", "sns #2")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'ec2spawner.sqlite'}"
-    server: PostgreSQL = request.getfixturevalue("postgresql")
-    return server.new_database()
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    opened = await Store.open(url, now=NOW)
-    yield opened
-    await opened.close()
 
 
 async def test_an_alarm_waits_for_each_destination_across_a_restart(url: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import text
@@ -31,13 +31,6 @@ def _the_password_is_in_no_log(caplog: pytest.LogCaptureFixture) -> Iterator[Non
 @pytest.fixture
 def url(postgresql: PostgreSQL) -> str:
     return postgresql.new_database()
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    opened = await Store.open(url, now=NOW)
-    yield opened
-    await opened.close()
 
 
 def end_sessions(server: PostgreSQL, url: str) -> None:

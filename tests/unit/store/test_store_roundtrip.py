@@ -45,6 +45,8 @@ from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import BucketMount, HomeMount, IdlePolicy, Market, Step, Stop
 from tests.stored import other_program
 
+pytestmark = pytest.mark.slow(seconds=30)
+
 T = TypeVar("T")
 LONG_AGO = datetime(1990, 1, 1, tzinfo=UTC)
 

@@ -7,7 +7,6 @@ import contextlib
 import sqlite3
 import stat
 import traceback
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -30,13 +29,6 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def url(path: Path) -> str:
     return f"sqlite:///{path}"
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    opened = await Store.open(url, now=NOW)
-    yield opened
-    await opened.close()
 
 
 async def test_only_the_owner_may_read_it(store: Store, path: Path) -> None:

@@ -28,6 +28,32 @@
     }
   }
 
+  // What can start depends on who pays. Without this script the page says so of each payer, and a
+  // start that the chosen one cannot pay for is refused.
+  const payer = form.querySelector("select[name=payer]");
+  const radios = [...form.querySelectorAll("input[name=profile]")];
+  let wanted = radios.find((radio) => radio.checked);
+
+  function followPayer() {
+    for (const radio of radios) {
+      const why = JSON.parse(radio.dataset.refusals || "{}")[payer.value];
+      radio.disabled = why !== undefined;
+      const words = document.getElementById(radio.id + "-limit");
+      if (words) words.textContent = why || "";
+    }
+    // A choice that this payer cannot pay for comes back with one who can.
+    if (wanted) wanted.checked = !wanted.disabled;
+    const open = radios.filter((radio) => !radio.disabled).length;
+    document.getElementById("ec2-payer-effect").textContent =
+      open === radios.length ? "" : `Can pay for ${open} of ${radios.length} profiles now.`;
+  }
+
+  if (payer) {
+    for (const radio of radios) radio.addEventListener("change", () => (wanted = radio));
+    payer.addEventListener("change", followPayer);
+    window.addEventListener("pageshow", followPayer);
+  }
+
   form.addEventListener("submit", () => waiting(true));
   window.addEventListener("pageshow", () => waiting(false));
   const shownAt = Date.now();

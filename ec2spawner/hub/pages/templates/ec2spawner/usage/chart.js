@@ -1,6 +1,6 @@
 // Stacked bars by day, as SVG in the page's own colours and as wide as its box.
 const SVG = "http://www.w3.org/2000/svg";
-const CHART = { height: 190, left: 64, bottom: 22, top: 8 };
+const CHART = { height: 190, left: 64, bottom: 22, top: 8, label: 20 };
 
 function svg(tag, attributes, text) {
   const node = document.createElementNS(SVG, tag);
@@ -49,7 +49,7 @@ function drawBars(box, bars, series, select) {
       below += usd;
     });
     if (index % every === 0) {
-      const at = { x: x + step / 2, y: CHART.height - 6, class: "ec2-axis ec2-middle" };
+      const at = { x: Math.min(x + step / 2, width - CHART.label), y: CHART.height - 6, class: "ec2-axis ec2-middle" };
       chart.append(svg("text", at, dayLabel(bar.day)));
     }
   });

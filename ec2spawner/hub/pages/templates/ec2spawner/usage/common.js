@@ -12,12 +12,18 @@ function make(tag, properties, ...children) {
   return node;
 }
 
+/** A cell of a row that is a card on narrow screens, where its column has no head. */
+function labelled(label, cell) {
+  cell.dataset.label = label;
+  return cell;
+}
+
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** The JSON answer of a call; throws an Error whose message is for people. */
-async function call(path, options) {
+/** The answer of a call; throws an Error whose message is for people. */
+async function request(path, options) {
   let reply;
   try {
     reply = await fetch(BASE + "api/" + path, {
@@ -28,11 +34,15 @@ async function call(path, options) {
   } catch {
     throw new Error("The hub does not answer");
   }
-  const text = await reply.text();
-  const body = text.startsWith("{") ? JSON.parse(text) : null;
-  if (!reply.ok) throw new Error((body && body.message) || "The hub answered " + reply.status);
-  return body;
+  if (reply.ok) return reply;
+  const body = jsonIn(await reply.text());
+  throw new Error((body && body.message) || "The hub answered " + reply.status);
 }
+
+const jsonIn = (text) => (text.startsWith("{") ? JSON.parse(text) : null);
+
+/** The same, as JSON; null where the answer has none. */
+const call = async (path, options) => jsonIn(await (await request(path, options)).text());
 
 /** Reads now, every ten seconds while the page is seen, and when it is seen again. */
 function keepFresh(read) {
@@ -73,7 +83,31 @@ function money(usd) {
 /** Where parts have no known price, `usd` is a lower bound, or says nothing. */
 const knownUsd = (usd, unknown) => (!unknown ? money(usd) : usd ? "at least " + money(usd) : "unknown");
 
+/** What is used and left of a limit, which may lack what has no known price. */
+const lowerBound = (limit, words) => (limit.at_least ? "at least " + words : words);
+const upperBound = (limit, words) => (limit.at_least ? "at most " + words : words);
+
+const knownRate = (usd, unknown) => (unknown && !usd ? "unknown" : knownUsd(usd, unknown) + "/h");
+
 const rate = (usd) => (usd === null ? "price unknown" : money(usd) + "/h");
+
+/** Cost and price of a server, a session or a kept instance: a lower bound where a part has none. */
+const costOf = (row) => knownUsd(row.usd ?? row.known_usd, row.usd === null);
+const priceOf = (row) =>
+  row.known_usd_per_hour ? knownRate(row.known_usd_per_hour, row.unknown_prices_of.length) : rate(row.usd_per_hour);
+
+/** `the price of a disk is unknown`; empty where all are known. */
+function unknownPrices(rows) {
+  const parts = [...new Set(rows.flatMap((row) => row.unknown_prices_of))];
+  const names = parts.map((part) => (part === "disk" ? "a " : "an ") + part).join(" and ");
+  return names && "the price of " + names + " is unknown";
+}
+
+/** What an admin can do about it, as a tooltip. */
+function explainUnknown(node, rows) {
+  node.title = unknownPrices(rows) &&
+    "Usually the hub may not read AWS's price list: an admin can allow it pricing:GetProducts.";
+}
 
 const counted = (number, noun) => number.toLocaleString("en-US") + " " + noun + (number === 1 ? "" : "s");
 
@@ -96,3 +130,6 @@ function clock(instant, now) {
 }
 
 const serverName = (row) => (row.server ? row.user + " / " + row.server : row.user);
+
+/** Who pays, unless it is the user. */
+const payerNote = ({ payer }) => (!payer || payer.startsWith("user:") ? "" : " · paid by " + payer.replace(":", " "));

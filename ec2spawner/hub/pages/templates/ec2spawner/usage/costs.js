@@ -1,9 +1,9 @@
-// Costs over a range of days: the chart by day, and a table by what the reader chooses.
+// Costs over a range of days: sums of the month, and a table by what the reader chooses.
 const PURPOSES = ["used", "idle", "overhead"];
-const SERIES = PURPOSES.map((name) => ({ name, className: "ec2-" + name }));
+const PARTS = ["Used", "Idle", "Overhead"]; // as columns
 const COSTS_MS = 60000;
 
-const costs = { path: element("costs").dataset.path, today: null, month: { usd: 0, unknown: 0 }, monthEnds: null, bars: [], readAt: -Infinity };
+const costs = { path: element("costs").dataset.path, today: null, month: { usd: 0, unknown: 0 }, monthEnds: null, readAt: -Infinity };
 const lastRequest = { days: 0, by: 0, savings: 0 };
 
 /** The answer for a part of the page; null where that part has been asked for again since. */
@@ -51,7 +51,7 @@ function byFirst(found) {
   const rows = new Map();
   for (const sum of found.sums) {
     const [key, purpose] = sum.key;
-    const row = rows.get(key) || { key, parts: [0, 0, 0], unknowns: [0, 0, 0], usd: 0, unknown: 0, saved: 0, hours: 0, gpuHours: 0, idleGpuHours: 0 };
+    const row = rows.get(key) || { key, parts: [0, 0, 0], unknowns: [0, 0, 0], usd: 0, unknown: 0, saved: 0, hours: 0, gpuHours: 0, idleGpuHours: 0, measured: 0, busy: 0 };
     row.parts[PURPOSES.indexOf(purpose)] += sum.usd;
     row.unknowns[PURPOSES.indexOf(purpose)] += sum.unknown;
     row.usd += sum.usd;
@@ -59,6 +59,8 @@ function byFirst(found) {
     row.saved += sum.saved_usd;
     row.hours += sum.hours;
     row.gpuHours += sum.gpu_hours;
+    row.measured += sum.gpu_measured_hours;
+    row.busy += sum.gpu_busy_hours;
     if (purpose === "idle") row.idleGpuHours += sum.gpu_hours;
     rows.set(key, row);
   }
@@ -66,18 +68,7 @@ function byFirst(found) {
 }
 
 const knownParts = ({ parts, unknowns }) => parts.map((usd, part) => knownUsd(usd, unknowns[part]));
-const percent = (part, whole) => (whole > 0 ? Math.round((100 * part) / whole) + " %" : "–");
-
-function sayDay(bar) {
-  const text = bar
-    ? dayLabel(bar.day) + ": " + knownParts(bar).map((usd, part) => SERIES[part].name + " " + usd).join(", ")
-    : "";
-  setText(element("chart-day"), text || "\u00a0");
-}
-
-function drawChart() {
-  drawBars(element("chart"), costs.bars, SERIES, sayDay);
-}
+const percent = (part, whole) => (whole > 0 ? Math.round((100 * part) / whole) + "\u00a0%" : "–");
 
 function filled(rows, heads, cells) {
   const head = make("tr", {}, ...heads.map((text, place) =>
@@ -94,25 +85,6 @@ function filled(rows, heads, cells) {
   return [make("thead", {}, head), make("tbody", {}, ...body)];
 }
 
-async function drawDays(days) {
-  const found = await latest("days", query(days, "day,purpose"));
-  if (!found) return;
-  const rows = byFirst(found);
-  costs.bars = [];
-  for (let day = days[0]; day <= days[1]; day = addDays(day, 1)) {
-    const { parts, unknowns } = rows.get(day) || { parts: [0, 0, 0], unknowns: [0, 0, 0] };
-    costs.bars.push({ day, parts, unknowns });
-  }
-  drawChart();
-  sayDay(null);
-  const spent = [...rows.values()].reverse();
-  const cells = (row) => [dayLabel(row.key), ...knownParts(row), knownUsd(row.usd, row.unknown)];
-  element("days").replaceChildren(...filled(spent, ["Day", ...PURPOSES, "Cost"], cells));
-  const all = spent.reduce((sum, row) => sum + row.usd, 0);
-  const unknown = spent.some((row) => row.unknown);
-  setText(element("costs-of"), knownUsd(all, unknown) + " from " + dayLabel(days[0]) + " to " + dayLabel(days[1]) + ", days of " + found.time_zone);
-}
-
 async function drawBy(days) {
   const select = element("by");
   const label = select.selectedOptions[0].textContent;
@@ -126,10 +98,11 @@ async function drawBy(days) {
     ...knownParts(row),
     row.hours.toFixed(1),
     row.gpuHours.toFixed(1),
+    percent(row.busy, row.measured),
     percent(row.idleGpuHours, row.gpuHours),
     money(row.saved),
   ];
-  const heads = [label, "Cost", ...PURPOSES, "Hours", "GPU-hours", "GPU idle", "Saved"];
+  const heads = [label, "Cost", ...PARTS, "Hours", "GPU-hours", "GPU use", "GPU idle", "Saved"];
   element("sums").replaceChildren(...filled(shown, heads, cells));
   const rest = rows.length - shown.length;
   setText(element("sums-rest"), !rows.length ? "Nothing was spent in these days." : rest ? "and " + rest + " more, which cost less" : "");
@@ -163,19 +136,22 @@ async function readMonth() {
   PURPOSES.forEach((purpose, part) => {
     element("part-" + purpose).style.width = (month.usd ? (100 * month.parts[part]) / month.usd : 0) + "%";
   });
-  setText(element("parts"), PURPOSES.map((purpose, part) => purpose + " " + percent(month.parts[part], month.usd)).join(" · "));
+  const isNothing = !month.usd && !month.unknown;
+  const shares = PURPOSES.map((purpose, part) => purpose + " " + percent(month.parts[part], month.usd));
+  setText(element("parts"), isNothing ? "Nothing was spent yet" : shares.join(" · "));
   const [, idle, overhead] = knownParts(month);
-  setText(element("idle-usd"), idle + " idle, " + overhead + " overhead");
+  setText(element("idle-usd"), isNothing ? "" : idle + " idle, " + overhead + " overhead");
   setText(element("saved"), money(month.saved));
 }
 
-/** The limit of the month below its cost, where there is one. */
+/** The limit of the month below its cost, where there is one; returns it. */
 function drawMonthLimit(limits, scope) {
   const limit = limits.find((each) => each.kind === "usd_per_month" && each.scope === scope);
   element("month-bar").hidden = element("month-limit").hidden = !limit;
-  if (!limit) return;
+  if (!limit) return undefined;
   element("month-bar").firstElementChild.style.width = Math.min(limit.percent, 100) + "%";
-  setText(element("month-limit"), "of " + money(limit.limit) + ", " + money(limit.left) + " left");
+  setText(element("month-limit"), "of " + money(limit.limit) + ", " + upperBound(limit, money(limit.left)) + " left");
+  return limit;
 }
 
 async function drawCosts() {
@@ -196,9 +172,21 @@ async function readCosts(isForced) {
   return days;
 }
 
-/** What the reader chose is drawn; a failure is said like any other. */
-function choose(draw) {
-  draw().then(
+/** Saves the sums of the chosen days as a file with the columns of `ec2spawner report --csv`. */
+async function download(by) {
+  const days = range();
+  const reply = await request(query(days, by) + "&format=csv");
+  const link = make("a", {
+    href: URL.createObjectURL(await reply.blob()),
+    download: ["costs-by", by.replace(",", "-"), days[0], days[1]].join("-") + ".csv",
+  });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), TIMEOUT_MS);
+}
+
+/** What the reader chose is done; a failure is said like any other. */
+function choose(act) {
+  act().then(
     () => (element("offline").hidden = true),
     (error) => {
       setText(element("offline-why"), error.message + ".");
@@ -211,4 +199,6 @@ for (const id of ["range", "from", "to"]) {
   element(id).addEventListener("change", () => choose(async () => rangeChosen(await drawCosts())));
 }
 element("by").addEventListener("change", () => choose(async () => drawBy(range())));
-new ResizeObserver(() => costs.bars.length && drawChart()).observe(element("chart"));
+element("stack").addEventListener("change", () => choose(async () => drawDays(range())));
+element("csv-days").addEventListener("click", () => choose(() => download(stackedBy() ? "day," + stackedBy() : "day")));
+element("csv-by").addEventListener("click", () => choose(() => download(element("by").value)));

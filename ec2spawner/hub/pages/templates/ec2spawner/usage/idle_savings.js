@@ -12,7 +12,7 @@ async function rangeChosen(days) {
       (found.unknown ? " " + counted(found.unknown, "session") + " at unknown prices left out." : "")
   );
   const cells = (row) => [
-    lasting(row.limit_seconds),
+    lasting(row.limit_seconds) + (row.limit_seconds === found.hub_limit_seconds ? " (this hub)" : ""),
     money(row.idle_usd),
     money(row.saved_usd),
     row.stops.toLocaleString("en-US"),

@@ -18,12 +18,6 @@ function attention(found, now) {
         "The start of " + serverName(start) + " (" + start.profile + ") " + (start.reason === "limit" ? "was refused" : "failed") + " at " + clock(start.at, now) + ": " + start.message
     ),
     ...found.sold_out.map((mark) => soldOutNote(mark, now)),
-    ...found.kept.map(
-      (kept) =>
-        (kept.then === "linger" ? "An instance" : "A stopped instance") +
-        " is kept for " + serverName(kept) + " until " + clock(kept.until, now) +
-        (kept.then === "linger" ? ", at " + rate(kept.usd_per_hour) : ", " + kept.disk_gib + " GiB of disk")
-    ),
   ];
   const list = element("attention-list");
   const rest = element("attention-rest");
@@ -43,33 +37,39 @@ function tiles(found) {
   const { servers } = found;
   const spot = servers.filter((row) => row.market === "spot").length;
   const idle = servers.filter((row) => stateOf(row) === "idle");
-  const wasted = idle.reduce((sum, row) => sum + (row.usd_per_hour ?? 0), 0);
-  const isUnknown = found.unknown_prices && !found.usd_per_hour;
-  setText(element("rate"), isUnknown ? "unknown" : money(found.usd_per_hour) + "/h");
+  setText(element("rate"), knownRate(found.usd_per_hour, found.unknown_prices));
   setText(element("count"), counted(servers.length, "server") + " · " + spot + " spot · " + idle.length + " idle");
   setText(
     element("rate-of"),
-    "estimate; " + money(wasted) + "/h of it idle" +
+    "estimate; idle " + rateOf(idle) +
       (found.unknown_prices ? "; " + counted(found.unknown_prices, "price") + " unknown" : "")
   );
+  explainUnknown(element("rate-of"), table.rows);
 }
 
-/** What the month of the hub's calendar will have cost at the present rate. */
+/** What the month of the hub's calendar will have cost at the present rate, homes included. The rate
+ * takes an unknown price to be the list price: that is no lower bound. */
 function drawForecast(found) {
   const hours = Math.max(costs.monthEnds - Date.parse(found.now), 0) / 3600000;
-  const usd = costs.month.usd + found.usd_per_hour * hours;
+  const usd = costs.month.usd + found.all_usd_per_hour * hours;
   const unknown = costs.month.unknown + found.unknown_prices;
-  sayMonth("at this rate " + knownUsd(usd, unknown) + " by the end of the month");
+  const assumed = unknown ? ", with list prices for unknown ones" : "";
+  sayMonth("at this rate about " + money(usd) + " by the end of the month" + assumed);
 }
 
 const refresh = keepFresh(async () => {
   const found = await call("ec2/instances");
   table.now = new Date(found.now);
-  table.rows = found.servers;
+  table.rows = [
+    ...found.servers,
+    ...found.kept.map((kept) => ({ ...kept, state: "kept" })),
+    ...found.unassigned.map((instance) => ({ ...instance, state: "unassigned", user: instance.instance_id, server: "", profile: "" })),
+  ];
   tiles(found);
   attention(found, table.now);
   drawTable();
   drawMonthLimit(found.limits, "hub");
+  drawNearlyUsedLimits(found, table.now);
   const days = await readCosts();
   drawForecast(found);
   if (days && !idleSavings.isRead) await rangeChosen(days);

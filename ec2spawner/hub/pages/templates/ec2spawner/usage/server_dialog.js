@@ -1,11 +1,14 @@
-// What an admin does to a server: message, keep, stop. Each asks first.
-const MAY_STOP = element("instances").dataset.mayStop === "yes";
+// What an admin does to a server: message, keep, stop, release what is kept. Each asks first.
+const MAY_STOP = element("page").dataset.mayStop === "yes";
 
 const serverPath = (row, prefix) =>
   prefix +
   "users/" +
   encodeURIComponent(row.user) +
   (row.server ? "/servers/" + encodeURIComponent(row.server) : "/server");
+
+const priceSentence = (row) =>
+  (row.known_usd_per_hour ? "It costs " + priceOf(row) : "Its price is unknown") + ".";
 
 const ACTIONS = {
   message: {
@@ -26,7 +29,7 @@ const ACTIONS = {
   keep: {
     label: "Keep",
     title: (row) => "Keep " + serverName(row) + " on",
-    text: (row) => "No idleness stops it meanwhile. It costs " + rate(row.usd_per_hour) + ".",
+    text: (row) => "No idleness stops it meanwhile. " + priceSentence(row),
     ok: "Keep",
     done: (row) => serverName(row) + " is kept on.",
     run: (row) =>
@@ -45,6 +48,16 @@ const ACTIONS = {
     done: (row) => serverName(row) + " is being stopped.",
     run: (row) => call(serverPath(row, ""), { method: "DELETE" }),
   },
+  release: {
+    label: "Release…",
+    title: (row) => "Release what is kept for " + serverName(row) + "?",
+    text: (row) =>
+      "The instance is terminated and its own disk deleted. Files in the home are kept; the next start " +
+      "of " + serverName(row) + " gets a new instance.",
+    ok: "Release",
+    done: (row) => "What was kept for " + serverName(row) + " is being released.",
+    run: (row) => call(serverPath(row, "ec2/") + "/kept", { method: "DELETE" }),
+  },
 };
 
 let asked = null;
@@ -53,7 +66,8 @@ function writeButtons(box, server) {
   box.server = server; // as it is now, for the buttons that are there
   const wanted = [];
   if (server.state === "ready") wanted.push("message", "keep");
-  if (MAY_STOP && server.state !== "ending") wanted.push("stop");
+  if (MAY_STOP && server.state === "kept") wanted.push("release");
+  else if (MAY_STOP && isServer(server) && server.state !== "ending") wanted.push("stop");
   if (box.dataset.actions === wanted.join()) return;
   box.dataset.actions = wanted.join();
   box.replaceChildren(

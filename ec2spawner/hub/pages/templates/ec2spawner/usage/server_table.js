@@ -1,18 +1,22 @@
-// The table of servers: filtered, ordered, 25 rows at a time. Rows stay in place when refreshed, so
-// that neither focus nor position is lost.
+// The table of servers, and of instances that have none: filtered, ordered, 25 rows at a time.
+// Rows stay in place when refreshed, so that neither focus nor position is lost.
 const PAGE_ROWS = 25;
 
+const isServer = (row) => row.state !== "kept" && row.state !== "unassigned";
+
 const FILTERS = [
-  ["all", "All", () => true],
+  ["all", "All", isServer],
   ["running", "Running", (row) => row.state === "ready" && !row.idle_since],
   ["idle", "Idle", (row) => row.state === "ready" && Boolean(row.idle_since)],
   ["starting", "Starting", (row) => row.state === "waiting" || row.state === "starting"],
   ["ending", "Stopping", (row) => row.state === "ending"],
+  ["kept", "Kept", (row) => row.state === "kept"],
+  ["unassigned", "Unassigned", (row) => row.state === "unassigned"],
 ];
 
 const KEYS = {
-  usd: (row) => -(row.usd ?? 0),
-  usd_per_hour: (row) => -(row.usd_per_hour ?? 0),
+  usd: (row) => -(row.known_usd ?? 0),
+  usd_per_hour: (row) => -(row.known_usd_per_hour ?? 0),
   idle_since: (row) => (row.idle_since ? Date.parse(row.idle_since) : Infinity),
   since: (row) => Date.parse(row.since),
 };
@@ -23,9 +27,23 @@ const stateOf = (row) =>
   row.state === "waiting" ? "starting" : row.state === "ready" && row.idle_since ? "idle" : row.state;
 
 const place = (row) =>
-  [row.instance_type, row.market, row.zone].filter(Boolean).join(" · ") || "no instance yet";
+  ([row.instance_type, row.market, row.zone].filter(Boolean).join(" · ") || "no instance yet") +
+  payerNote(row);
+
+function keptNote(row, now) {
+  const what = row.then === "linger" ? "runs" : "is stopped, with " + row.disk_gib + " GiB of disk";
+  return what + ", kept until " + clock(row.until, now);
+}
+
+const UNASSIGNED = {
+  starting: "boots, or waits for a server",
+  ending: "is about to be terminated",
+  foreign: "of another store: this hub does not end it",
+};
 
 function doing(row, now) {
+  if (row.state === "kept") return keptNote(row, now);
+  if (row.state === "unassigned") return UNASSIGNED[row.status];
   if (row.interruption_at) return "AWS reclaims it at " + clock(row.interruption_at, now);
   if (row.state === "waiting") return "waiting for an instance";
   if (row.state === "starting") return "starting";
@@ -71,6 +89,7 @@ function newRow() {
     gpuBar: part("div", "ec2-bar"),
     usd: part("strong"),
     rate: part("div", "ec2-minor"),
+    unknown: part("div", "ec2-minor"),
     buttons: part("div", "ec2-row-actions"),
   };
   made.gpuBar.append(make("span", {}));
@@ -82,9 +101,9 @@ function newRow() {
     {},
     name,
     cell("", made.profile, made.place),
-    cell("ec2-number", made.since),
+    labelled("since", cell("ec2-number", made.since)),
     cell("", made.doing, made.gpu, made.gpuBar),
-    cell("ec2-number ec2-cost", made.usd, made.rate),
+    cell("ec2-number ec2-cost", made.usd, made.rate, made.unknown),
     cell("", made.buttons)
   );
   row.setAttribute("role", "row");
@@ -98,12 +117,21 @@ function writeRow({ made }, server, now) {
   setText(made.place, place(server));
   setText(made.since, clock(server.since, now));
   setText(made.doing, doing(server, now));
-  const gpu = server.gpu_percent;
+  const gpu = server.gpu_percent ?? null;
   setText(made.gpu, gpu === null ? "" : "GPU " + Math.round(gpu) + " %");
   made.gpuBar.hidden = gpu === null;
   made.gpuBar.firstChild.style.width = (gpu ?? 0) + "%";
-  setText(made.usd, server.instance_id || server.usd ? money(server.usd) : "–");
-  setText(made.rate, server.instance_type ? rate(server.usd_per_hour) : "");
+  const isCounted = isServer(server) && (server.instance_id || server.usd);
+  setText(made.usd, isCounted ? costOf(server) : "–");
+  setText(made.rate, server.instance_type ? priceOf(server) : "");
+  setText(made.unknown, server.known_usd_per_hour ? unknownPrices([server]) : "");
+  explainUnknown(made.unknown, [server]);
+}
+
+/** What rows cost together, as far as it is known. */
+function rateOf(rows) {
+  const usd = rows.reduce((sum, row) => sum + (row.known_usd_per_hour ?? 0), 0);
+  return knownRate(usd, unknownPrices(rows));
 }
 
 function drawFilters() {
@@ -120,10 +148,20 @@ function drawFilters() {
       });
       box.append(button);
     }
-    setText(button, label + " " + table.rows.filter(matches).length.toLocaleString("en-US"));
+    const found = table.rows.filter(matches);
+    const cost = found.length && !isServer(found[0]) ? " · " + rateOf(found) : "";
+    setText(button, label + " " + found.length.toLocaleString("en-US") + cost);
     button.setAttribute("aria-pressed", String(table.filter === name));
     button.classList.toggle("active", table.filter === name);
   }
+}
+
+function emptyText() {
+  const [, , matches] = FILTERS.find(([name]) => name === table.filter);
+  const isThere = table.rows.some(matches);
+  if (table.filter === "kept") return isThere ? "No kept instance matches." : "No instance is kept.";
+  if (table.filter === "unassigned") return isThere ? "No unassigned instance matches." : "Each instance has a server.";
+  return table.rows.some(isServer) ? "No server matches." : "No server runs now.";
 }
 
 function drawTable() {
@@ -136,7 +174,7 @@ function drawTable() {
   const body = element("rows");
   const kept = new Map();
   rows.forEach((server, index) => {
-    const key = JSON.stringify([server.user, server.server]);
+    const key = JSON.stringify([server.user, server.server, server.state === "kept" && server.instance_id]);
     const entry = table.shown.get(key) || newRow();
     kept.set(key, entry);
     writeRow(entry, server, table.now);
@@ -146,11 +184,12 @@ function drawTable() {
   for (const [key, entry] of table.shown) if (!kept.has(key)) entry.row.remove();
   table.shown = kept;
   element("empty").hidden = found.length > 0;
-  setText(element("empty"), table.rows.length ? "No server matches." : "No server runs now.");
+  setText(element("empty"), emptyText());
   const last = first + rows.length;
   setText(element("shown"), found.length ? first + 1 + "–" + last + " of " + found.length : "");
   element("previous").disabled = table.page === 0;
   element("next").disabled = table.page >= pages - 1;
+  element("previous").hidden = element("next").hidden = pages === 1;
 }
 
 function turn(by) {

@@ -1,11 +1,16 @@
 // A user's own sessions: what runs is read again every ten seconds, what has ended once.
 const ended = { sessions: new Map(), before: undefined };
 
+const MAX_PAYERS = 3;
+const MIN_SESSION_SECONDS = 600; // shorter ones say little about an hour
+
+const lasted = (row) => (Date.parse(row.ended_at) - Date.parse(row.since)) / 1000;
+
 const REASONS = { user: "you stopped it", admin: "an admin stopped it" };
 
 const STATES = { waiting: "waiting for an instance", starting: "starting", ending: "stopping" };
 
-function sessionRow({ server, what, place, payer, since, seconds, idle, ended, usd, isRunning }, now) {
+function sessionRow({ server, what, place, payer, since, seconds, idle, ended, cost, isRunning }, now) {
   const cell = (className, ...children) => {
     const node = make("td", { className }, ...children);
     node.setAttribute("role", "cell");
@@ -17,22 +22,19 @@ function sessionRow({ server, what, place, payer, since, seconds, idle, ended, u
     "tr",
     {},
     name,
-    cell("", make("div", {}, what), make("div", { className: "ec2-minor" }, place, payerNote(payer))),
-    cell("ec2-number", clock(since, now)),
-    cell("ec2-number", lasting(seconds)),
+    cell("", make("div", {}, what), make("div", { className: "ec2-minor" }, place, payerNote({ payer }))),
+    labelled("from", cell("ec2-number", clock(since, now))),
+    labelled("for", cell("ec2-number", lasting(seconds))),
     cell("", ended),
     cell(
       "ec2-number ec2-cost",
-      make("strong", {}, money(usd)),
+      make("strong", {}, cost),
       make("div", { className: "ec2-minor" }, idle ? percent(idle, seconds) + " idle" : "")
     )
   );
   row.setAttribute("role", "row");
   return row;
 }
-
-/** Who pays, unless it is the user. */
-const payerNote = (payer) => (payer.startsWith("user:") ? "" : " · paid by " + payer.replace(":", " "));
 
 function runningRow(user, row, now) {
   const idle = row.idle_since && "idle for " + lasting((now - Date.parse(row.idle_since)) / 1000);
@@ -45,7 +47,7 @@ function runningRow(user, row, now) {
       since: row.since,
       seconds: (now - Date.parse(row.since)) / 1000,
       ended: STATES[row.state] || idle || "running",
-      usd: row.usd,
+      cost: costOf(row),
       isRunning: true,
     },
     now
@@ -60,10 +62,10 @@ function endedRow(user, row, now) {
       place: [row.instance_types.join(", then "), row.markets.join(", then ")].filter(Boolean).join(" · "),
       payer: row.payer,
       since: row.since,
-      seconds: (Date.parse(row.ended_at) - Date.parse(row.since)) / 1000,
+      seconds: lasted(row),
       idle: row.idle_seconds,
       ended: row.message || REASONS[row.reason] || row.reason,
-      usd: row.usd,
+      cost: costOf(row),
     },
     now
   );
@@ -79,15 +81,46 @@ function drawEnded(found, now) {
 }
 
 function drawNow(found, now) {
-  const usd = found.servers.reduce((sum, row) => sum + (row.usd_per_hour ?? 0), 0);
-  const unknown = found.servers.filter((row) => row.instance_id && row.usd_per_hour === null).length;
-  setText(element("rate"), unknown && !usd ? "unknown" : money(usd) + "/h");
+  const usd = found.servers.reduce((sum, row) => sum + (row.known_usd_per_hour ?? 0), 0);
+  const unknown = unknownPrices(found.servers);
+  setText(element("rate"), knownRate(usd, unknown));
   setText(
     element("rate-of"),
-    counted(found.servers.length, "server") + ", " +
-      (unknown ? "at least; " + counted(unknown, "price") + " unknown" : "an estimate")
+    counted(found.servers.length, "server") + ", an estimate" + (unknown && "; " + unknown)
   );
+  explainUnknown(element("rate-of"), found.servers);
   element("running").replaceChildren(...found.servers.map((row) => runningRow(found.user, row, now)));
+}
+
+/** What files cost, with or without a server. */
+function drawStorage(storage) {
+  const gib = storage ? storage.home_gib + storage.snapshot_gib : 0;
+  const cost = storage && storage.usd_per_month !== null ? "about " + money(storage.usd_per_month) : "unknown cost";
+  const size = gib.toLocaleString("en-US", { maximumFractionDigits: 1 });
+  element("storage").hidden = !gib;
+  setText(element("storage"), "Home and snapshots: " + size + " GiB, " + cost + " a month, also while no server runs");
+}
+
+/** Who pays for this month, unless it is the user only. */
+async function drawPayers(user) {
+  const { sums } = await call(costs.path + "?by=payer");
+  const paid = sums.filter((sum) => sum.usd || sum.unknown).sort((a, b) => b.usd - a.usd);
+  const said = paid.slice(0, MAX_PAYERS).map(({ key: [payer], usd, unknown }) => {
+    const name = payer === "user:" + user ? "yourself" : payer.replace(":", " ");
+    return name + " " + knownUsd(usd, unknown);
+  });
+  const rest = paid.length - said.length;
+  setText(element("month-payers"), "paid by " + said.join(", ") + (rest > 0 ? " and " + counted(rest, "other") : ""));
+  element("month-payers").hidden = paid.every(({ key: [payer] }) => payer === "user:" + user);
+}
+
+/** How many hours like the last session the rest of the month's limit pays for. */
+function drawHoursLeft(found, limit) {
+  const last = found.sessions.find((row) => row.usd && lasted(row) >= MIN_SESSION_SECONDS);
+  const node = element("month-limit");
+  if (!limit || !last || found.servers.length) return;
+  const hours = (limit.left / last.usd) * (lasted(last) / 3600);
+  setText(node, node.textContent + ", " + upperBound(limit, "about " + Math.round(hours).toLocaleString("en-US") + " h of " + last.profile));
 }
 
 async function readUsage() {
@@ -96,9 +129,10 @@ async function readUsage() {
   if (ended.before === undefined) ended.before = found.more_before;
   drawNow(found, now);
   drawEnded(found, now);
-  drawLimits(found.limits);
-  drawMonthLimit(found.limits, "user:" + found.user);
-  await readCosts();
+  drawStorage(found.storage);
+  drawOwnLimits(found.limits, now);
+  drawHoursLeft(found, drawMonthLimit(found.limits, "user:" + found.user));
+  if (await readCosts()) await drawPayers(found.user);
 }
 
 function rangeChosen() {}

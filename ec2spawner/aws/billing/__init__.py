@@ -1,0 +1,1 @@
+"""What AWS charges: prices, and bills."""

@@ -1,0 +1,1 @@
+"""One client for every AWS service: threads, timeouts, retries, errors, the log of calls."""

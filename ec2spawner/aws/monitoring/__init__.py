@@ -1,0 +1,1 @@
+"""CloudWatch metrics and SNS topics."""

@@ -1,0 +1,1 @@
+"""AWS's bill, and what differs between it and the ledger. Pure."""

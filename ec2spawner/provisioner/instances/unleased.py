@@ -1,0 +1,96 @@
+"""Instances that cost money and that no lease holds: what they cost is the hub's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from ...core.instances.retention_rules import Kept
+from ...core.ledger.segments import Segment
+from ...wire import Market
+from ..model.cloud import GONE, Instance
+from ..model.lease import LeaseState
+from ..offers.discount_coverage import BILLED
+from ..offers.prices import PriceCache
+from ..state.state import State
+from .inventory import is_ours
+
+
+def unleased(state: State) -> Iterator[Instance]:
+    """Those of this store that run, also if they boot for a lease that has no instance yet."""
+    return (each for each in _running(state) if is_ours(state, each))
+
+
+def foreign(state: State) -> Iterator[Instance]:
+    """Those that run with this hub's tag, but another store's id or copied tags: the hub leaves
+    them alone, and neither limits nor the ledger count them."""
+    return (each for each in _running(state) if not is_ours(state, each))
+
+
+def _running(state: State) -> Iterator[Instance]:
+    held = _held(state)
+    listed = state.instances.listed.values()
+    return (each for each in listed if each.state in BILLED and each.instance_id not in held)
+
+
+def unleased_segments(state: State, prices: PriceCache, now: datetime) -> Iterator[Segment]:
+    """What runs without a lease, and the disks of what is kept stopped, at the prices of `now`."""
+    yield from (prices.segment(each, now) for each in unleased(state))
+    yield from (_disks(each, state, prices, now) for each in _stopped(state))
+
+
+def retained_segment(kept: Kept, state: State, prices: PriceCache, now: datetime) -> Segment | None:
+    """What is kept for its user, at the prices of `now`: of a stopped one its disks. None where
+    one that runs is not listed."""
+    instance = state.instances.listed.get(kept.instance_id)
+    if instance is not None and instance.state in BILLED:
+        return prices.segment(instance, now)
+    return _disks(kept, state, prices, now) if kept.then == "stop" else None
+
+
+def segments_beside_starts(
+    state: State, prices: PriceCache, now: datetime, user: str = "", server: str = ""
+) -> Iterator[Segment]:
+    """The same, without what belongs to a start: that has reserved its price.
+
+    What boots is some start's unless it is surplus. What is kept for a server that starts is taken
+    or released by it: that of the waiting leases, and of `server` of `user`, where it starts.
+    """
+    stock = state.stock
+    useless = {each.instance_id for each in (*stock.surplus, *stock.dead, *stock.unknown)}
+    starting = {(each.user, each.server) for each in state.leases.open(LeaseState.WAITING)}
+    starting.add((user, server))
+
+    def is_of_start(kept: Kept) -> bool:
+        return (kept.user, kept.server) in starting
+
+    for each in unleased(state):
+        kept = state.retained.get(each.instance_id)
+        if each.instance_id in useless if kept is None else not is_of_start(kept):
+            yield prices.segment(each, now)
+    for kept in _stopped(state):
+        if not is_of_start(kept):
+            yield _disks(kept, state, prices, now)
+
+
+def _held(state: State) -> set[str | None]:
+    return {lease.instance_id for lease in state.leases.open()}
+
+
+def _stopped(state: State) -> Iterator[Kept]:
+    """What is kept for its user and does not run."""
+    held, listed = _held(state), state.instances.listed
+    for kept in state.retained.all():
+        instance = listed.get(kept.instance_id)
+        is_stopped = instance is None or instance.state not in BILLED | GONE
+        if kept.then == "stop" and is_stopped and kept.instance_id not in held:
+            yield kept
+
+
+def _disks(kept: Kept, state: State, prices: PriceCache, now: datetime) -> Segment:
+    """Of a stopped instance only its disks cost: EC2 takes its public address away. Their price is
+    that of now, or as it was known last."""
+    instance = state.instances.listed.get(kept.instance_id)
+    usd = prices.segment(instance, now).disk_usd_per_month if instance else None
+    usd = kept.disk_usd_per_month if usd is None else usd
+    return Segment(kept.instance_id, Market.ON_DEMAND, 0.0, kept.kept_at, disk_usd_per_month=usd)

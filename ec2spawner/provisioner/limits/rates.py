@@ -1,0 +1,59 @@
+"""What scopes use in an hour at this moment: by servers, by homes, and without any server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from ...core.ledger.amount import Amount, assumed_per_hour
+from ...core.ledger.cost_rows import HUB
+from ...core.ledger.home_storage import storage_nano_usd
+from ...core.ledger.local_days import midnight
+from ..homes.storage_costs import usd_per_gib_month
+from ..instances.unleased import unleased_segments
+from ..model.lease import Lease
+from ..offers.market import MarketData
+from ..state.state import State
+
+HOUR: Final = timedelta(hours=1)
+SECOND: Final = timedelta(seconds=1)
+
+
+def rate_of(lease: Lease, now: datetime) -> Amount:
+    """What a lease uses in an hour: of money, and of GPUs."""
+    return assumed_per_hour((each for each in lease.segments[-1:] if each.end is None), now)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a scope uses besides its leases. An unknown price is taken to be the list price."""
+
+    state: State
+    market: MarketData
+
+    def without_lease(self, scope: str, now: datetime) -> Amount:
+        """In an hour: what runs without a lease, and the disks of what is kept stopped. Both are
+        the hub's."""
+        if scope != HUB:
+            return Amount()
+        return assumed_per_hour(unleased_segments(self.state, self.market.prices, now), now)
+
+    def storage(self, scope: str) -> Amount:
+        """In an hour: homes and their snapshots, as far as their prices are known."""
+        return self._storage(scope, HOUR)
+
+    def unbooked_storage(self, scope: str, now: datetime) -> Amount:
+        """What homes and their snapshots have cost today since the last write to the ledger."""
+        state = self.state
+        begun = midnight(state.spending.today(), state.settings.time_zone)
+        since = max(state.home_storage.stored_until or now, begun)
+        return self._storage(scope, max(now - since, timedelta()))
+
+    def _storage(self, scope: str, duration: timedelta) -> Amount:
+        prices, today = self.market.prices.resources, self.state.spending.today()
+        seconds, nano_usd = duration // SECOND, 0
+        for (resource, volume_type), mib in self.state.home_storage.mib_of(scope).items():
+            price = usd_per_gib_month(prices, resource, volume_type)
+            nano_usd += storage_nano_usd(mib * seconds, price, today) or 0
+        return Amount(nano_usd, storage_nano_usd=nano_usd)

@@ -1,0 +1,110 @@
+"""How the limits of scopes stand, and when they will be used up at the present rate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
+
+from ...core.ledger import exact
+from ...core.ledger.amount import Amount
+from ...core.limits.bounds import Bounds, Kind
+from ...core.limits.crossing import passed_on
+from ...core.limits.forecast import reached_at
+from ...core.limits.standing import Days, Standing, standings, standings_at_once
+from ..model.lease_costs import scopes_of
+from ..offers.market import MarketData
+from ..state.state import State
+from .rates import Rates, rate_of
+
+BATCH: Final = 50
+"""After so many leases or scopes, whatever else waits has its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a limit stands, and when it will be used up."""
+
+    standing: Standing
+    bounds: Bounds
+    at: datetime | None
+    """When nothing is left at the present rate; None if it renews before."""
+    stop_at: datetime | None = None
+    """When its servers stop; None while no stop is announced."""
+    passed_on: date | None = None
+    """Of a window or a credit, the day since which its threshold has been passed."""
+
+
+def limited_scopes(state: State) -> Set[str]:
+    """All scopes with limits: the configured ones, and users who have spent or run something."""
+    limits = state.settings.limits
+    known = {*limits.scopes, *state.spending.scopes, *state.leases.scopes}
+    return {scope for scope in known if limits.of(scope).limits_starts}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What the leases of a scope use in an hour, and how many are open."""
+
+    rate: Amount
+    servers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reaches:
+    """Judges limits by all that is in memory."""
+
+    state: State
+    market: MarketData
+
+    async def of(self, scopes: Set[str], now: datetime) -> Mapping[str, list[Reach]]:
+        """By scope. Limits of what runs together are in it while more runs than they allow."""
+        running = await self._running(scopes, now)
+        days = await self.state.spending.by_scope(scopes, self.state.leases)
+        found: dict[str, list[Reach]] = {}
+        for number, scope in enumerate(scopes):
+            if number % BATCH == BATCH - 1:
+                await asyncio.sleep(0)
+            found[scope] = list(self._of_scope(scope, running[scope], days[scope], now))
+        return found
+
+    async def usd_per_hour(self, scope: str, now: datetime) -> float:
+        """What everything in a scope costs now: servers, homes, and what the hub has besides.
+
+        An unknown price is taken to be the list price, if that is known.
+        """
+        running, rates = await self._running({scope}, now), Rates(self.state, self.market)
+        rate = running[scope].rate + rates.without_lease(scope, now) + rates.storage(scope)
+        return exact.usd(rate.nano_usd)
+
+    async def _running(self, scopes: Set[str], now: datetime) -> Mapping[str, Running]:
+        rates: dict[str, Amount] = dict.fromkeys(scopes, Amount())
+        servers: Counter[str] = Counter()
+        for number, lease in enumerate(self.state.leases.open()):
+            if number % BATCH == BATCH - 1:
+                await asyncio.sleep(0)
+            counted = [scope for scope in scopes_of(lease) if scope in scopes]
+            rate = rate_of(lease, now) if counted else Amount()
+            for scope in counted:
+                rates[scope] += rate
+            servers.update(counted)
+        return {scope: Running(rate, servers[scope]) for scope, rate in rates.items()}
+
+    def _of_scope(self, scope: str, running: Running, days: Days, now: datetime) -> Iterator[Reach]:
+        settings, rates = self.state.settings, Rates(self.state, self.market)
+        bounds, today = settings.limits.of(scope), self.state.spending.today()
+        rate = running.rate + rates.without_lease(scope, now)
+        at_once = standings_at_once(scope, bounds, rate.nano_usd, running.servers, rate.uncounted)
+        yield from (Reach(each, bounds, None) for each in at_once if each.is_exceeded)
+        rate += rates.storage(scope)
+        spent = {**days, today: days.get(today, Amount()) + rates.unbooked_storage(scope, now)}
+        for each in standings(scope, bounds, days, today):
+            is_gpu = each.kind is Kind.GPU_HOURS
+            per_hour = round(rate.gpu_microseconds) if is_gpu else rate.nano_usd
+            at = reached_at(each.kind, bounds, spent, per_hour, now, settings.time_zone)
+            share = each.threshold
+            passed = passed_on(each.kind, bounds, days, today, share) if share else None
+            yield Reach(each, bounds, at, passed_on=passed)

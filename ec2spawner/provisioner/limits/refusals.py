@@ -1,0 +1,34 @@
+"""Lets admins and the event log see which starts a limit has refused."""
+
+from __future__ import annotations
+
+from ...core.alarms.limit_rules import denied_start
+from ...core.limits.admission import Refusal
+from ..model.lease import Lease
+from ..model.lease_costs import payer_of
+from ..model.lease_events import StartDenied, Subject
+from ..model.metrics import DENIED_STARTS
+from ..state.state import State
+
+
+def record_refusal(state: State, lease: Lease, refusal: Refusal) -> None:
+    """Count and report a refused start, show it on the page *Instances*, and raise its alarm.
+
+    The lease is one that was not admitted, or that was and still waited for its instance.
+    """
+    whose = refusal.scope.partition(":")[0]
+    DENIED_STARTS.labels(whose, refusal.kind or refusal.obstacle).inc()
+    today, now = state.spending.today(), state.clock.now()
+    subject = Subject(
+        lease_id=lease.lease_id,
+        user=lease.user,
+        server=lease.server,
+        payer=payer_of(lease),
+        profile=lease.profile,
+        market=None,
+        instance_type="",
+        zone="",
+    )
+    state.lease_events.add(StartDenied(subject, now, refusal.scope, refusal.kind))
+    state.denied_starts.record(lease, refusal, now)
+    state.incidents.record(denied_start(lease.user, lease.profile_name, refusal, today, now))

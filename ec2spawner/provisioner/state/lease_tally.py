@@ -1,0 +1,153 @@
+"""What the leases in memory have cost by day, summed for each scope that they count in.
+
+A lease is counted when it changes, and once a day. Between, it grows by its price times the time
+since, so that what a thousand servers have spent is a thousand multiplications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, tzinfo
+from typing import Final
+
+from ...core.ledger.amount import Amount, add_to_day, assumed_by_day
+from ...core.ledger.charges import assumed_rate, known_ticks
+from ...core.ledger.cost import durations
+from ...core.ledger.exact import TICKS, microseconds
+from ...core.ledger.local_days import day_at
+from ...core.ledger.segments import assumed, paid_until
+from ..model.lease import Lease
+from ..model.lease_costs import scopes_of
+
+FOREVER: Final = 1 << 62
+"""In microseconds since 1970."""
+
+UTC_DAY: Final = 86_400_000_000
+"""In microseconds."""
+
+NOTHING: Final = Amount()
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A lease as it was counted last. Instants and times in microseconds."""
+
+    lease: Lease
+    days: Mapping[date, Amount]
+    at: int
+    until: int
+    """When it must be counted again, also if nothing has changed."""
+    lasted: int
+    """Time of its instances."""
+    is_running: bool
+    units: int
+    """What it adds in each microsecond; `core.ledger.exact` has the unit."""
+    usd_per_hour: float | None
+    gpus: float
+    unknown: int
+    """How many of its prices are unknown."""
+    uncounted: int
+    """How many of them are not assumed, either."""
+
+
+class LeaseTally:
+    """Counts leases, and sums them up. An unknown price is taken to be the list price."""
+
+    def __init__(self, time_zone: tzinfo) -> None:
+        self._time_zone = time_zone
+        self._counted: dict[str, _Counted] = {}
+        """By lease id."""
+        self._sums: dict[str, dict[date, Amount]] = {}
+        """By scope and day, of all that are counted."""
+
+    def by_day(self, scope: str, leases: Iterable[Lease], now: datetime) -> dict[date, Amount]:
+        """Day -> what the leases have cost, which are all in memory that count in the scope."""
+        instant = microseconds(now)
+        nano_usd, gpu_microseconds, unknown, uncounted = 0, 0.0, 0, 0
+        for lease in leases:
+            each = self._fresh(lease, now, instant)
+            if each.is_running and instant > each.at:
+                lasted = instant - each.at
+                nano_usd += each.units * lasted // TICKS
+                gpu_microseconds += each.gpus * lasted
+                unknown += each.unknown
+                uncounted += each.uncounted
+        days = dict(self._sums.get(scope, {}))
+        growth = Amount(nano_usd, gpu_microseconds, unknown, uncounted)
+        if growth != NOTHING:
+            add_to_day(days, day_at(instant, self._time_zone)[0], growth)
+        return days
+
+    def count(self, lease: Lease, now: datetime) -> None:
+        """Count a lease in memory now, so that a sum need not."""
+        self._fresh(lease, now, microseconds(now))
+
+    def usd_per_hour(self, lease: Lease, now: datetime) -> float | None:
+        """What the instance of a lease in memory costs now; None if that is unknown."""
+        return self._fresh(lease, now, microseconds(now)).usd_per_hour
+
+    def lasted_seconds(self, lease: Lease, now: datetime) -> float:
+        """How long instances have served a lease in memory."""
+        instant = microseconds(now)
+        counted = self._fresh(lease, now, instant)
+        growth = max(instant - counted.at, 0) if counted.is_running else 0
+        return (counted.lasted + growth) / 1e6
+
+    def forget(self, lease: Lease) -> None:
+        """The lease leaves memory."""
+        counted = self._counted.pop(lease.lease_id, None)
+        if counted is not None:
+            self._add(counted, -1)
+
+    def _fresh(self, lease: Lease, now: datetime, instant: int) -> _Counted:
+        known = self._counted.get(lease.lease_id)
+        if known is not None and known.lease is lease and known.at <= instant < known.until:
+            return known
+        if known is not None:
+            self._add(known, -1)
+        counted = self._counted[lease.lease_id] = self._count(lease, now, instant)
+        self._add(counted, 1)
+        return counted
+
+    def _count(self, lease: Lease, now: datetime, instant: int) -> _Counted:
+        segments = lease.segments
+        current = segments[-1] if segments and segments[-1].end is None else None
+        at, until, units, unknown, uncounted = 0, FOREVER, 0, 0, 0
+        if current is not None:
+            at, until = instant, self._holds_until(instant)
+            units, uncounted = known_ticks(assumed(current), at, at + 1)
+            unknown = known_ticks(current, at, at + 1)[1]
+            if paid_until(segments, now) > now:
+                until = at  # within its minimum, time adds nothing to what is paid
+        return _Counted(
+            lease=lease,
+            days=assumed_by_day(segments, now, self._time_zone),
+            at=at,
+            until=until,
+            lasted=sum(lasted for _, lasted in durations(segments, now)),
+            is_running=current is not None,
+            units=units,
+            usd_per_hour=assumed_rate(current, now) if current else 0.0,
+            gpus=current.gpus if current else 0.0,
+            unknown=unknown,
+            uncounted=uncounted,
+        )
+
+    def _holds_until(self, instant: int) -> int:
+        """The end of the day here or in UTC: a month of AWS's may begin then, in which an hour of
+        a disk has another price."""
+        ends = day_at(instant, self._time_zone)[1]
+        return min(ends, (instant // UTC_DAY + 1) * UTC_DAY)
+
+    def _add(self, counted: _Counted, sign: int) -> None:
+        for scope in scopes_of(counted.lease):
+            sums = self._sums.setdefault(scope, {})
+            for day, amount in counted.days.items():
+                total = sums.get(day, NOTHING) + (amount if sign > 0 else -amount)
+                if total == NOTHING:
+                    sums.pop(day, None)
+                else:
+                    sums[day] = total
+            if not sums:
+                del self._sums[scope]

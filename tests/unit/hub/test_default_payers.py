@@ -1,0 +1,60 @@
+"""Homes are charged to whom their users' servers would be, by JupyterHub's groups of now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from jupyterhub import orm
+from sqlalchemy.orm import Session
+
+from ec2spawner.core.limits.scopes import Members, Payers
+from ec2spawner.hub.app.default_payers import default_payers, user_names
+
+USERS = ("ada", "bob", "eve", "gone")
+
+
+@pytest.fixture
+def db() -> Iterator[Session]:
+    session = orm.new_session_factory("sqlite:///:memory:")()
+    ada, bob, eve = (orm.User(name=name) for name in USERS[:3])
+    session.add_all([orm.Group(name="lab", users=[ada, bob]), orm.Group(name="class", users=[bob])])
+    session.add(eve)
+    session.commit()
+    yield session
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("payers", "expected"),
+    [
+        (Payers(), {name: f"user:{name}" for name in USERS}),
+        (
+            Payers(groups=("class", "lab")),
+            {"ada": "group:lab", "bob": "group:class", "eve": "user:eve", "gone": "user:gone"},
+        ),
+        (
+            Payers(projects={"nlp": Members(frozenset({"eve"}), frozenset({"class"}))}),
+            {"ada": "user:ada", "bob": "project:nlp", "eve": "project:nlp", "gone": "user:gone"},
+        ),
+        (Payers(user=False, groups=("lab",)), {"ada": "group:lab", "bob": "group:lab"}),
+    ],
+)
+def test_the_first_choice_of_the_spawn_page_pays(
+    db: Session, payers: Payers, expected: dict[str, str]
+) -> None:
+    assert default_payers(payers, lambda: db)(USERS) == expected
+
+
+def test_a_new_member_is_known_at_once(db: Session) -> None:
+    of = default_payers(Payers(groups=("lab",)), lambda: db)
+    assert of(["eve"]) == {"eve": "user:eve"}
+    db.query(orm.Group).filter_by(name="lab").one().users.append(
+        db.query(orm.User).filter_by(name="eve").one()
+    )
+    db.commit()
+    assert of(["eve"]) == {"eve": "group:lab"}
+
+
+def test_the_names_of_all_users_are_read(db: Session) -> None:
+    assert set(user_names(db)) == {"ada", "bob", "eve"}

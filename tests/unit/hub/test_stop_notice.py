@@ -1,0 +1,28 @@
+"""The notice of how a server ended: for its user, and for nobody else of that name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ec2spawner.hub.pages.stop_notice import StopNotice, notice_of
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.wire import Stop
+from tests.stored import NOW, lease
+
+ENDED_AT = NOW + timedelta(hours=2)
+NOTICE = StopNotice(ENDED_AT, "It was idle", "Your files are kept.")
+
+
+def ended(reason: str = "idle") -> Lease:
+    stop = Stop(reason=reason, message="It was idle.")
+    return lease(state=LeaseState.ENDED, ready_at=NOW, stop=stop, ended_at=ENDED_AT)
+
+
+def test_a_server_that_its_user_did_not_stop_has_a_notice() -> None:
+    assert notice_of(ended(), None) == notice_of(ended(), NOW) == NOTICE
+    assert notice_of(ended("user"), NOW) is None
+    assert notice_of(None, NOW) is None
+
+
+def test_a_server_from_before_its_user_was_created_has_none() -> None:
+    assert notice_of(ended(), NOW + timedelta(microseconds=1)) is None
