@@ -14,7 +14,7 @@ from ..core.ledger.local_days import midnight
 from ..core.limits.standing import next_month
 from .model.lease import OPEN, Lease
 from .model.lease_costs import costs_of
-from .state.pending_overhead import PendingCosts
+from .state.spending.pending_overhead import PendingCosts
 from .state.state import State
 from .store.ledger.cost_queries import Beginning
 from .store.ledger.cost_totals import dimension_of

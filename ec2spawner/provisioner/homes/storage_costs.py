@@ -20,7 +20,7 @@ from ...core.ledger.home_storage import (
 from ...core.ledger.local_days import local_day, split_by_day
 from ...core.pricing.resource_prices import ResourcePrices
 from ..model.cloud import Volume, VolumeSnapshot
-from ..state.home_storage import mib_by_scope
+from ..state.spending.home_storage import mib_by_scope
 from ..state.state import State
 from ..store.store import Store
 from .stored_homes import Owners, stored_homes, tags_without_record, users_of_tags

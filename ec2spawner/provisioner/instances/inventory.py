@@ -10,9 +10,9 @@ from ...core.instances.matching import Supply, balance
 from ...core.instances.retention_rules import CLAIM_SILENCE
 from ...core.tags import INTENT, LEASE, STORE
 from ..model.cloud import GONE, Instance, InstanceState
-from ..state.launches import Round
+from ..state.instances.launches import Round
+from ..state.instances.stock import Stock
 from ..state.state import State
-from ..state.stock import Stock
 from .demand import needs
 from .supply import supply_of, supply_of_expected
 

@@ -6,7 +6,7 @@ from ...core.instances.matching import Supply
 from ...core.tags import LAUNCH_KEY
 from ..model.cloud import Instance
 from ..model.launch_key import base_key_of, base_of
-from ..state.launches import Expected
+from ..state.instances.launches import Expected
 from ..state.zones import Zones
 
 

@@ -18,7 +18,7 @@ from ..model.cloud import CloudError, FleetResponse, Launched, LaunchRequest, La
 from ..model.lease import Attempt, Intent, IntentState, Lease, LeaseState
 from ..offers.offers import Offers, Order
 from ..runtime.task_group import TaskGroup
-from ..state.launches import Round
+from ..state.instances.launches import Round
 from ..state.state import State
 from . import attempts
 from .fleet_calls import FleetCalls

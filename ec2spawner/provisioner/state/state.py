@@ -19,20 +19,20 @@ from ..model.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
-from .claim_registry import ClaimRegistry
 from .denied_starts import DeniedStarts
 from .home_records import HomeRecords, PayersOf
-from .home_storage import HomeStorage
 from .incidents import Incidents
-from .instance_cache import InstanceCache
-from .interruptions import INTERRUPTED, Interruptions, interruption_of, interruption_seen
-from .launches import Launches, as_instance
+from .instances.claim_registry import ClaimRegistry
+from .instances.instance_cache import InstanceCache
+from .instances.interruptions import INTERRUPTED, Interruptions, interruption_of, interruption_seen
+from .instances.launches import Launches, as_instance
+from .instances.refused_terminations import RefusedTerminations
+from .instances.retained_instances import RetainedInstances
+from .instances.stock import Stock
 from .lease_events import LeaseEvents
 from .lease_registry import LeaseRegistry
-from .refused_terminations import RefusedTerminations
-from .retained_instances import RetainedInstances
-from .spending import Spending
-from .stock import Stock
+from .spending.home_storage import HomeStorage
+from .spending.spending import Spending
 from .termination_brake import Brake
 from .zones import Zones
 

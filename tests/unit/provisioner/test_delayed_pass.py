@@ -17,9 +17,9 @@ from ec2spawner.provisioner.instances.inventory import take_stock
 from ec2spawner.provisioner.launch import controller
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.state.launches import Round
+from ec2spawner.provisioner.state.instances.launches import Round
+from ec2spawner.provisioner.state.instances.stock import Stock
 from ec2spawner.provisioner.state.state import State
-from ec2spawner.provisioner.state.stock import Stock
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market
 from tests.unit.provisioner.virtual_time import in_virtual_time

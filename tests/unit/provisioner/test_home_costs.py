@@ -21,7 +21,7 @@ from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError, VolumeSnapshot
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
-from ec2spawner.provisioner.state.spending import STORAGE_BATCH
+from ec2spawner.provisioner.state.spending.spending import STORAGE_BATCH
 from tests.unit.provisioner.world import World, until
 
 GIB_MONTH = 0.08

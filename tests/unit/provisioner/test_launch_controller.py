@@ -30,9 +30,9 @@ from ec2spawner.provisioner.model.lease import (
     LeaseState,
 )
 from ec2spawner.provisioner.offers.offers import Offers, Order
-from ec2spawner.provisioner.state.launches import Round
+from ec2spawner.provisioner.state.instances.launches import Round
+from ec2spawner.provisioner.state.instances.stock import Stock
 from ec2spawner.provisioner.state.state import State
-from ec2spawner.provisioner.state.stock import Stock
 from ec2spawner.wire import Market, Step, Stop
 from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 

@@ -16,7 +16,7 @@ from ec2spawner.core.ledger.segments import Segment, close, reprice
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.lease_costs import scopes_of
-from ec2spawner.provisioner.state.lease_tally import LeaseTally
+from ec2spawner.provisioner.state.spending.lease_tally import LeaseTally
 from ec2spawner.wire import IdlePolicy, Market
 from tests.unit.provisioner.world import SPEC
 

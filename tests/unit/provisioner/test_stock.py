@@ -11,8 +11,8 @@ import pytest
 
 from ec2spawner.provisioner.instances import inventory
 from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.state.instances.stock import Stock
 from ec2spawner.provisioner.state.state import State
-from ec2spawner.provisioner.state.stock import Stock
 from tests.unit.provisioner.virtual_time import in_virtual_time
 from tests.unit.provisioner.world import Agent, World
 

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from ...core.instances.matching import Supply
-from ...core.tags import INTENT, STORE
-from ...wire import Market
-from ..model.cloud import GONE, FleetResponse, Instance, InstanceState, Launched, LaunchSpec
-from ..model.launch_key import base_key_of
-from ..model.lease import Intent, IntentState, Lease
-from ..store.store import Store
+from ....core.instances.matching import Supply
+from ....core.tags import INTENT, STORE
+from ....wire import Market
+from ...model.cloud import GONE, FleetResponse, Instance, InstanceState, Launched, LaunchSpec
+from ...model.launch_key import base_key_of
+from ...model.lease import Intent, IntentState, Lease
+from ...store.store import Store
 from .instance_cache import InstanceCache
 
 RESPONSE_GRACE = timedelta(seconds=120)

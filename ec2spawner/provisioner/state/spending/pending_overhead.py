@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from ...core.ledger.amount import Amount, assumed_amount_of
-from ...core.ledger.cost_rows import CostRow, CostSum, Dimension, sum_rows
-from ...core.ledger.segments import OverheadKey
+from ....core.ledger.amount import Amount, assumed_amount_of
+from ....core.ledger.cost_rows import CostRow, CostSum, Dimension, sum_rows
+from ....core.ledger.segments import OverheadKey
 
 
 @dataclass(eq=False, slots=True)

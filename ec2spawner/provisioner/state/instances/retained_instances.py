@@ -10,12 +10,12 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from ...core.instances.retention_rules import Kept, moved_with_clock
-from ..model.cloud import GONE, Instance
-from ..model.launch_key import fit_key_of
-from ..model.lease import Lease
-from ..runtime.clock import Clock
-from ..store.store import Store, StoreError
+from ....core.instances.retention_rules import Kept, moved_with_clock
+from ...model.cloud import GONE, Instance
+from ...model.launch_key import fit_key_of
+from ...model.lease import Lease
+from ...runtime.clock import Clock
+from ...store.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 

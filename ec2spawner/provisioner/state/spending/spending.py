@@ -13,23 +13,23 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta, tzinfo
 from typing import Final
 
-from ...core.ledger import exact
-from ...core.ledger.amount import (
+from ....core.ledger import exact
+from ....core.ledger.amount import (
     Amount,
     add_to_day,
     assumed_amount_of,
     between,
 )
-from ...core.ledger.cost import known_nano_usd
-from ...core.ledger.cost_rows import HUB, CostRow, CostSum, Dimension, Filter, user_payer
-from ...core.ledger.local_days import local_day
-from ...core.ledger.segments import until
-from ...core.limits.standing import fold_credit
-from ..model.lease import Lease
-from ..model.lease_costs import costs_of, scopes_of, scopes_of_cost
-from ..model.settings import Settings
-from ..runtime.clock import Clock
-from .lease_registry import LeaseRegistry
+from ....core.ledger.cost import known_nano_usd
+from ....core.ledger.cost_rows import HUB, CostRow, CostSum, Dimension, Filter, user_payer
+from ....core.ledger.local_days import local_day
+from ....core.ledger.segments import until
+from ....core.limits.standing import fold_credit
+from ...model.lease import Lease
+from ...model.lease_costs import costs_of, scopes_of, scopes_of_cost
+from ...model.settings import Settings
+from ...runtime.clock import Clock
+from ..lease_registry import LeaseRegistry
 from .lease_tally import LeaseTally
 from .pending_overhead import PendingOverhead
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from typing import Final
 
-from ...core.ledger.amount import Amount, add_to_day, assumed_by_day
-from ...core.ledger.charges import assumed_rate, known_ticks
-from ...core.ledger.cost import durations
-from ...core.ledger.exact import TICKS, microseconds
-from ...core.ledger.local_days import day_at
-from ...core.ledger.segments import assumed, paid_until
-from ..model.lease import Lease
-from ..model.lease_costs import scopes_of
+from ....core.ledger.amount import Amount, add_to_day, assumed_by_day
+from ....core.ledger.charges import assumed_rate, known_ticks
+from ....core.ledger.cost import durations
+from ....core.ledger.exact import TICKS, microseconds
+from ....core.ledger.local_days import day_at
+from ....core.ledger.segments import assumed, paid_until
+from ...model.lease import Lease
+from ...model.lease_costs import scopes_of
 
 FOREVER: Final = 1 << 62
 """In microseconds since 1970."""

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterable, Mapping, Set
 from datetime import datetime, timedelta
 
-from ..model.cloud import GONE, SPOT_TERMINATION, CloudError, Instance
-from ..model.lease import Lease
-from ..model.settings import Settings
-from ..runtime.clock import Clock
+from ...model.cloud import GONE, SPOT_TERMINATION, CloudError, Instance
+from ...model.lease import Lease
+from ...model.settings import Settings
+from ...runtime.clock import Clock
 from .interruptions import Interruptions, interruption_seen
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from ...core.alarms.account_rules import MAX_INTERRUPTIONS, Interruption
-from ..model import metrics
-from ..model.cloud import Instance
-from ..model.lease import Lease
+from ....core.alarms.account_rules import MAX_INTERRUPTIONS, Interruption
+from ...model import metrics
+from ...model.cloud import Instance
+from ...model.lease import Lease
 
 INTERRUPTED: Final = "interruption"
 """`Stop.reason` of a server whose instance EC2 has reclaimed."""

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from ..model.lease import Binding
-from ..runtime.clock import Clock
-from ..store.store import KeyAlreadyBound, Store, StoreError
+from ...model.lease import Binding
+from ...runtime.clock import Clock
+from ...store.store import KeyAlreadyBound, Store, StoreError
 
 FORGET_AFTER: Final = 300.0
 """Seconds of uptime after its last call for which an unlisted instance stays in memory."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...core.instances.matching import Supply
-from ..model.cloud import Instance
+from ....core.instances.matching import Supply
+from ...model.cloud import Instance
 
 
 @dataclass(frozen=True, slots=True)

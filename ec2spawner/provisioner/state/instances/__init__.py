@@ -1,0 +1,1 @@
+"""What is known of instances: listed, launched, claimed, retained, reclaimed. No decisions."""

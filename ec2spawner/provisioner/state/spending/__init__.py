@@ -1,0 +1,1 @@
+"""What has been spent: by leases in memory, by overhead, and on homes. No decisions."""
