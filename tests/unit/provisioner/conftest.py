@@ -16,7 +16,8 @@ from ec2spawner.provisioner.instances import claims
 from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
 from ec2spawner.provisioner.store import sqlite
 from ec2spawner.provisioner.store.store import Store
-from tests.unit.provisioner.world import World
+from tests.unit.provisioner.costs import SPOT
+from tests.unit.provisioner.world import World, until
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +79,15 @@ async def world(tmp_path: Path, empty_store: Path) -> AsyncIterator[World]:
     await running.start()
     yield running
     await running.kill()
+
+
+@pytest.fixture
+async def priced(world: World) -> World:
+    """It is noon in November; a T4 costs 0.20 USD/hour on spot and 0.526 on demand."""
+    world.cloud.prices = dict(SPOT)
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    await world.settle()
+    return world
 
 
 @pytest.fixture(autouse=True)

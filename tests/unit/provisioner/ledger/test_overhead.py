@@ -13,8 +13,8 @@ from ec2spawner.core.ledger.cost_rows import Cause, CostSum, Dimension
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.retention.running_costs import INTERVAL
-from tests.unit.provisioner.test_ledger import costs, spent
-from tests.unit.provisioner.test_retained_instances import (
+from tests.unit.provisioner.costs import costs, spent
+from tests.unit.provisioner.retained import (
     BUSY,
     LINGER,
     STOP,
@@ -23,21 +23,11 @@ from tests.unit.provisioner.test_retained_instances import (
     kept,
     ready,
 )
-from tests.unit.provisioner.test_spending import SPOT
 from tests.unit.provisioner.world import Agent, World, until
 
 LONG = AfterStop("linger", 7200.0)
 CAUSE = Dimension.CAUSE
 DENIED = CloudError("AccessDenied", "no", retryable=False)
-
-
-@pytest.fixture
-async def priced(world: World) -> World:
-    """Noon; a T4 costs 0.20 USD/hour on spot, 0.526 on demand."""
-    world.cloud.prices = dict(SPOT)
-    await until(lambda: world.provisioner.market.prices._spot, "prices")
-    await world.settle()
-    return world
 
 
 async def retention(world: World) -> float:

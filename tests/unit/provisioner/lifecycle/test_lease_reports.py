@@ -20,8 +20,8 @@ from ec2spawner.provisioner.model.lease_events import (
 from ec2spawner.provisioner.reports import lease_reports
 from ec2spawner.provisioner.state import lease_events
 from ec2spawner.wire import Market
-from tests.unit.provisioner.test_gauges import counted
-from tests.unit.provisioner.test_spending import SPOT
+from tests.unit.provisioner.costs import SPOT
+from tests.unit.provisioner.monitoring.counters import counted
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 

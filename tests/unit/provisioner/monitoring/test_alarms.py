@@ -21,7 +21,7 @@ from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError, Volume
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import GpuSample, IdlePolicy, Market, Telemetry
-from tests.unit.provisioner.test_gauges import counted
+from tests.unit.provisioner.monitoring.counters import counted
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)

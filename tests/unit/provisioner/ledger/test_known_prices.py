@@ -11,21 +11,16 @@ from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.provisioner.model.cloud import InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from tests.unit.provisioner.test_disk_costs import DISK, STOPPABLE, disks
-from tests.unit.provisioner.test_ledger import costs
-from tests.unit.provisioner.test_retained_instances import LINGER, STOP, again, end_in_order, ready
-from tests.unit.provisioner.test_spending import SPOT
+from tests.unit.provisioner.costs import DISK, STOPPABLE, costs, disks
+from tests.unit.provisioner.retained import LINGER, STOP, again, end_in_order, ready
 from tests.unit.provisioner.world import Agent, World, until
 
 
 @pytest.fixture
-async def priced(world: World) -> World:
+async def priced(priced: World) -> World:
     """Noon in November; a disk costs 0.01 USD/hour, and instances get public addresses."""
-    world.cloud.prices = dict(SPOT)
-    world.cloud.gives_public_addresses = True
-    await until(lambda: world.provisioner.market.prices._spot, "prices")
-    await world.settle()
-    return world
+    priced.cloud.gives_public_addresses = True
+    return priced
 
 
 async def stopped(world: World) -> tuple[Lease, Agent]:

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from ec2spawner.core.ledger.amount import Amount, between
+from ec2spawner.core.ledger.amount import Amount
 from ec2spawner.core.ledger.cost import nano_usd
-from ec2spawner.core.ledger.cost_rows import CostSum, Dimension, user_payer
+from ec2spawner.core.ledger.cost_rows import Dimension, user_payer
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import GpuSample, Telemetry
-from tests.unit.provisioner.test_spending import SPOT, forget, served
+from tests.unit.provisioner.costs import EVER, SPOT, costs, forget, served, spent
 from tests.unit.provisioner.world import Agent, World, until
-
-EVER = (date(2000, 1, 1), date(2100, 1, 1))
-
-
-@pytest.fixture
-async def priced(world: World) -> World:
-    """Noon; a T4 costs 0.20 USD/hour on spot."""
-    world.cloud.prices = dict(SPOT)
-    await until(lambda: world.provisioner.market.prices._spot, "prices")
-    await world.settle()
-    return world
-
-
-async def costs(world: World, *by: Dimension) -> dict[tuple[str, ...], CostSum]:
-    return {each.key: each for each in await world.store.costs(*EVER, by)}
-
-
-def spent(world: World, scope: str) -> Amount:
-    state = world.provisioner._state
-    return between(state.spending.by_day(scope, state.leases), *EVER)
 
 
 async def test_used_idle_and_overhead_of_a_lease_add_up(priced: World) -> None:

@@ -8,21 +8,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from ec2spawner.core.ledger.cost_rows import Cause
 from ec2spawner.hub.api.instances import Instances, instances_json
 from ec2spawner.hub.app.metrics import ProvisionerCollector
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
-from tests.unit.provisioner.test_spending import SPOT
+from tests.unit.provisioner.monitoring.counters import counted
 from tests.unit.provisioner.world import SPEC, World, until
 
 TAKEN = "Server.SpotInstanceTermination"
-
-
-def counted(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
 class Scrape:
@@ -37,13 +33,6 @@ class Scrape:
 
     def text(self) -> str:
         return generate_latest(self._registry).decode()
-
-
-@pytest.fixture
-async def priced(world: World) -> World:
-    world.cloud.prices = dict(SPOT)
-    await until(lambda: world.provisioner.market.prices._spot, "prices")
-    return world
 
 
 async def test_instances_leases_and_their_hourly_cost(priced: World) -> None:

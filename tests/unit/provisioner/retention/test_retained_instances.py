@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -31,40 +30,17 @@ from ec2spawner.provisioner.store.database import StoreTimeoutError
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market, Stop
 from tests.simulated_cloud import SOLD_OUT
+from tests.unit.provisioner.retained import (
+    BUSY,
+    LINGER,
+    ON_DEMAND,
+    STOP,
+    again,
+    end_in_order,
+    kept,
+    ready,
+)
 from tests.unit.provisioner.world import SPEC, Agent, World, until
-
-LINGER = AfterStop("linger", 600.0)
-STOP = AfterStop("stop", 7 * 86400.0, per_user=2)
-ON_DEMAND = replace(SPEC, markets=(Market.ON_DEMAND,))
-BUSY = CloudError("RequestLimitExceeded", "later", retryable=True)
-
-
-async def ready(
-    world: World, after: AfterStop, user: str = "ada", **more: Any
-) -> tuple[Lease, Agent]:
-    spec = SPEC if after.then == "linger" else ON_DEMAND
-    lease, agent = await world.ready(user, spec=more.pop("spec", spec), after_stop=after, **more)
-    await agent.heartbeat()
-    return lease, agent
-
-
-async def end_in_order(world: World, lease: Lease, agent: Agent, reason: str = "user") -> None:
-    """Asked to stop, the agent stops and says so at once, and the lease ends."""
-    await asyncio.gather(world.stop(lease, reason), agent.event("stopped"))
-    await world.state(lease, LeaseState.ENDED)
-
-
-async def kept(world: World, after: AfterStop, **more: Any) -> tuple[Lease, Agent]:
-    lease, agent = await ready(world, after, **more)
-    await end_in_order(world, lease, agent)
-    if after.then == "stop":
-        await until(lambda: agent.instance_id in world.cloud.stopped(), "it is stopped")
-    return lease, agent
-
-
-async def again(world: World, after: AfterStop, user: str = "ada", **more: Any) -> Lease:
-    spec = SPEC if after.then == "linger" else ON_DEMAND
-    return await world.request(user, spec=more.pop("spec", spec), after_stop=after, **more)
 
 
 def launches(world: World) -> int:

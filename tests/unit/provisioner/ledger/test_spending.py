@@ -8,42 +8,14 @@ from unittest.mock import ANY
 import pytest
 
 from ec2spawner.provisioner.model.lease import LeaseState
+from tests.unit.provisioner.costs import SPOT, forget, served
 from tests.unit.provisioner.world import World, until
 
-SPOT = {("g4dn.xlarge", "us-east-1a"): 0.20, ("g4dn.xlarge", "us-east-1b"): 0.20}
 CENT = pytest.approx
-
-
-@pytest.fixture
-async def priced(world: World) -> World:
-    """Noon; a T4 costs 0.20 USD/hour on spot and 0.526 on demand."""
-    world.cloud.prices = dict(SPOT)
-    await until(lambda: world.provisioner.market.prices._spot, "prices")
-    await world.settle()
-    return world
-
-
-async def served(world: World, user: str, seconds: float, server: str = "") -> None:
-    """A server that runs for so long and ends."""
-    lease, agent = await world.ready(user, server=server)
-    await agent.heartbeat_often(seconds)
-    await world.stop(lease)
-    await world.state(lease, LeaseState.ENDED)
-    await world.complete_passes(1)
 
 
 def _midnight(instant: datetime) -> datetime:
     return instant.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-async def forget(world: World) -> None:
-    """Time until no ended lease is in memory any more."""
-    world.clock.advance(660)
-    registry = world.provisioner._state.leases
-    world.provisioner._state.wake()
-    await until(
-        lambda: all(x.state is not LeaseState.ENDED for x in registry.in_memory()), "forgotten"
-    )
 
 
 async def test_only_servers_of_the_user_count(priced: World) -> None:

@@ -20,26 +20,19 @@ from ec2spawner.provisioner.model.cloud import (
     VolumeSnapshot,
 )
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.wire import Market
-from tests.unit.provisioner.test_ledger import costs, spent
-from tests.unit.provisioner.test_retained_instances import STOP, again, end_in_order, ready
-from tests.unit.provisioner.test_spending import SPOT
+from tests.unit.provisioner.costs import DISK, SPOT, STOPPABLE, costs, disks, spent
+from tests.unit.provisioner.retained import STOP, again, end_in_order, ready
 from tests.unit.provisioner.world import SPEC, World, until
 
-DISK = replace(SPEC, disk_gib=90)
-"""In November, of 720 hours, 0.08 USD/GiB-month are 0.01 USD/hour."""
 DATA = replace(DISK, data_volumes=(DataVolume("snap-1", "/data"),))
 DENIED = CloudError("UnauthorizedOperation", "no", retryable=False)
 
 
 @pytest.fixture
-async def priced(world: World) -> World:
+async def priced(priced: World) -> World:
     """Noon in November; a T4 costs 0.20 USD/hour on spot, and instances get public addresses."""
-    world.cloud.prices = dict(SPOT)
-    world.cloud.gives_public_addresses = True
-    await until(lambda: world.provisioner.market.prices._spot, "prices")
-    await world.settle()
-    return world
+    priced.cloud.gives_public_addresses = True
+    return priced
 
 
 def cost(world: World, lease: Lease) -> tuple[float | None, float | None]:
@@ -201,14 +194,6 @@ async def test_a_start_must_be_able_to_pay_for_its_disk(priced: World) -> None:
 
 
 # --- stopped and kept --------------------------------------------------------------------------
-
-STOPPABLE = replace(DISK, markets=(Market.ON_DEMAND,))
-
-
-async def disks(world: World) -> dict[tuple[str, ...], float]:
-    """USD of disks, by user and cause."""
-    found = await costs(world, Dimension.RESOURCE, Dimension.USER, Dimension.CAUSE)
-    return {key[1:]: x.nano_usd / 1e9 for key, x in found.items() if key[0] == "disk"}
 
 
 async def test_the_disk_of_a_stopped_instance_is_overhead_until_it_is_taken_again(

@@ -22,7 +22,7 @@ from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import World
 
-MONITORING = Path(__file__).resolve().parents[3] / "configs" / "monitoring"
+MONITORING = Path(__file__).resolve().parents[4] / "configs" / "monitoring"
 DASHBOARD = json.loads((MONITORING / "grafana-dashboard.json").read_text("utf-8"))
 RULES = yaml.safe_load((MONITORING / "prometheus-rules.yaml").read_text("utf-8"))
 

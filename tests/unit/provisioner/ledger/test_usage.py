@@ -27,16 +27,6 @@ from tests.unit.provisioner.world import World, until
 DAY = timedelta(days=1)
 
 
-@pytest.fixture
-async def priced(world: World) -> World:
-    """A world whose prices are known."""
-    world.cloud.prices = {
-        ("g4dn.xlarge", zone): 0.2 for zone in ("us-east-1a", "us-east-1b", "us-east-1c")
-    }
-    await until(lambda: world.provisioner.market.prices._spot, "prices")
-    return world
-
-
 @contextlib.contextmanager
 def locked(world: World) -> Iterator[None]:
     """Another program holds the database: nothing can be written."""
