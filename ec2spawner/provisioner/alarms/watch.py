@@ -22,6 +22,7 @@ from ..limits.reaches import Reaches, limited_scopes
 from ..model.cloud import Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..offers.market import MarketData
+from ..runtime.cooperative_iteration import cooperatively
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from .leaked_instances import LeakedInstances
@@ -30,9 +31,6 @@ from .quota_readings import QuotaReadings
 
 INTERVAL: Final = 60.0
 """Seconds between two evaluations: what they look for lasts for minutes at least."""
-
-BATCH: Final = 100
-"""After so many servers, whatever else waits has its turn. Each takes up to 0.05 ms."""
 
 HEARD_WITHIN: Final = 180.0
 """Seconds: what an agent reported longer ago says nothing about now. Agents call each minute."""
@@ -85,9 +83,7 @@ class AlarmWatch:
     async def _of_servers(self, now: datetime) -> Sequence[Alarm]:
         found: list[Alarm] = []
         busy_since, self._unattended_since = self._unattended_since, {}
-        for number, lease in enumerate(self.state.leases.open(LeaseState.READY)):
-            if number % BATCH == BATCH - 1:
-                await asyncio.sleep(0)
+        async for lease in cooperatively(self.state.leases.open(LeaseState.READY)):
             if server := self._gpu_server(lease):
                 found += self._of_server(lease, server, busy_since, now)
         return found
@@ -129,12 +125,7 @@ class AlarmWatch:
     # --- the account ---
 
     async def _of_leaks(self, now: datetime) -> Sequence[Alarm]:
-        found: list[Alarm] = []
-        for alarm in self.leaked.alarms(now):
-            found.append(alarm)
-            if len(found) % BATCH == 0:
-                await asyncio.sleep(0)
-        return found
+        return [alarm async for alarm in cooperatively(self.leaked.alarms(now))]
 
     async def _of_prices(self, now: datetime) -> Sequence[Alarm]:
         rules, prices = self.outbox.rules, self.market.prices

@@ -36,6 +36,7 @@ from ...wire import (
 from ..model.lease import Lease, LeaseState
 from ..model.lease_costs import cost_by_purpose, payer_of
 from ..offers.prices import PriceCache
+from ..runtime.cooperative_iteration import cooperatively
 from ..state.lease_registry import Contact
 from ..state.state import State
 
@@ -53,10 +54,6 @@ is its user's."""
 
 LONGEST = 100 * 365 * 86400.0
 """Seconds, a hundred years: what a policy says beyond them means never, and would be no date."""
-
-BATCH = 100
-"""After so many servers, whatever else waits has its turn. To reckon when one ends takes up to 0.1
-ms, where working hours decide and nothing is known from the pass before."""
 
 MESSAGE_SECONDS = 8 * 3600.0
 """An admin's message is shown for so long, also in pages that are opened later."""
@@ -247,9 +244,7 @@ class Heartbeats:
         """End the servers that are idle, too old or silent."""
         silent: list[tuple[Lease, Stop]] = []
         ready = [lease.lease_id for lease in self.state.leases.open(LeaseState.READY)]
-        for number, lease_id in enumerate(ready):
-            if number % BATCH == 0:
-                await asyncio.sleep(0)
+        async for lease_id in cooperatively(ready):
             lease = self._due(lease_id, now)
             if lease is None:
                 continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from ...wire import Limit, Stop
 from ..model.lease import Lease, LeaseState
 from ..model.lease_costs import scopes_of
 from ..offers.market import MarketData
+from ..runtime.cooperative_iteration import cooperatively
 from ..state.state import State
 from .reaches import Reach, Reaches
 from .status import limit_message
@@ -27,9 +27,6 @@ NOTICE: Final = 600.0
 CHECK_INTERVAL: Final = 15.0
 """Seconds between two checks of all limits while no stop is announced: each reads what all scopes
 have spent."""
-
-BATCH: Final = 50
-"""After so many leases, whatever else waits has its turn."""
 
 
 @dataclass(slots=True)
@@ -63,9 +60,7 @@ class LimitStops:
         ready = list(self.state.leases.open(LeaseState.READY))
         for gone in self.state.limits_of.keys() - {lease.lease_id for lease in ready}:
             del self.state.limits_of[gone]
-        for number, lease in enumerate(ready):
-            if number % BATCH == BATCH - 1:
-                await asyncio.sleep(0)
+        async for lease in cooperatively(ready):
             mine = [
                 reach
                 for scope in scopes_of(lease)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Final
 
 from ...core.ledger import exact
 from ...core.ledger.amount import Amount
@@ -17,11 +15,9 @@ from ...core.limits.forecast import reached_at
 from ...core.limits.standing import Days, Standing, standings, standings_at_once
 from ..model.lease_costs import scopes_of
 from ..offers.market import MarketData
+from ..runtime.cooperative_iteration import cooperatively
 from ..state.state import State
 from .rates import Rates, rate_of
-
-BATCH: Final = 50
-"""After so many leases or scopes, whatever else waits has its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +61,7 @@ class Reaches:
         running = await self._running(scopes, now)
         days = await self.state.spending.by_scope(scopes, self.state.leases)
         found: dict[str, list[Reach]] = {}
-        for number, scope in enumerate(scopes):
-            if number % BATCH == BATCH - 1:
-                await asyncio.sleep(0)
+        async for scope in cooperatively(scopes):
             found[scope] = list(self._of_scope(scope, running[scope], days[scope], now))
         return found
 
@@ -83,9 +77,7 @@ class Reaches:
     async def _running(self, scopes: Set[str], now: datetime) -> Mapping[str, Running]:
         rates: dict[str, Amount] = dict.fromkeys(scopes, Amount())
         servers: Counter[str] = Counter()
-        for number, lease in enumerate(self.state.leases.open()):
-            if number % BATCH == BATCH - 1:
-                await asyncio.sleep(0)
+        async for lease in cooperatively(self.state.leases.open()):
             counted = [scope for scope in scopes_of(lease) if scope in scopes]
             rate = rate_of(lease, now) if counted else Amount()
             for scope in counted:

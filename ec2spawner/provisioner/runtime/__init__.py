@@ -1,1 +1,1 @@
-"""Clocks, background tasks and their supervision."""
+"""Clocks, background tasks, their supervision, and iteration that yields to the event loop."""

@@ -7,7 +7,6 @@ added to as leases are forgotten.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, timedelta, tzinfo
@@ -29,17 +28,12 @@ from ...model.lease import Lease
 from ...model.lease_costs import costs_of, scopes_of, scopes_of_cost
 from ...model.settings import Settings
 from ...runtime.clock import Clock
+from ...runtime.cooperative_iteration import cooperatively
 from ..lease_registry import LeaseRegistry
 from .lease_tally import LeaseTally
 from .pending_overhead import PendingOverhead
 
 DAY: Final = timedelta(days=1)
-
-BATCH: Final = 25
-"""After so many leases, whatever else waits has its turn."""
-
-STORAGE_BATCH: Final = 100
-"""The same for sums of homes: each takes some 20 µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +152,11 @@ class Spending:
         self, scopes: Set[str], registry: LeaseRegistry
     ) -> dict[str, dict[date, Amount]]:
         """The same of many scopes; between them, whatever else waits has its turn."""
-        for number, lease in enumerate(registry.in_memory()):
-            if number % BATCH == BATCH - 1:
-                await asyncio.sleep(0)
+        async for lease in cooperatively(registry.in_memory()):
             if registry.get(lease.lease_id) is lease:  # neither changed nor forgotten meanwhile
                 self._tally.count(lease, self._clock.now())
         found: dict[str, dict[date, Amount]] = {}
-        for number, scope in enumerate(scopes):
-            if number % BATCH == BATCH - 1:
-                await asyncio.sleep(0)
+        async for scope in cooperatively(scopes):
             found[scope] = self.by_day(scope, registry)
         return found
 
@@ -242,9 +232,7 @@ class Spending:
         so that a count that is cancelled can be repeated.
         """
         changed = [each for each in costs if self._storage.get(each.key) != each]
-        for number, each in enumerate(changed):
-            if number % STORAGE_BATCH == STORAGE_BATCH - 1:
-                await asyncio.sleep(0)
+        async for each in cooperatively(changed):
             added = _storage_of(each)
             if (before := self._storage.get(each.key)) is not None:
                 added += -_storage_of(before)
