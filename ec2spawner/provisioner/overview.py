@@ -26,6 +26,7 @@ from .limits.reaches import Reaches, limited_scopes
 from .model.cloud import Instance
 from .model.denied_start import DeniedStart
 from .model.lease import Lease
+from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
 from .state.state import State
 
@@ -147,7 +148,11 @@ class Overview:
                 self._unassigned(each, "ending" if each.instance_id in useless else "starting")
                 for each in own
             ),
-            *(self._unassigned(each, "foreign") for each in foreign(self.state)),
+            *(
+                self._unassigned(each, "foreign")
+                for each in foreign(self.state)
+                if each.state in BILLED
+            ),
         )
 
     def _unassigned(

@@ -12,8 +12,8 @@ from ..text.untrusted import visible
 from .alarm import Alarm, Kind
 
 FOREIGN_AFTER: Final = 3600.0
-"""Seconds for which an instance of another store must have been listed: two hubs may share a name
-for a moment, while one replaces the other."""
+"""Seconds for which an instance that this store did not launch must have been listed: two hubs may
+share a name for a moment, while one replaces the other."""
 
 REFUSED_FOR: Final = 600.0
 """Seconds for which EC2 must have refused a termination: throttling and outages pass."""
@@ -70,6 +70,22 @@ def foreign_instance(instance: LeakedInstance, store_id: str, now: datetime) -> 
         f"An instance of another store runs with this hub's name: {instance.name}",
         f"It carries this hub's tag, but {whose}, so this hub never ends it. It has been listed "
         f"for more than {in_words(FOREIGN_AFTER)}. {_cost(instance.rate)} {fix}",
+        now,
+    )
+
+
+def copied_instance(instance: LeakedInstance, now: datetime) -> Alarm:
+    """An instance with the tags of one of this store's that no launch call of it made. Once for
+    each instance."""
+    return Alarm(
+        Kind.LEAK,
+        instance.instance_id,
+        "",
+        f"An instance runs with tags copied from this hub's: {instance.name}",
+        "It carries the tags of an instance of this hub, but no launch call of this hub made it, "
+        'so this hub never ends it. "Launch more like this" in the EC2 console copies tags. It has '
+        f"been listed for more than {in_words(FOREIGN_AFTER)}. {_cost(instance.rate)} If nobody "
+        "needs it, terminate it in the EC2 console; else remove its tag ec2spawner:hub.",
         now,
     )
 

@@ -11,12 +11,14 @@ from ...core.alarms.leaks import (
     FOREIGN_AFTER,
     REFUSED_FOR,
     LeakedInstance,
+    copied_instance,
     foreign_instance,
     refused_termination,
 )
 from ...core.ledger.charges import rate
 from ...core.tags import STORE
-from ..model.cloud import GONE, STOPPED, Instance
+from ..instances.unleased import foreign
+from ..model.cloud import STOPPED, Instance
 from ..offers.prices import PriceCache
 from ..state.state import State
 
@@ -29,24 +31,18 @@ class LeakedInstances:
     prices: PriceCache
 
     def alarms(self, now: datetime) -> Iterator[Alarm]:
-        """Of each that another store launched, or whose termination EC2 refuses."""
-        for instance in self._foreign():
-            yield foreign_instance(self._leaked(instance, now), instance.tags.get(STORE, ""), now)
+        """Of each that this store did not launch, or whose termination EC2 refuses."""
+        for instance in foreign(self.state):
+            if self.state.instances.seen_seconds(instance.instance_id) >= FOREIGN_AFTER:
+                yield self._foreign(instance, now)
         for instance, seconds, error in self.state.refused_terminations.lasting(REFUSED_FOR):
             yield refused_termination(self._leaked(instance, now), seconds, str(error), now)
 
-    def _foreign(self) -> Iterator[Instance]:
-        """Those of another store that have been here for long: a store that was lost and replaced
-        serves its servers on, so none that a lease holds or that is kept."""
-        state = self.state
-        held = {lease.instance_id for lease in state.leases.open()} | state.retained.instance_ids
-        for instance in state.instances.listed.values():
-            if instance.tags.get(STORE) == state.store_id or instance.state in GONE:
-                continue
-            if state.instances.seen_seconds(instance.instance_id) < FOREIGN_AFTER:
-                continue
-            if instance.instance_id not in held:
-                yield instance
+    def _foreign(self, instance: Instance, now: datetime) -> Alarm:
+        leaked, store_id = self._leaked(instance, now), instance.tags.get(STORE, "")
+        if store_id == self.state.store_id:
+            return copied_instance(leaked, now)
+        return foreign_instance(leaked, store_id, now)
 
     def _leaked(self, instance: Instance, now: datetime) -> LeakedInstance:
         segment = self.prices.segment(instance, now)

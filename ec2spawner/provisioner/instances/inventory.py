@@ -99,7 +99,13 @@ def have_instance(state: State) -> Set[str]:
 
 
 def is_ours(state: State, instance: Instance) -> bool:
-    """Carries our store's id, and its tags are not copied from another instance."""
+    """Whether an instance without a lease is this store's: retained, or it carries the store's id
+    and its tags are not copied from another instance.
+
+    The store's own record of a retained one counts, whatever its tags say by now.
+    """
+    if state.retained.holds(instance.instance_id):
+        return True
     return instance.tags.get(STORE) == state.store_id and not state.launches.is_copy(
         instance.tags.get(INTENT, ""), instance.instance_id
     )

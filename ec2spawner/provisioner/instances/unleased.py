@@ -18,19 +18,22 @@ from .inventory import is_ours
 
 def unleased(state: State) -> Iterator[Instance]:
     """Those of this store that run, also if they boot for a lease that has no instance yet."""
-    return (each for each in _running(state) if is_ours(state, each))
+    return (x for x in _existing(state) if x.state in BILLED and is_ours(state, x))
 
 
 def foreign(state: State) -> Iterator[Instance]:
-    """Those that run with this hub's tag, but another store's id or copied tags: the hub leaves
-    them alone, and neither limits nor the ledger count them."""
-    return (each for each in _running(state) if not is_ours(state, each))
+    """Those that exist, running or stopped, with this hub's tag, but another store's id or copied
+    tags: the hub leaves them alone, and neither limits nor the ledger count them.
+
+    A lost store's servers that this store has taken over are not among them: leases hold them.
+    """
+    return (each for each in _existing(state) if not is_ours(state, each))
 
 
-def _running(state: State) -> Iterator[Instance]:
+def _existing(state: State) -> Iterator[Instance]:
     held = _held(state)
     listed = state.instances.listed.values()
-    return (each for each in listed if each.state in BILLED and each.instance_id not in held)
+    return (each for each in listed if each.state not in GONE and each.instance_id not in held)
 
 
 def unleased_segments(state: State, prices: PriceCache, now: datetime) -> Iterator[Segment]:

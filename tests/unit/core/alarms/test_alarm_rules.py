@@ -23,7 +23,12 @@ from ec2spawner.core.alarms.account_rules import (
 )
 from ec2spawner.core.alarms.alarm import SEVERITIES, Alarm, AlarmRules, Kind, Severity
 from ec2spawner.core.alarms.grouping import HOUR, Raised, admitted, rests
-from ec2spawner.core.alarms.leaks import LeakedInstance, foreign_instance, refused_termination
+from ec2spawner.core.alarms.leaks import (
+    LeakedInstance,
+    copied_instance,
+    foreign_instance,
+    refused_termination,
+)
 from ec2spawner.core.alarms.retries import is_given_up
 from ec2spawner.core.alarms.server_rules import GpuServer, idle_gpu, unattended_gpu
 from ec2spawner.core.alarms.unattended import HIDDEN, is_unattended
@@ -257,6 +262,7 @@ def test_an_instance_without_a_store_is_not_said_to_end_by_reap() -> None:
     leaked = LeakedInstance("i-1", "g5.xlarge", "us-east-1a", Rate(1.0))
     assert "--yes" in foreign_instance(leaked, "0123456789abcdef", NOW).body
     assert "--yes" not in foreign_instance(leaked, "", NOW).body
+    assert "--yes" not in copied_instance(leaked, NOW).body, "it would end this hub's servers"
 
 
 # --- how many are sent ---

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.tags import STORE
 from ec2spawner.provisioner.instances.unleased import segments_beside_starts, unleased_segments
 from ec2spawner.provisioner.model.lease import LeaseState
@@ -38,3 +41,20 @@ async def test_what_is_not_ours_is_shown_and_counts_nowhere(world: World) -> Non
     state, prices = world.provisioner._state, world.provisioner.market.prices
     assert list(unleased_segments(state, prices, now)) == []
     assert list(segments_beside_starts(state, prices, now)) == []
+
+
+async def test_what_is_kept_is_ours_whatever_its_tags_say(world: World) -> None:
+    """The store's own record proves it: the hub pays for it, and lists it once."""
+    lease, agent = await world.ready(after_stop=AfterStop("linger", 600.0))
+    await agent.heartbeat()
+    await asyncio.gather(world.stop(lease), agent.event("stopped"))
+    await world.state(lease, LeaseState.ENDED)
+    await world.cloud.tag([agent.instance_id], {STORE: "0123456789abcdef"})
+    await world.watch_passes(1)
+    await world.complete_passes(2)
+    overview, now = world.provisioner.overview, world.clock()
+    assert [each.kept.instance_id for each in overview.kept()] == [agent.instance_id]
+    assert overview.unassigned() == ()
+    state, prices = world.provisioner._state, world.provisioner.market.prices
+    counted = [segments_beside_starts(state, prices, now), unleased_segments(state, prices, now)]
+    assert [[x.instance_id for x in each] for each in counted] == [[agent.instance_id]] * 2

@@ -240,6 +240,21 @@ async def test_an_instance_of_another_store_is_reported_once_after_an_hour(
     assert foreign in world.cloud.running()
 
 
+async def test_a_copy_of_an_instance_is_reported_after_an_hour(watched: World) -> None:
+    world = watched
+    _, agent = await world.ready(idle=NEVER_STOPS)
+    copied = world.cloud.copy(agent.instance_id)
+    await world.complete_passes(1)
+    await evaluate(world)
+    await agent.heartbeat_often(3700, every=200)
+    await evaluate(world)
+    assert await raised(world) == [(Kind.LEAK, copied)]
+    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    assert "copied" in alarm.title
+    assert world.store.store_id not in alarm.body, "nobody shall end all of this store's instances"
+    assert copied in world.cloud.running()
+
+
 async def test_a_server_that_a_new_store_took_over_is_no_leak(watched: World) -> None:
     world = watched
     _, agent = await world.ready(idle=NEVER_STOPS)
