@@ -9,6 +9,7 @@ from typing import cast
 
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.runtime.clock import Clock
+from ec2spawner.provisioner.state.home_records import HomeRecords
 from ec2spawner.provisioner.state.state import State
 from ec2spawner.provisioner.store.store import Store
 
@@ -17,6 +18,8 @@ STORE_ID = "store-1"
 
 def bare_state(settings: Settings, now: Callable[[], datetime], zones: Iterable[str] = ()) -> State:
     """With a subnet in each of the zones."""
-    state = State(cast("Store", SimpleNamespace(store_id=STORE_ID)), settings, Clock(now))
+    store, clock = cast("Store", SimpleNamespace(store_id=STORE_ID)), Clock(now)
+    homes = HomeRecords(store, settings, clock, lambda users: {})
+    state = State(store, settings, clock, homes)
     state.zones.by_subnet = {f"subnet-{zone}": zone for zone in zones}
     return state

@@ -64,7 +64,7 @@ from .retention.controller import Retention
 from .retention.running_costs import RunningCosts
 from .runtime.clock import Clock
 from .runtime.task_group import TaskGroup
-from .state.home_records import PayersOf
+from .state.home_records import HomeRecords, PayersOf
 from .state.lease_events import LeaseEvents
 from .state.start_durations import StartDurations
 from .state.state import State
@@ -90,7 +90,8 @@ class Provisioner:
         `payers_of` says who pays for the homes of users who do not pay themselves; `user_names`
         are those of all users."""
         self.settings, self._cloud, self._store = settings, cloud, store
-        self._state = state = State(store, settings, clock, payers_of)
+        homes = HomeRecords(store, settings, clock, payers_of)
+        self._state = state = State(store, settings, clock, homes)
         self._tasks = tasks = TaskGroup()
         self.market = market = MarketData.of(state, cloud, types)
         prices, volumes = market.prices, HomeVolumes(state, cloud)

@@ -37,13 +37,7 @@ class Forgotten:
 class HomeRecords:
     """All homes of this store, in memory."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        clock: Clock,
-        payers_of: PayersOf = lambda users: {},
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, clock: Clock, payers_of: PayersOf) -> None:
         """`payers_of` says who pays for the homes of users who do not pay themselves."""
         self.payers_of = payers_of
         self._store = store

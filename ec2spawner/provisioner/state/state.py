@@ -20,7 +20,7 @@ from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
 from .denied_starts import DeniedStarts
-from .home_records import HomeRecords, PayersOf
+from .home_records import HomeRecords
 from .incidents import Incidents
 from .instances.claim_registry import ClaimRegistry
 from .instances.instance_cache import InstanceCache
@@ -46,14 +46,7 @@ RECLAIMED = Stop(reason=INTERRUPTED, message="AWS took the spot machine back")
 class State:
     """One hub's leases, instances, homes and launches, as they are known now."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        clock: Clock,
-        payers_of: PayersOf = lambda users: {},
-    ) -> None:
-        """`payers_of`: see `HomeRecords`."""
+    def __init__(self, store: Store, settings: Settings, clock: Clock, homes: HomeRecords) -> None:
         self.store_id = store.store_id
         """In the tags of all that this store launched."""
         self.settings = settings
@@ -64,7 +57,7 @@ class State:
         self.interruptions = Interruptions()
         self.instances = InstanceCache(settings, clock, self.interruptions)
         self.refused_terminations = RefusedTerminations(self.instances, clock)
-        self.homes = HomeRecords(store, settings, clock, payers_of)
+        self.homes = homes
         self.home_storage = HomeStorage()
         self.retained = RetainedInstances(store, clock)
         self.claims = ClaimRegistry(store, clock)
