@@ -4,8 +4,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-# One thing after the other, but for what only reads: the checks.
-ifeq ($(filter checks lint,$(MAKECMDGOALS)),)
+# One thing after the other, but for what only reads, the checks, and the environment, whose parts
+# name what they need.
+ifeq ($(filter checks lint venv,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 endif
 
@@ -50,7 +51,8 @@ quick: venv  ## At each save: lint, types, unit tests of what is pure
 
 # The folder in which the embedded EC2s note which permissions of the hub's policy were needed.
 test: export EC2SPAWNER_POLICY_USE = $(CURDIR)/tests/output/policy-use
-test: venv chromium containers postgresql boot  ## What a change must pass, browser tests included
+test: chromium containers postgresql boot  ## What a change must pass, browser tests included
+	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) venv
 	rm -rf $(EC2SPAWNER_POLICY_USE) && mkdir -p $(EC2SPAWNER_POLICY_USE)
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks core
 	$(MAKE) --no-print-directory pytest ARGS="--ignore=tests/unit/core $(ARGS)"
@@ -114,9 +116,12 @@ $(DONE)/tools:
 	mkdir -p $(DONE)
 	touch $@
 
-# Without isolation, so that what builds the package is pinned too.
-$(DONE)/python: pyproject.toml setup.py $(CONSTRAINTS) | $(DONE)/tools
+# Not left to pip's isolation, so that what builds the package is pinned too.
+$(DONE)/builder: $(CONSTRAINTS) | $(DONE)/tools
 	python -m pip install --quiet --constraint $(CONSTRAINTS) setuptools jupyter-builder
+	touch $@
+
+$(DONE)/python: pyproject.toml setup.py $(CONSTRAINTS) | $(DONE)/builder
 	python -m pip install --quiet --constraint $(CONSTRAINTS) --no-build-isolation -e '.[dev]'
 	touch $@
 
@@ -124,7 +129,8 @@ $(DONE)/node_modules: labextension/package-lock.json labextension/.npmrc | $(DON
 	npm --prefix labextension --silent ci --ignore-scripts
 	touch $@
 
-$(DONE)/labextension: $(LAB_SOURCES) | $(DONE)/python $(DONE)/node_modules
+# pip works on one core for a minute: this beside it.
+$(DONE)/labextension: $(LAB_SOURCES) setup.py | $(DONE)/builder $(DONE)/node_modules
 	python setup.py --quiet build_labextension
 	touch $@
 

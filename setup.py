@@ -46,8 +46,11 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
-def build_bundle() -> None:
-    """Build the lab extension, unless it is there and its sources have not changed since."""
+def build_bundle(*, install: bool = True) -> None:
+    """Build the lab extension, unless it is there and its sources have not changed since.
+
+    `install`: the node modules first. Without, those that are there must be as the lock says.
+    """
     wanted = sources_digest()
     if DIGEST.exists() and DIGEST.read_text().strip() == wanted:
         return
@@ -58,7 +61,8 @@ def build_bundle() -> None:
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     environment = {**os.environ, "PATH": path}
     shutil.rmtree(BUNDLE, ignore_errors=True)
-    for command in (["ci", "--ignore-scripts"], ["run", "build"]):
+    commands = [["ci", "--ignore-scripts"]] if install else []
+    for command in (*commands, ["run", "build"]):
         subprocess.run([npm, *command], cwd=SOURCES, env=environment, check=True)
     DIGEST.write_text(f"{wanted}\n")
 
@@ -93,7 +97,7 @@ def data_files() -> list[tuple[str, list[str]]]:
 
 
 class BuildLabExtension(Command):
-    """`python setup.py build_labextension`: the bundle alone."""
+    """`python setup.py build_labextension`: the bundle alone, with the node modules of `make`."""
 
     description = "build the lab extension where it is missing or older than its sources"
     user_options: list[tuple[str, str | None, str]] = []  # noqa: RUF012 - setuptools' own form
@@ -105,13 +109,14 @@ class BuildLabExtension(Command):
         """No options."""
 
     def run(self) -> None:
-        build_bundle()
+        build_bundle(install=False)
 
 
 class BuildPy(build_py):
     def run(self) -> None:
-        build_bundle()
-        self.distribution.data_files = data_files()
+        if not self.editable_mode:  # which leaves out data files: the bundle would be for nothing
+            build_bundle()
+            self.distribution.data_files = data_files()
         super().run()
 
 
