@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import SimpleNamespace
@@ -16,9 +17,14 @@ from ec2spawner.provisioner.store.store import Store
 STORE_ID = "store-1"
 
 
-def bare_state(settings: Settings, now: Callable[[], datetime], zones: Iterable[str] = ()) -> State:
+def bare_state(
+    settings: Settings,
+    now: Callable[[], datetime],
+    zones: Iterable[str] = (),
+    monotonic: Callable[[], float] = time.monotonic,
+) -> State:
     """With a subnet in each of the zones."""
-    store, clock = cast("Store", SimpleNamespace(store_id=STORE_ID)), Clock(now)
+    store, clock = cast("Store", SimpleNamespace(store_id=STORE_ID)), Clock(now, monotonic)
     homes = HomeRecords(store, settings, clock, lambda users: {})
     state = State(store, settings, clock, homes)
     state.zones.by_subnet = {f"subnet-{zone}": zone for zone in zones}

@@ -22,7 +22,8 @@ from .homes.storage_costs import usd_per_gib_month
 from .instances.unleased import foreign, retained_segment, unleased
 from .lifecycle.admin_actions import AdminActions
 from .limits.accounts import Accounts
-from .limits.reaches import Reaches, limited_scopes
+from .limits.reaches import Reach, Reaches
+from .limits.survey import LimitSurveys
 from .model.cloud import Instance
 from .model.denied_start import DeniedStart
 from .model.lease import Lease
@@ -101,12 +102,26 @@ class LimitNow:
 
 
 @dataclass(frozen=True, slots=True)
+class HubLimits:
+    """How the limits of all scopes stood at one moment, at most `MAX_AGE` seconds ago."""
+
+    at: datetime
+    of_hub: tuple[LimitNow, ...]
+    nearly_used: tuple[LimitNow, ...]
+    """Of all scopes those of which `NEARLY_USED` percent are used, and those that more runs than
+    they allow, the worst first."""
+    usd_per_hour: float
+    """What all that the hub pays for costs in an hour, homes included."""
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """Reads the state; changes nothing. All of it is in memory."""
 
     state: State
     market: MarketData
     actions: AdminActions
+    surveys: LimitSurveys
 
     def servers(
         self, user: str | None = None, requested_since: datetime | None = None
@@ -218,22 +233,21 @@ class Overview:
             for each in found
         )
 
-    async def nearly_used_limits(self) -> tuple[LimitNow, ...]:
-        """All limits of which `NEARLY_USED` percent are used, and those that more runs than they
-        allow, the worst first."""
-        now = self.state.clock.now()
-        reaches = await Reaches(self.state, self.market).of(limited_scopes(self.state), now)
-        found = [
-            LimitNow(each.bounds, each.standing, each.at)
-            for of_scope in reaches.values()
-            for each in of_scope  # of what runs together, these are exceeded
-            if each.standing.percent >= NEARLY_USED
+    async def hub_limits(self) -> HubLimits:
+        """For admins, of all scopes. Of one moment for all who ask within seconds of each other."""
+        survey = await self.surveys.latest()
+        nearly_used = [
+            _limit_now(each)
+            for of_scope in survey.reaches.values()
+            for each in of_scope
+            if each.concerns_servers and each.standing.percent >= NEARLY_USED
         ]
-        return tuple(sorted(found, key=_worst_first))
-
-    async def usd_per_hour(self) -> float:
-        """What all that the hub pays for costs in an hour now, homes included."""
-        return await Reaches(self.state, self.market).usd_per_hour(HUB, self.state.clock.now())
+        return HubLimits(
+            at=survey.at,
+            of_hub=tuple(map(_limit_now, survey.reaches.get(HUB, ()))),
+            nearly_used=tuple(sorted(nearly_used, key=_worst_first)),
+            usd_per_hour=survey.usd_per_hour,
+        )
 
     def failed_starts(self) -> tuple[Lease, ...]:
         """The last start of each server that failed within a day, the newest first; without those
@@ -258,6 +272,10 @@ def _limits(account: Account) -> Iterator[LimitNow]:
         account.scope, bounds, account.rate, account.servers, account.unpriced
     )
     yield from (LimitNow(bounds, each) for each in at_once)
+
+
+def _limit_now(reach: Reach) -> LimitNow:
+    return LimitNow(reach.bounds, reach.standing, reach.at)
 
 
 def _worst_first(limit: LimitNow) -> tuple[int, str, str]:

@@ -50,6 +50,7 @@ from .lifecycle.termination import Termination
 from .lifecycle.unhealthy_instance import UnhealthyInstances
 from .limits.admission import Admission
 from .limits.controller import LimitStops
+from .limits.survey import LimitSurveys
 from .limits.waiting_starts import WaitingStarts
 from .model.cloud import Cloud, CloudError, Instance
 from .model.lease import IntentState, Lease, StepEvent
@@ -155,7 +156,8 @@ class Provisioner:
         unhealthy = UnhealthyInstances(state, claims, market.offers)
         self.agents = AgentCalls(state, starts, heartbeats, unhealthy)
         self.homes = ServerHomes(state, volumes, migrations)
-        self.overview = Overview(state, market, AdminActions(state))
+        surveys = LimitSurveys(state, market, tasks)
+        self.overview = Overview(state, market, AdminActions(state), surveys)
         self.admission = admission = Admission(state, market)
         self.spot_waits = SpotWaits(state, admission)
         self.start_durations = StartDurations(store, tasks)

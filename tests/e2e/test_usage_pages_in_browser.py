@@ -178,6 +178,8 @@ async def test_a_hub_that_is_away_is_said_and_the_rows_stay(hub: Hub, visit: Vis
     await expect(limits.first).to_contain_text(MARKUP)
     await expect(limits.last).to_contain_text("at this rate")
     await expect(page.locator("#ec2-limits-rest")).to_have_text("and 3 more")
+    as_of = page.locator("#ec2-limits-at")
+    await expect(as_of).to_contain_text(re.compile(r"as of \d+:59:48"))
     await page.route("**/hub/api/ec2/instances", _answering(instances(0)))
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     await expect(page.locator("#ec2-offline")).to_be_hidden()

@@ -86,6 +86,7 @@ def instances(count: int = 1000) -> dict[str, Any]:
         if servers
         else [],
         "more_nearly_used_limits": 3 if servers else 0,
+        "limits_at": (NOW - timedelta(seconds=12)).isoformat(),
         "kept": [
             {
                 "user": "kim",

@@ -15,7 +15,6 @@ from pydantic import AwareDatetime
 
 from ...core.ledger.charges import NO_PRICE, Rate, rate
 from ...core.ledger.cost import known_usd, usd
-from ...core.ledger.cost_rows import HUB
 from ...core.ledger.segments import Segment
 from ...core.limits.words import short_refusal
 from ...core.offers.sold_out import Mark, Scope
@@ -166,6 +165,8 @@ class Instances(Model):
     allow, the worst first, at most 50."""
     more_nearly_used_limits: int
     """How many others there are."""
+    limits_at: AwareDatetime
+    """Of when these three and `all_usd_per_hour` are: they are judged every 15 seconds at most."""
 
 
 class InstancesHandler(APIHandler):
@@ -175,8 +176,9 @@ class InstancesHandler(APIHandler):
         """`GET instances`: from memory; 403 without the scope."""
         require_instances_scope(self)
         _, provisioner = running(self)
-        overview, now = provisioner.overview, provisioner.now()
+        overview = provisioner.overview
         rest = await _rest(overview)
+        now = provisioner.now()
         seen = overview.servers(), overview.kept(), overview.unassigned()
         # A thousand servers take 50 ms.
         body = await asyncio.to_thread(instances_json, now, *seen, rest)
@@ -187,14 +189,15 @@ class InstancesHandler(APIHandler):
 async def _rest(overview: Overview) -> dict[str, Any]:
     denied = map(_denied, overview.denied_starts())
     failed = [*map(_failed, overview.failed_starts()), *denied]
-    nearly_used = await overview.nearly_used_limits()
+    limits = await overview.hub_limits()
     return {
         "sold_out": tuple(_sold_out(scope, mark) for scope, mark in overview.sold_out()),
         "failed_starts": tuple(sorted(failed, key=lambda each: each.at, reverse=True)),
-        "all_usd_per_hour": await overview.usd_per_hour(),
-        "limits": limit_models(await overview.limits([HUB])),
-        "nearly_used_limits": limit_models(nearly_used[:LIMITS]),
-        "more_nearly_used_limits": max(len(nearly_used) - LIMITS, 0),
+        "all_usd_per_hour": limits.usd_per_hour,
+        "limits": limit_models(limits.of_hub),
+        "nearly_used_limits": limit_models(limits.nearly_used[:LIMITS]),
+        "more_nearly_used_limits": max(len(limits.nearly_used) - LIMITS, 0),
+        "limits_at": limits.at,
     }
 
 

@@ -73,7 +73,7 @@ class LimitStops:
                 stop = Stop(reason="budget", message=stop_words(due[0].standing, due[0].bounds))
                 await self.state.end(lease.lease_id, stop)
 
-    async def _reaches(self, now: datetime) -> Mapping[str, list[Reach]]:
+    async def _reaches(self, now: datetime) -> Mapping[str, Sequence[Reach]]:
         """By scope, of those that have limits and a running server."""
         limits = self.state.settings.limits
         scopes = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -12,7 +12,7 @@ from ...core.ledger.amount import Amount
 from ...core.limits.bounds import Bounds, Kind
 from ...core.limits.crossing import passed_on
 from ...core.limits.forecast import reached_at
-from ...core.limits.standing import Days, Standing, standings, standings_at_once
+from ...core.limits.standing import COUNTED, Days, Standing, standings, standings_at_once
 from ..model.lease_costs import scopes_of
 from ..offers.market import MarketData
 from ..runtime.cooperative_iteration import cooperatively
@@ -32,6 +32,12 @@ class Reach:
     """When its servers stop; None while no stop is announced."""
     passed_on: date | None = None
     """Of a window or a credit, the day since which its threshold has been passed."""
+
+    @property
+    def concerns_servers(self) -> bool:
+        """Whether it has consequences for what runs: time uses it up, or more runs than it allows.
+        Of what runs together a full limit only refuses starts."""
+        return self.standing.kind in COUNTED or self.standing.is_exceeded
 
 
 def limited_scopes(state: State) -> Set[str]:
@@ -56,25 +62,32 @@ class Reaches:
     state: State
     market: MarketData
 
-    async def of(self, scopes: Set[str], now: datetime) -> Mapping[str, list[Reach]]:
-        """By scope. Limits of what runs together are in it while more runs than they allow."""
-        running = await self._running(scopes, now)
+    async def of(self, scopes: Set[str], now: datetime) -> Mapping[str, Sequence[Reach]]:
+        """By scope, those that concern servers."""
+        found = await self.all_of(scopes, await self.running(scopes, now), now)
+        return {scope: [x for x in of if x.concerns_servers] for scope, of in found.items()}
+
+    async def all_of(
+        self, scopes: Set[str], running: Mapping[str, Running], now: datetime
+    ) -> Mapping[str, Sequence[Reach]]:
+        """By scope, all limits; `running` is what runs in these scopes at least."""
         days = await self.state.spending.by_scope(scopes, self.state.leases)
-        found: dict[str, list[Reach]] = {}
+        found: dict[str, Sequence[Reach]] = {}
         async for scope in cooperatively(scopes):
-            found[scope] = list(self._of_scope(scope, running[scope], days[scope], now))
+            found[scope] = tuple(self._of_scope(scope, running[scope], days[scope], now))
         return found
 
-    async def usd_per_hour(self, scope: str, now: datetime) -> float:
+    def usd_per_hour(self, scope: str, running: Running, now: datetime) -> float:
         """What everything in a scope costs now: servers, homes, and what the hub has besides.
 
         An unknown price is taken to be the list price, if that is known.
         """
-        running, rates = await self._running({scope}, now), Rates(self.state, self.market)
-        rate = running[scope].rate + rates.without_lease(scope, now) + rates.storage(scope)
+        rates = Rates(self.state, self.market)
+        rate = running.rate + rates.without_lease(scope, now) + rates.storage(scope)
         return exact.usd(rate.nano_usd)
 
-    async def _running(self, scopes: Set[str], now: datetime) -> Mapping[str, Running]:
+    async def running(self, scopes: Set[str], now: datetime) -> Mapping[str, Running]:
+        """By scope, what its open leases use."""
         rates: dict[str, Amount] = dict.fromkeys(scopes, Amount())
         servers: Counter[str] = Counter()
         async for lease in cooperatively(self.state.leases.open()):
@@ -90,7 +103,7 @@ class Reaches:
         bounds, today = settings.limits.of(scope), self.state.spending.today()
         rate = running.rate + rates.without_lease(scope, now)
         at_once = standings_at_once(scope, bounds, rate.nano_usd, running.servers, rate.uncounted)
-        yield from (Reach(each, bounds, None) for each in at_once if each.is_exceeded)
+        yield from (Reach(each, bounds, None) for each in at_once)
         rate += rates.storage(scope)
         spent = {**days, today: days.get(today, Amount()) + rates.unbooked_storage(scope, now)}
         for each in standings(scope, bounds, days, today):

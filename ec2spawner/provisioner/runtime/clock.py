@@ -28,7 +28,8 @@ class Clock:
     ) -> None:
         self.now = now
         """The wall clock, UTC."""
-        self._monotonic = monotonic
+        self.monotonic = monotonic
+        """Seconds since any moment; whatever the loop does, and wherever the wall clock is set."""
         self._stalled = 0.0
         self._ticked_at: float | None = None
         """On the loop's clock."""
@@ -36,7 +37,7 @@ class Clock:
 
     def uptime(self) -> float:
         """Seconds for which the event loop of this process has run."""
-        return self._monotonic() - self._stalled
+        return self.monotonic() - self._stalled
 
     def tick(self) -> timedelta:
         """Exclude time in which the loop did not run. Return by how much the wall clock was set."""
@@ -44,7 +45,7 @@ class Clock:
         if self._ticked_at is not None:
             self._stalled += max(loop_time - self._ticked_at - MAX_GAP, 0.0)
         self._ticked_at = loop_time
-        wall, steady = self.now(), self._monotonic()
+        wall, steady = self.now(), self.monotonic()
         jump = (wall - self._wall) - timedelta(seconds=steady - self._steady)
         self._wall, self._steady = wall, steady
         return jump if abs(jump) > JUMP else timedelta()

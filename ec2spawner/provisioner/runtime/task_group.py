@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from ..model.cloud import CloudError
 from ..store.store import StoreError
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class TaskGroup:
     """The tasks in progress."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run in the background; a failure is logged, and the next pass retries what is missing."""
@@ -38,6 +40,14 @@ class TaskGroup:
         self._tasks.add(task)
         task.add_done_callback(done)
 
+    def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Run in the background for whoever awaits the task, which is referenced until it is
+        done."""
+        task = asyncio.create_task(work, name=f"ec2spawner {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
     async def finish(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Do the work to its end, also where the caller is cancelled. Raises what it raises; a
         failure after that is logged."""
@@ -46,9 +56,7 @@ class TaskGroup:
             if not task.cancelled() and (error := task.exception()) is not None:
                 log.error("%s: %s", name, error)
 
-        task = asyncio.create_task(work, name=f"ec2spawner {name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self.start(work, name)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:

@@ -89,6 +89,7 @@ async def test_an_unknown_disk_takes_no_instance_out_of_the_sums(priced: World) 
     lists = ("sold_out", "failed_starts", "limits", "nearly_used_limits")
     nothing: dict[str, Any] = dict.fromkeys(lists, ())
     nothing |= {"all_usd_per_hour": 0.0, "more_nearly_used_limits": 0}
+    nothing |= {"limits_at": world.clock()}
     page = Instances.model_validate_json(
         instances_json(
             world.clock(), overview.servers(), overview.kept(), overview.unassigned(), nothing

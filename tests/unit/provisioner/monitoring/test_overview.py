@@ -89,10 +89,10 @@ async def test_all_limits_that_are_nearly_used_are_listed_the_worst_first(world:
     spec = replace(SPEC, markets=(Market.SPOT,))
     _, agent = await world.ready("ada", payer="group:lab", spec=spec)
     overview = world.provisioner.overview
-    listed = [each.standing.scope for each in await overview.nearly_used_limits()]
+    listed = [each.standing.scope for each in (await overview.hub_limits()).nearly_used]
     assert listed == ["project:nlp"], "full limits of what runs together are not exceeded"
     await agent.heartbeat_often(4 * 3600 + 60, every=300)
-    nlp, *both = await overview.nearly_used_limits()
+    nlp, *both = (await overview.hub_limits()).nearly_used
     assert (nlp.standing.scope, nlp.standing.percent) == ("project:nlp", 100)
     assert [(x.standing.scope, x.standing.percent) for x in both] == [
         ("group:lab", 80),
@@ -102,7 +102,7 @@ async def test_all_limits_that_are_nearly_used_are_listed_the_worst_first(world:
         assert each.reached_at is not None
         assert timedelta(minutes=55) < each.reached_at - world.clock() < timedelta(minutes=65)
     await world.restart(limits=Limits(user=Bounds(usd_per_hour=0.1)))
-    [exceeded] = await world.provisioner.overview.nearly_used_limits()
+    [exceeded] = (await world.provisioner.overview.hub_limits()).nearly_used
     assert (exceeded.standing.scope, exceeded.standing.percent) == ("user:ada", 200)
 
 
@@ -125,7 +125,8 @@ async def test_the_hubs_rate_has_homes_and_instances_without_a_server(world: Wor
     await world.boot(2)
     await world.complete_passes(1)
     home = 9000 * 0.08 / 720
-    assert await world.provisioner.overview.usd_per_hour() == pytest.approx(0.4 + home)
+    limits = await world.provisioner.overview.hub_limits()
+    assert limits.usd_per_hour == pytest.approx(0.4 + home)
     await world.restart(limits=Limits(user=Bounds(usd_per_month=100)))
     await home_is_known(world, agent)
     [limit] = await world.provisioner.overview.limits(["user:ada"])

@@ -41,5 +41,7 @@ function drawNearlyUsedLimits(found, now) {
   drawLimits(found.nearly_used_limits, now);
   const { length } = found.nearly_used_limits;
   const more = found.more_nearly_used_limits;
+  const at = new Date(found.limits_at);
+  setText(element("limits-at"), "Limits, and the rate of the forecast for this month, as of " + at.toLocaleTimeString() + ".");
   setText(element("limits-rest"), !length ? "No limit is used by 75 % or more." : more ? "and " + more + " more" : "");
 }
