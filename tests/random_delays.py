@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from ec2spawner.provisioner.reconciler import Reconciler
-from ec2spawner.provisioner.store.database_thread import DatabaseThread
+from ec2spawner.provisioner.store.databases.database_thread import DatabaseThread
 from tests.simulated_cloud import Fault, SimulatedCloud
 
 LONGEST: Final = 0.012

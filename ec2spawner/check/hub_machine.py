@@ -11,8 +11,8 @@ from sqlalchemy import URL, make_url
 
 from ..aws.identity import IdentitySetupError, find_openssl, pinned_certificates
 from ..config import Options
-from ..provisioner.store.database import StoreError
-from ..provisioner.store.postgresql import PostgreSQL
+from ..provisioner.store.databases.database import StoreError
+from ..provisioner.store.databases.postgresql import PostgreSQL
 from .finding import Finding, failed, ok, warning
 from .topics import Topic
 

@@ -25,8 +25,8 @@ from ...core.ledger.segments import Segment
 from ..model.lease import LeaseState, Snapshot
 from ..model.lease_costs import costs_of
 from . import queries, tables
-from .backends import open_database
-from .database import Database, StoreError
+from .databases.backends import open_database
+from .databases.database import Database, StoreError
 from .ledger import cost_queries
 
 RECENT: Final = timedelta(hours=1)

@@ -30,10 +30,10 @@ from ..model.alarm_delivery import AlarmDelivery
 from ..model.denied_start import DeniedStart
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
 from . import alarms, denied_starts, queries, rows, tables
-from .backends import DEFAULT_URL, open_database
 from .cost_backfill import complete_ledger
-from .database import StoreAwayError, StoreError, StoreHeldError
-from .database_thread import DatabaseThread
+from .databases.backends import DEFAULT_URL, open_database
+from .databases.database import StoreAwayError, StoreError, StoreHeldError
+from .databases.database_thread import DatabaseThread
 from .ledger import cost_queries, idle_queries, storage_costs
 from .ledger.cost_queries import Beginning
 from .migrations import upgrade

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from .database import StoreAwayError, StoreError, StoreHeldError, StoreTimeoutError
+from .databases.database import StoreAwayError, StoreError, StoreHeldError, StoreTimeoutError
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from ec2spawner.provisioner import reconciler
 from ec2spawner.provisioner.homes import volumes as homes
 from ec2spawner.provisioner.instances import claims
 from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
-from ec2spawner.provisioner.store import sqlite
+from ec2spawner.provisioner.store.databases import sqlite
 from ec2spawner.provisioner.store.store import Store
 from tests.unit.provisioner.costs import SPOT
 from tests.unit.provisioner.world import World, until

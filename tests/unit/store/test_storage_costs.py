@@ -15,7 +15,7 @@ from ec2spawner.core.ledger.home_storage import (
     held_between,
     storage_nano_usd,
 )
-from ec2spawner.provisioner.store.database import StoreError
+from ec2spawner.provisioner.store.databases.database import StoreError
 from ec2spawner.provisioner.store.store import Store
 
 ADA, BOB = Owner("ada", "", "user:ada"), Owner("bob", "lab", "group:research")

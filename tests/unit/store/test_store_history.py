@@ -17,7 +17,8 @@ from sqlalchemy import Engine, create_engine, event, insert
 
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.provisioner.model.lease import Binding, IntentState, LeaseState
-from ec2spawner.provisioner.store import rows, sqlite, tables
+from ec2spawner.provisioner.store import rows, tables
+from ec2spawner.provisioner.store.databases import sqlite
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market
 from tests.stored import NOW, SECOND, intent, lease, other_program, story

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from ec2spawner.provisioner.store import postgresql
+from ec2spawner.provisioner.store.databases import postgresql
 from ec2spawner.provisioner.store.store import Store, StoreAwayError, StoreError, StoreHeldError
 from tests.postgresql_server import PASSWORD, PostgreSQL, database_of
 from tests.stored import NOW, lease, other_program

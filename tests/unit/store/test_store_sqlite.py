@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.provisioner.store import sqlite
+from ec2spawner.provisioner.store.databases import sqlite
 from ec2spawner.provisioner.store.store import Store, StoreError
 from tests.stored import NOW, lease
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from ec2spawner.provisioner.store.database import (
+from ec2spawner.provisioner.store.databases.database import (
     StoreAwayError,
     StoreError,
     StoreHeldError,

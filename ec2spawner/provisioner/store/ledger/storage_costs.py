@@ -19,7 +19,7 @@ from ....core.ledger.home_storage import (
     grown,
     storage_rows,
 )
-from ..database import StoreError
+from ..databases.database import StoreError
 from ..tables import cost_table, store_table
 from . import cost_queries
 from .cost_totals import Line

@@ -13,7 +13,7 @@ import pytest
 
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState
 from ec2spawner.provisioner.state import start_durations
-from ec2spawner.provisioner.store import postgresql, sqlite
+from ec2spawner.provisioner.store.databases import postgresql, sqlite
 from ec2spawner.provisioner.store.store import Store, StoreError
 from ec2spawner.wire import IdlePolicy, Step
 from tests.postgresql_server import PostgreSQL

@@ -19,7 +19,7 @@ from ec2spawner.core.ledger.instance_end import InstanceEnd
 from ec2spawner.core.ledger.lease_costs import overhead_costs
 from ec2spawner.core.ledger.segments import OverheadKey, Segment, overhead_key
 from ec2spawner.provisioner.instances.overhead import Overhead
-from ec2spawner.provisioner.store.database import StoreTimeoutError
+from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
 from ec2spawner.provisioner.usage import PART
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import World, until

@@ -26,7 +26,7 @@ from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart import START_TRIES
-from ec2spawner.provisioner.store.database import StoreTimeoutError
+from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market, Stop
 from tests.simulated_cloud import SOLD_OUT

@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from ..model import metrics
+from ...model import metrics
+from ..migrations import ForeignSchemaError, SchemaTooNewError
 from .database import Database, StoreAwayError, StoreError, StoreHeldError, StoreTimeoutError
-from .migrations import ForeignSchemaError, SchemaTooNewError
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, select, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from . import tables
+from .. import tables
 from .database import StoreAwayError, StoreError, StoreHeldError, explained
 
 if TYPE_CHECKING:

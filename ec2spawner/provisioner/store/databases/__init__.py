@@ -1,0 +1,1 @@
+"""The databases that can hold the store: SQLite, PostgreSQL, and the thread that uses them."""
