@@ -29,11 +29,11 @@ from .hub.app.spawn_error import SpawnError
 from .hub.failure.diagnosis import Diagnosis
 from .hub.failure.rendering import spawn_error
 from .hub.failure.start_failure import StartFailure
-from .hub.pages.migration_progress import moving
-from .hub.pages.progress import progress_event
-from .hub.pages.spawn_page import render_options_form
-from .hub.pages.spot_wait_status import spot_wait_status
-from .hub.pages.stop_notice import StopNotice, last_stop
+from .hub.pages.progress.migration_progress import moving
+from .hub.pages.progress.progress import progress_event
+from .hub.pages.progress.spot_wait_status import spot_wait_status
+from .hub.pages.spawn_page.spawn_page import render_options_form
+from .hub.pages.spawn_page.stop_notice import StopNotice, last_stop
 from .hub.security.sealed_start import NotebookStart, Seal, SealBroken
 from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed, start_url
 from .hub.spawn import user_options

@@ -22,9 +22,9 @@ from ...provisioner.launch.spot_waits import NotWaiting
 from ...provisioner.limits.admission import LimitReached
 from ...provisioner.store.store import StoreError
 from ...wire import Market
-from ..pages.profile_card import Bounds, Card, OfferSeen
-from ..pages.profile_card_text import risk
-from ..pages.spawn_page import cards_of
+from ..pages.spawn_page.profile_card import Bounds, Card, OfferSeen
+from ..pages.spawn_page.profile_card_text import risk
+from ..pages.spawn_page.spawn_page import cards_of
 from ..spawn.allowed_profiles import payers_of
 from ..spawn.limits import limit_words_of
 from .user_call import Model, read, running

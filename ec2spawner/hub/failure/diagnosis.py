@@ -14,8 +14,8 @@ from ...provisioner.model.error_hints import describe_error
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market, Step, Stop
-from ..pages.attempt_text import at_price
-from ..pages.progress import current_step
+from ..pages.progress.attempt_text import at_price
+from ..pages.progress.progress import current_step
 from ..spawn.allowed_profiles import allowed_profiles
 from ..spawn.home_migration import home_zone_of
 from .alternatives import Alternative, Candidate, alternatives

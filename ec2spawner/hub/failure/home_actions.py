@@ -9,7 +9,7 @@ from ...core.profiles.choices import ONCE
 from ...provisioner.model.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
-from ..pages.attempt_text import at_price
+from ..pages.progress.attempt_text import at_price
 from ..spawn.home_choice import EMPTY
 from ..spawn.home_migration import cheapest_elsewhere, consequence_of_move, may_move
 from .start_failure import Action, ActionKind

@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.hub.pages.attempt_text import request_text
-from ec2spawner.hub.pages.migration_progress import Moving
-from ec2spawner.hub.pages.progress import progress_event
+from ec2spawner.hub.pages.progress.attempt_text import request_text
+from ec2spawner.hub.pages.progress.migration_progress import Moving
+from ec2spawner.hub.pages.progress.progress import progress_event
 from ec2spawner.provisioner.model.cloud import LaunchSpec
 from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome, Lease, LeaseState, StepEvent
 from ec2spawner.wire import IdlePolicy, Market, Step

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from ec2spawner.config import Options
 from ec2spawner.core.instances.retention_rules import AfterStop
-from ec2spawner.hub.pages.retention_text import after_stop_text
+from ec2spawner.hub.pages.spawn_page.retention_text import after_stop_text
 
 MACHINE = {"display_name": "T4", "slug": "t4", "gpu": "T4"}
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tornado.httputil import HTTPServerRequest, RequestStartLine
 
-from ec2spawner.hub.pages.spawn_page import linked_choice
+from ec2spawner.hub.pages.spawn_page.spawn_page import linked_choice
 from ec2spawner.hub.security.signed_link import VALID_FOR, is_signed, start_url
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)

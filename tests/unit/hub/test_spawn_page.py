@@ -24,13 +24,20 @@ from ec2spawner.core.offers.sold_out import Mark
 from ec2spawner.core.pricing.gpu_value import Several, Value
 from ec2spawner.core.pricing.price_history import Pace, Steadiness
 from ec2spawner.core.profiles.profiles import Hardware
-from ec2spawner.hub.pages.affordable_cards import payer_label
 from ec2spawner.hub.pages.jinja_environment import TEMPLATES
-from ec2spawner.hub.pages.profile_card import Bounds, Card, Elsewhere, Line, OfferSeen, initial_card
-from ec2spawner.hub.pages.profile_card_text import badge, usd
-from ec2spawner.hub.pages.sparkline import HEIGHT, WIDTH, sparkline
-from ec2spawner.hub.pages.spawn_form import HomeSize, SpawnForm, render_spawn_form
-from ec2spawner.hub.pages.stop_notice import StopNotice
+from ec2spawner.hub.pages.spawn_page.affordable_cards import payer_label
+from ec2spawner.hub.pages.spawn_page.profile_card import (
+    Bounds,
+    Card,
+    Elsewhere,
+    Line,
+    OfferSeen,
+    initial_card,
+)
+from ec2spawner.hub.pages.spawn_page.profile_card_text import badge, usd
+from ec2spawner.hub.pages.spawn_page.sparkline import HEIGHT, WIDTH, sparkline
+from ec2spawner.hub.pages.spawn_page.spawn_form import HomeSize, SpawnForm, render_spawn_form
+from ec2spawner.hub.pages.spawn_page.stop_notice import StopNotice
 from ec2spawner.hub.spawn.user_options import read_form, read_link
 from ec2spawner.wire import Market
 

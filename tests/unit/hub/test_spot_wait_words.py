@@ -1,11 +1,11 @@
-"""What a start that waits for spot says: `ec2spawner.hub.pages.spot_wait_status`."""
+"""What a start that waits for spot says: `ec2spawner.hub.pages.progress.spot_wait_status`."""
 
 from __future__ import annotations
 
 import pytest
 
 from ec2spawner.core.offers.launch_errors import ErrorClass
-from ec2spawner.hub.pages.spot_wait_status import no_spot_words
+from ec2spawner.hub.pages.progress.spot_wait_status import no_spot_words
 
 
 @pytest.mark.parametrize(

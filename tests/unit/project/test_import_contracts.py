@@ -20,7 +20,7 @@ VIOLATIONS = {
     "notebook/handlers.py": "from ..agent import claim",
     "cost/magics.py": "import IPython",
     "gpu_check/measure.py": "from ..telemetry import gpus",
-    "hub/pages/spawn_form.py": "import botocore",
+    "hub/pages/spawn_page/spawn_form.py": "import botocore",
     "hub/security/signed_link.py": "from ..pages import cards",
     "hub/startup.py": "from ..embedded import server",
     "provisioner/model/cloud.py": "import jupyterhub",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ec2spawner import data
 from ec2spawner.core.pricing.gpu_value import scaled, several, t4s_of_gpu, times_the_work, value
-from ec2spawner.hub.pages.profile_card_builder import t4s_of
+from ec2spawner.hub.pages.spawn_page.profile_card_builder import t4s_of
 
 figures = st.floats(min_value=0.1, max_value=1e5)
 prices = st.floats(min_value=0.001, max_value=1000)

@@ -13,9 +13,9 @@ import pytest
 from ec2spawner.config import Options, validate_options
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.pricing.price_history import Pace, PricePoint
-from ec2spawner.hub.pages.affordable_cards import with_refusals
-from ec2spawner.hub.pages.profile_card import Bounds, Card
-from ec2spawner.hub.pages.profile_card_builder import SAMPLES, cards_for
+from ec2spawner.hub.pages.spawn_page.affordable_cards import with_refusals
+from ec2spawner.hub.pages.spawn_page.profile_card import Bounds, Card
+from ec2spawner.hub.pages.spawn_page.profile_card_builder import SAMPLES, cards_for
 from ec2spawner.provisioner.model.cloud import FleetResponse, Image, LaunchRequest
 from ec2spawner.provisioner.model.lease import Home, LeaseState
 from ec2spawner.provisioner.state.start_durations import StartDurations

@@ -19,7 +19,7 @@ from ec2spawner.core.ledger.cost_rows import Purpose, Resource
 from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.pricing.money import price_words
 from ec2spawner.core.tags import LEASE
-from ec2spawner.hub.pages.retention_text import retained_text
+from ec2spawner.hub.pages.spawn_page.retention_text import retained_text
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
 from ec2spawner.provisioner.limits.admission import LimitReached

@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ... import data
-from ...config import DiskBounds, Options, Profile
-from ...core.homes.zone_migration import is_worth_moving
-from ...core.offers.purchase import Offer
-from ...core.pricing.gpu_value import Several, Value, scaled, several, t4s_of_gpu, value
-from ...core.pricing.price_history import WEEK, sampled, steadiness
-from ...core.profiles.choices import MARKETS_OF, open_markets
-from ...core.profiles.profiles import Hardware, InstanceType, describe, resolve
-from ...provisioner.model.lease import Home
-from ...provisioner.offers.prices import Price
-from ...provisioner.provisioner import Provisioner
-from ...wire import Market
-from ..spawn.home_migration import cheapest_elsewhere, consequence_of_move, may_move
+from .... import data
+from ....config import DiskBounds, Options, Profile
+from ....core.homes.zone_migration import is_worth_moving
+from ....core.offers.purchase import Offer
+from ....core.pricing.gpu_value import Several, Value, scaled, several, t4s_of_gpu, value
+from ....core.pricing.price_history import WEEK, sampled, steadiness
+from ....core.profiles.choices import MARKETS_OF, open_markets
+from ....core.profiles.profiles import Hardware, InstanceType, describe, resolve
+from ....provisioner.model.lease import Home
+from ....provisioner.offers.prices import Price
+from ....provisioner.provisioner import Provisioner
+from ....wire import Market
+from ...spawn.home_migration import cheapest_elsewhere, consequence_of_move, may_move
 from .profile_card import Bounds, Card, Elsewhere, Line, OfferSeen
 from .retention_text import after_stop_text
 from .spawn_form import HomeSize

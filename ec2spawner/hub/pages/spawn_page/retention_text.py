@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.instances.retention_rules import AfterStop, Kept
-from ...core.ledger.charges import NO_PRICE, Rate, rate
-from ...core.pricing.money import digits, price_words
-from ...core.profiles.choices import MARKETS_OF
-from ...core.text.durations import approximate
-from ...provisioner.provisioner import Provisioner
-from ...wire import Market
+from ....core.instances.retention_rules import AfterStop, Kept
+from ....core.ledger.charges import NO_PRICE, Rate, rate
+from ....core.pricing.money import digits, price_words
+from ....core.profiles.choices import MARKETS_OF
+from ....core.text.durations import approximate
+from ....provisioner.provisioner import Provisioner
+from ....wire import Market
 
 
 def retained_text(provisioner: Provisioner, user: str, server: str) -> str:

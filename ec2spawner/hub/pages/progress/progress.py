@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ...provisioner.model.lease import AttemptOutcome, Lease, LeaseState, StepEvent
-from ...wire import Step
+from ....provisioner.model.lease import AttemptOutcome, Lease, LeaseState, StepEvent
+from ....wire import Step
 from .attempt_text import current_attempts, home_note, market_note, shown
 from .migration_progress import Moving
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ...core.offers.launch_errors import ErrorClass
-from ...core.offers.purchase import Offer
-from ...core.offers.sold_out import Mark
-from ...core.pricing.gpu_value import Several, Value
-from ...core.pricing.price_history import Steadiness
-from ...core.profiles.choices import MARKETS_OF
-from ...core.profiles.profiles import Hardware
-from ...wire import Market
+from ....core.offers.launch_errors import ErrorClass
+from ....core.offers.purchase import Offer
+from ....core.offers.sold_out import Mark
+from ....core.pricing.gpu_value import Several, Value
+from ....core.pricing.price_history import Steadiness
+from ....core.profiles.choices import MARKETS_OF
+from ....core.profiles.profiles import Hardware
+from ....wire import Market
 
 
 @dataclass(frozen=True, slots=True)

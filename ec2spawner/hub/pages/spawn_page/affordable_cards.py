@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...config import Options, idle_policy
-from ...core.ledger.cost_rows import user_payer
-from ...core.limits.admission import Refusal
-from ...core.limits.words import scope_words, short_refusal
-from ...provisioner.provisioner import Provisioner
-from ..spawn.idle_policy import within_limits
+from ....config import Options, idle_policy
+from ....core.ledger.cost_rows import user_payer
+from ....core.limits.admission import Refusal
+from ....core.limits.words import scope_words, short_refusal
+from ....provisioner.provisioner import Provisioner
+from ...spawn.idle_policy import within_limits
 from .profile_card import Card
 
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ...core.text import durations
-from ...wire import Market
+from ....core.text import durations
+from ....wire import Market
+from ..jinja_environment import environment
 from . import profile_card_text
-from .jinja_environment import environment
 from .profile_card import Bounds, Card, initial_card
 from .stop_notice import StopNotice
 

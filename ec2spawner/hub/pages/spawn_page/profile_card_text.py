@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from ...core.offers.interruption_rate import risk_words
-from ...core.pricing.money import digits
-from ...core.profiles.choices import MARKETS_OF, WAITS
-from ...core.text.durations import approximate
-from ...wire import Market
+from ....core.offers.interruption_rate import risk_words
+from ....core.pricing.money import digits
+from ....core.profiles.choices import MARKETS_OF, WAITS
+from ....core.text.durations import approximate
+from ....wire import Market
 from .profile_card import Card, OfferSeen, SoldOutIn
 from .sparkline import Sparkline, sparkline
 

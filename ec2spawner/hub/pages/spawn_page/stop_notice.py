@@ -7,9 +7,9 @@ from datetime import datetime
 
 from jupyterhub.user import User
 
-from ...provisioner.model.lease import Lease
-from ...provisioner.provisioner import Provisioner
-from ..app.user_account import created_at
+from ....provisioner.model.lease import Lease
+from ....provisioner.provisioner import Provisioner
+from ...app.user_account import created_at
 
 
 @dataclass(frozen=True, slots=True)

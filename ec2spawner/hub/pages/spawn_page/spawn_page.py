@@ -6,15 +6,15 @@ import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ...config import Options
-from ...data import INTERRUPTIONS_SOURCE
-from ...provisioner.provisioner import Provisioner
-from ..app import service
-from ..app.spawn_error import SpawnError
-from ..security.signed_link import SIGNED, is_signed
-from ..spawn.allowed_profiles import allowed_profiles, payers_of
-from ..spawn.server_options import ProfileListError, options_for_page
-from ..spawn.user_options import read_link
+from ....config import Options
+from ....data import INTERRUPTIONS_SOURCE
+from ....provisioner.provisioner import Provisioner
+from ...app import service
+from ...app.spawn_error import SpawnError
+from ...security.signed_link import SIGNED, is_signed
+from ...spawn.allowed_profiles import allowed_profiles, payers_of
+from ...spawn.server_options import ProfileListError, options_for_page
+from ...spawn.user_options import read_link
 from .affordable_cards import payer_label, with_refusals
 from .profile_card import Card
 from .profile_card_builder import cards_for, home_sentence, home_size

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.offers.quotas import quota_of
-from ...core.pricing.money import price_words
-from ...provisioner.model.lease import Attempt, AttemptOutcome, Lease
-from ...wire import Market, Step
+from ....core.offers.quotas import quota_of
+from ....core.pricing.money import price_words
+from ....provisioner.model.lease import Attempt, AttemptOutcome, Lease
+from ....wire import Market, Step
 
 MARKETS = {Market.SPOT: "Spot", Market.ON_DEMAND: "On-demand"}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...core.homes.zone_migration import estimate
-from ...provisioner.model.lease import Lease
-from ...provisioner.provisioner import Provisioner
-from ..spawn.home_migration import duration_text
+from ....core.homes.zone_migration import estimate
+from ....provisioner.model.lease import Lease
+from ....provisioner.provisioner import Provisioner
+from ...spawn.home_migration import duration_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The progress page: the steps of a start, and why it waits."""
