@@ -302,19 +302,34 @@ class Hub:
         }
 
     async def start(self) -> Hub:
+        """Start the process, and wait until it has what its answers to users consist of."""
         await self.launch()
+        await self.wait_serving()
 
-        async def healthy() -> bool:
-            assert self.process is not None
-            assert self.process.returncode is None, self.tail()
-            try:
-                reply = await self.api.get("/")
-            except httpx.TransportError:
-                return False
-            return reply.is_success
+        async def has_provisioner() -> bool:
+            # An agent's call is answered 503 before that, and is about no lease after it.
+            reply = await self._reply("POST", "/ec2/leases/none/beat")
+            return reply is not None and reply.status_code != httpx.codes.SERVICE_UNAVAILABLE
 
-        await until(healthy, START_TIMEOUT, "the hub to answer")
+        await until(has_provisioner, START_TIMEOUT, "store and EC2 to answer the hub")
         return self
+
+    async def wait_serving(self) -> None:
+        """Wait until JupyterHub serves requests, which it does before EC2 has answered."""
+
+        async def is_serving() -> bool:
+            reply = await self._reply("GET", "/")
+            return reply is not None and reply.is_success
+
+        await until(is_serving, START_TIMEOUT, "the hub to answer")
+
+    async def _reply(self, method: str, path: str) -> httpx.Response | None:
+        """A reply of its API; None while nothing listens."""
+        assert self.process is not None
+        assert self.process.returncode is None, self.tail()
+        with contextlib.suppress(httpx.TransportError):
+            return await self.api.request(method, path)
+        return None
 
     async def kill(self) -> None:
         """SIGKILL only the hub: proxy and servers keep running."""

@@ -239,12 +239,13 @@ async def log_in(log: Path) -> dict[str, Any]:
             raise
         form = {"username": "ann", "password": secrets["HUB_USER_PASSWORD"]}
         form["_xsrf"] = browser.cookies["_xsrf"]
-        spawn = await browser.post("/hub/login?next=%2Fhub%2Fspawn", data=form)
-        for _ in range(60):  # 503 until the hub has read what the account has
-            if spawn.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
-                break
-            await asyncio.sleep(1)
-            spawn = await browser.get("/hub/spawn")
+        await browser.post("/hub/login?next=%2Fhub%2Fspawn", data=form)
+
+        async def spawn_page() -> httpx.Response | None:
+            page = await browser.get("/hub/spawn")
+            return None if page.status_code == HTTPStatus.SERVICE_UNAVAILABLE else page
+
+        spawn = await until(spawn_page, 60, "the hub to know what the account has")
         wrong = await browser.post(
             "/hub/login", data={**form, "username": "admin", "_xsrf": browser.cookies["_xsrf"]}
         )

@@ -180,7 +180,9 @@ async def waiting_hub(
     directory = tmp_path_factory.mktemp("unreachable")
     hub = Hub(directory / "hub", Nowhere(directory / "nowhere"))
     try:
-        yield await hub.start()
+        await hub.launch()
+        await hub.wait_serving()
+        yield hub
     finally:
         await hub.stop()
 
