@@ -86,7 +86,7 @@ class KeptHandler(APIHandler):
         require_instances_scope(self)
         if not self.has_scope(f"{STOP_SCOPE}!user={user_name}"):
             raise HTTPError(403, f"this needs the scope {STOP_SCOPE} for the user")
-        _, provisioner = running(self)
+        _, provisioner = running()
         try:
             is_released = await provisioner.overview.actions.release(user_name, server_name)
         except StoreError as error:
@@ -98,7 +98,7 @@ class KeptHandler(APIHandler):
 
 
 def _ready(handler: APIHandler, user: str, server: str) -> tuple[Provisioner, Lease]:
-    _, provisioner = running(handler)
+    _, provisioner = running()
     lease = provisioner.lease_of(user, server)
     if lease is None:
         raise HTTPError(404, "no such server runs")

@@ -122,7 +122,7 @@ class IdleSavingsHandler(APIHandler):
     async def get(self) -> None:
         """`GET idle-savings?from=&to=`: 403 without the scope."""
         require_instances_scope(self)
-        service, provisioner = running(self)
+        service, provisioner = running()
         first, last = _days(self, provisioner.usage)
         limit = timedelta(seconds=service.options.idle.server)
         try:
@@ -137,7 +137,7 @@ async def answer_costs(
     handler: APIHandler, only: Filter | None, requested_since: datetime | None = None
 ) -> None:
     """Answer the sums that the request's arguments ask for, of these costs only."""
-    _, provisioner = running(handler)
+    _, provisioner = running()
     usage = provisioner.usage
     first, last = _days(handler, usage)
     by, is_csv = _dimensions(handler), _is_csv(handler)

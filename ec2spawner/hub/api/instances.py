@@ -175,7 +175,7 @@ class InstancesHandler(APIHandler):
     async def get(self) -> None:
         """`GET instances`: from memory; 403 without the scope."""
         require_instances_scope(self)
-        _, provisioner = running(self)
+        _, provisioner = running()
         overview = provisioner.overview
         rest = await _rest(overview)
         now = provisioner.now()

@@ -94,7 +94,7 @@ class UsageHandler(APIHandler):
 
     async def get(self) -> None:
         """`GET usage`: 400 for a wrong argument, 403 for another user's without the scope."""
-        hub, provisioner = running(self)
+        hub, provisioner = running()
         user, now = whose(self), provisioner.now()
         before, since = self._before() or now, shown_since(self, user)
         try:

@@ -172,7 +172,7 @@ class ProfilesHandler(APIHandler):
             raise HTTPError(403, "only users have profiles: log in, or send a user's token")
         if not self.has_scope(f"{SCOPE}!user={user.name}"):
             raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
-        hub, provisioner = running(self)
+        hub, provisioner = running()
         options, cards = await cards_of(user.spawner, hub.options, provisioner)
         payers = payers_of(options, user.spawner)
         now = provisioner.now()
@@ -277,7 +277,7 @@ class OnDemandHandler(APIHandler):
     async def post(self, user_name: str, server_name: str = "") -> None:
         """Accept on-demand for a waiting start; 409 if it is not waiting any more."""
         agreed = read(self, Agreement, '{"max_usd_per_hour": 0.53}, or null')
-        hub, provisioner = running(self)
+        hub, provisioner = running()
         lease = provisioner.lease_of(user_name, server_name)
         try:
             if lease is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.user import User
@@ -29,12 +29,21 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-def running(handler: APIHandler) -> tuple[HubService, Provisioner]:
-    """What the hub process holds. Raises `HTTPError` (503) until store and cloud have answered."""
+class HubStarting(HTTPError):
+    """503 until store and cloud have answered the hub."""
+
+    headers: Final = {"Retry-After": "2"}
+    """JupyterHub adds these to the answer; those that a handler has set are lost with an error."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "the hub is starting, or gets no answer from EC2; try again")
+
+
+def running() -> tuple[HubService, Provisioner]:
+    """What the hub process holds. Raises `HubStarting`."""
     found, provisioner = service.current(), service.current_provisioner()
     if found is None or provisioner is None:
-        handler.set_header("Retry-After", "2")
-        raise HTTPError(503, "the hub is starting, or gets no answer from EC2; try again")
+        raise HubStarting
     return found, provisioner
 
 

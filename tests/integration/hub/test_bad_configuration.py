@@ -207,6 +207,15 @@ async def test_agents_are_asked_to_retry_while_ec2_does_not_respond(waiting_hub:
         assert int(reply.headers["Retry-After"]) > 0
 
 
+async def test_profiles_are_refused_while_ec2_does_not_respond(waiting_hub: Hub) -> None:
+    await waiting_hub.add_user("dot")
+    token = {"Authorization": f"token {await waiting_hub.user_token('dot')}"}
+    reply = await waiting_hub.api.get("/ec2/profiles", headers=token)
+    assert reply.status_code == 503
+    assert int(reply.headers["Retry-After"]) > 0
+    assert "no answer from EC2; try again" in reply.json()["message"]
+
+
 async def test_start_is_refused_clearly_while_ec2_does_not_respond(waiting_hub: Hub) -> None:
     reply = await waiting_hub.request_server("bob")
     assert reply.status_code == 503, reply.text
