@@ -139,7 +139,10 @@ class Spending:
 
     def by_day(self, scope: str, registry: LeaseRegistry) -> dict[date, Amount]:
         """Day -> what the scope has spent, such as `user:ann`, `group:research` or `hub`."""
-        first = self._first_day_of(scope, self.first_day())
+        return self._by_day(scope, registry, self.first_day())
+
+    def _by_day(self, scope: str, registry: LeaseRegistry, remembered: date) -> dict[date, Amount]:
+        first = self._first_day_of(scope, remembered)
         days = self._tally.by_day(scope, registry.in_scope(scope), self._clock.now())
         for day, amount in self._days.get(scope, {}).items():
             add_to_day(days, day, amount)
@@ -156,8 +159,9 @@ class Spending:
             if registry.get(lease.lease_id) is lease:  # neither changed nor forgotten meanwhile
                 self._tally.count(lease, self._clock.now())
         found: dict[str, dict[date, Amount]] = {}
+        first = self.first_day()  # goes over all limits: once, not for each scope
         async for scope in cooperatively(scopes):
-            found[scope] = self.by_day(scope, registry)
+            found[scope] = self._by_day(scope, registry, first)
         return found
 
     def usd_per_hour(self, lease: Lease) -> float | None:
