@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from .overrides import HubSettings
+from .hub.overrides import HubSettings
 from .redaction import SECRET, Redaction
 
 MAX_BYTES: Final = 8 << 20

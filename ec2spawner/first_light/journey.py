@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from ..core.pricing.money import digits
 from ..core.text.durations import in_words
+from .hub.server import Server, StepFailed
 from .plan import Leg
-from .server import Server, StepFailed
 from .steps import Steps
 from .watch import SpendingWatch
 

@@ -23,9 +23,9 @@ from ..core.pricing.money import digits
 from ..core.profiles.profiles import InstanceType
 from ..provisioner.model.cloud import CloudError, InstanceState
 from . import plan
+from .hub.temporary_hub import HubDidNotStart, find_proxy
 from .plan import Leg
 from .steps import Steps
-from .temporary_hub import HubDidNotStart, find_proxy
 
 _NO_MODELS: Final[frozenset[str]] = frozenset()
 

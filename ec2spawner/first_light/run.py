@@ -26,14 +26,14 @@ from ..terminal import complain
 from . import bundle, cleanup
 from .cleanup import Owner, Waits
 from .earlier_runs import delete_remains
+from .hub.overrides import HubSettings
+from .hub.server import Server, StepFailed
+from .hub.temporary_hub import HubDidNotStart, settings_of, temporary_hub
 from .journey import Journey
-from .overrides import HubSettings
 from .plan import OverCap
 from .preparation import NotStarted, Prepared, Request, prepare
 from .run_folder import FolderUnusable, Run, RunFolder, interrupted
-from .server import Server, StepFailed
 from .steps import Steps
-from .temporary_hub import HubDidNotStart, settings_of, temporary_hub
 from .watch import SpendingWatch
 
 log = logging.getLogger(__name__)

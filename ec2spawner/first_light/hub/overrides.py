@@ -16,7 +16,7 @@ from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 from traitlets.utils.importstring import import_item
 
-from ..aws.calls import call_log
+from ...aws.calls import call_log
 
 SERVICE: Final = "first-light"
 
@@ -72,7 +72,7 @@ def _program(settings: Path) -> str:
     """The text of the hub's configuration file."""
     return (
         "from pathlib import Path\n"
-        "from ec2spawner.first_light.overrides import HubSettings, override\n"
+        "from ec2spawner.first_light.hub.overrides import HubSettings, override\n"
         f"settings = HubSettings.model_validate_json(Path({str(settings)!r}).read_text())\n"
         "load_subconfig(settings.config)\n"
         "override(get_config(), settings)\n"
@@ -93,7 +93,7 @@ def override(c: Config, settings: HubSettings) -> None:
 
 def _sections(c: Config) -> Iterator[str]:
     """Sections of the spawner: its own class's may say more than `EC2Spawner`."""
-    from ..spawner import EC2Spawner
+    from ...spawner import EC2Spawner
 
     spawner = c.JupyterHub.get("spawner_class", "ec2")
     if isinstance(spawner, str) and "." in spawner:

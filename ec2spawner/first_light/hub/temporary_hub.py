@@ -16,10 +16,10 @@ from typing import Final
 
 import aiohttp
 
-from ..free_ports import free_ports
-from ..parent_death import end_with_parent
+from ...free_ports import free_ports
+from ...parent_death import end_with_parent
+from ..plan import HOME_GIB, Leg
 from .overrides import HubSettings, write
-from .plan import HOME_GIB, Leg
 
 READY_TIMEOUT: Final = 90.0
 """Seconds until the hub must answer."""

@@ -1,0 +1,1 @@
+"""The journey's own hub: its configuration, its processes, and its user's requests to it."""
