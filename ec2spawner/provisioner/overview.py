@@ -103,7 +103,7 @@ class LimitNow:
 
 @dataclass(frozen=True, slots=True)
 class HubLimits:
-    """How the limits of all scopes stood at one moment, at most `MAX_AGE` seconds ago."""
+    """How the limits of all scopes stood at one moment: see `LimitSurveys.latest`."""
 
     at: datetime
     of_hub: tuple[LimitNow, ...]
