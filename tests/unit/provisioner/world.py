@@ -49,7 +49,7 @@ SETTINGS = Settings(
     hub="hub",
     region="us-east-1",
     subnets=("subnet-a", "subnet-b"),
-    stop_timeout=0.15,
+    stop_timeout=TIMEOUT,
     batch_window=0.003,
     launch_pause=0.002,
     busy_interval=0.008,
@@ -123,6 +123,11 @@ class World:
     async def restart(self, **settings: Any) -> None:
         await self.kill()
         await self.start(**settings)
+
+    def silence_agents(self) -> None:
+        """From now on no agent reports its stop, and the hub awaits none."""
+        self.settings = replace(self.settings, stop_timeout=0.0)
+        self.provisioner._state.settings = self.settings
 
     def run_sql(self, statement: str) -> None:
         """On the store's file, from outside the hub."""

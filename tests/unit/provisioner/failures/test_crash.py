@@ -54,6 +54,7 @@ CALLS = ["launch", "create_volume", "attach_volume", "tag", "detach_volume", "te
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_killed_in_any_call_to_the_cloud(world: World, call: str, after: bool) -> None:
     """`before`: EC2 never got the call; `after`: it did, and the response was lost."""
+    world.silence_agents()
     world.cloud.hold(call, after=after)
     agents: list[Agent] = []
     life = asyncio.create_task(one_life(world, agents))
@@ -157,7 +158,6 @@ async def test_ready_servers_are_ready_after_a_restart(world: World) -> None:
 
 
 async def test_a_termination_continues_after_a_restart(world: World) -> None:
-    await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     await world.stop(lease, "idle")
     await world.restart()
@@ -169,7 +169,6 @@ async def test_a_termination_continues_after_a_restart(world: World) -> None:
 
 
 async def test_the_end_of_a_start_is_not_awaited_after_a_restart(world: World) -> None:
-    await world.restart(stop_timeout=30)
     lease = await world.request()
     [instance_id] = await world.boot()
     await Agent(world, instance_id).claim()

@@ -232,6 +232,7 @@ async def test_a_database_outage_ends_no_server_and_requests_are_carried_out(
 ) -> None:
     """Another hub may hold the store meanwhile, and know more."""
     world = on_postgresql
+    world.silence_agents()
     silent, silent_agent = await world.ready("silent")
     leaving, agent = await world.ready(
         "leaving", idle=IdlePolicy(server_seconds=3600), home_kind="ebs"

@@ -167,6 +167,7 @@ async def test_an_instance_of_an_unknown_lease_ends_after_the_grace_period(
 
 
 async def test_an_unclaimed_lease_ends_after_the_grace_period(world: World) -> None:
+    world.silence_agents()
     forgotten, _ = await world.ready("forgotten")
     asked_for, agent = await world.ready("asked-for")
     await world.restart()
@@ -185,6 +186,7 @@ async def test_an_unclaimed_lease_ends_after_the_grace_period(world: World) -> N
 async def test_many_unclaimed_leases_are_kept_with_one_alert(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
+    world.silence_agents()
     leases = await world.many_ready(5)
     await world.restart()
     with caplog.at_level(logging.CRITICAL):

@@ -40,6 +40,7 @@ def attached(world: World, volume_id: str) -> None:
 
 
 async def test_a_home_in_use_gets_snapshots_up_to_the_limit(world: World) -> None:
+    world.silence_agents()
     await world.restart(home=HOURLY)
     volume_id = await used_home(world)
     for hour in range(8):
@@ -61,6 +62,7 @@ async def test_a_home_in_use_gets_snapshots_up_to_the_limit(world: World) -> Non
 async def test_a_kill_at_each_call_leaves_no_extra_snapshot(
     world: World, call: str, after: bool
 ) -> None:
+    world.silence_agents()
     await world.restart(home=HOURLY)
     volume_id = await used_home(world)
     for _ in range(4):
@@ -83,6 +85,7 @@ async def test_a_kill_at_each_call_leaves_no_extra_snapshot(
 
 async def test_a_clock_ahead_of_ec2s_does_not_make_a_snapshot_at_each_scan(world: World) -> None:
     """Each would push an older state out, until all that is kept is of the last hour."""
+    world.silence_agents()
     await world.restart(home=HOURLY)
     volume_id = await used_home(world)
     for seconds in (3600, 900, 900):
@@ -95,6 +98,7 @@ async def test_a_clock_ahead_of_ec2s_does_not_make_a_snapshot_at_each_scan(world
 
 
 async def test_snapshots_of_another_store_or_without_a_home_are_kept(world: World) -> None:
+    world.silence_agents()
     await world.restart(home=replace(HOURLY, schedule=Schedule(every=3600, keep=1)))
     volume_id = await used_home(world)
     home = world.provisioner._state.homes.of("ada", "")
@@ -120,6 +124,7 @@ async def test_snapshots_of_another_store_or_without_a_home_are_kept(world: Worl
 
 
 async def test_without_a_schedule_no_snapshot_is_created_or_deleted(world: World) -> None:
+    world.silence_agents()
     await world.restart(home=HOURLY)
     volume_id = await used_home(world)
     attached(world, volume_id)
@@ -134,6 +139,7 @@ async def test_without_a_schedule_no_snapshot_is_created_or_deleted(world: World
 
 async def test_leftovers_of_a_move_are_deleted(world: World) -> None:
     """Asked for twice, as a lost answer can have it, and not listed when the move ended."""
+    world.silence_agents()
     volume_id = await used_home(world)
     home = world.provisioner._state.homes.of("ada", "")
     assert home is not None

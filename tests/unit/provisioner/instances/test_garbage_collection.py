@@ -60,6 +60,7 @@ async def test_use_in_between_restarts_the_age(world: World) -> None:
 
 
 async def test_homes_and_foreign_resources_are_kept(world: World) -> None:
+    world.silence_agents()
     await world.restart(reap_interval=SCAN_INTERVAL)
     lease, _ = await world.ready(home_kind="ebs")
     [home] = world.cloud.volumes

@@ -33,6 +33,7 @@ async def test_a_lease_never_pays_for_two_instances_at_once(world: World) -> Non
 
 async def test_cost_of_a_lease_is_no_overhead_even_after_a_restart(world: World) -> None:
     """The hub dies between the end of a lease and the end of its instance."""
+    world.silence_agents()
     begun = world.clock()
     lease, _ = await world.ready()
     world.clock.advance(600)

@@ -42,6 +42,7 @@ def cost(world: World, lease: Lease) -> tuple[float | None, float | None]:
 
 
 async def test_a_server_costs_its_instance_its_disk_and_its_address(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease, agent = await world.ready("ada", spec=DISK)
     await world.complete_passes(1)

@@ -34,6 +34,7 @@ async def homely(world: World) -> World:
     """At noon of 20 November: ada has a home of 20 GiB, and no server."""
     world.cloud.prices = {("g4dn.xlarge", f"us-east-1{zone}"): 0.2 for zone in "ab"}
     await until(lambda: world.provisioner.market.prices._spot, "prices")
+    world.silence_agents()
     lease, _ = await world.ready(home_kind="ebs")
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)

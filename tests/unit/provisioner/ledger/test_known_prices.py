@@ -187,6 +187,7 @@ async def test_an_instance_that_ends_before_it_runs_has_a_known_cost(
 async def test_a_lease_that_ends_before_its_instance_is_seen_running_has_a_known_cost(
     priced: World, is_lost: bool
 ) -> None:
+    priced.silence_agents()
     world = priced
     await world.ready("bob", spec=DISK)
     world.cloud.boot_seconds = 60

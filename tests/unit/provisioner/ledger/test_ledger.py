@@ -18,6 +18,7 @@ from tests.unit.provisioner.world import Agent, World, until
 
 
 async def test_used_idle_and_overhead_of_a_lease_add_up(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease = await world.request("ada")
     [instance_id] = await world.boot()
@@ -45,6 +46,7 @@ async def test_used_idle_and_overhead_of_a_lease_add_up(priced: World) -> None:
 
 async def test_use_of_gpus_is_kept_with_the_lease(priced: World) -> None:
     """Measured by the hub's clock and its count of GPUs, whatever the instance says there are."""
+    priced.silence_agents()
     world = priced
     lease, agent = await world.ready("ada")
 
@@ -74,6 +76,7 @@ async def test_use_of_gpus_is_kept_with_the_lease(priced: World) -> None:
 
 
 async def test_a_lease_is_charged_to_its_payer(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     first, _ = await world.ready("ada", payer="group:lab")
     world.clock.advance(3600)
@@ -139,6 +142,7 @@ async def test_overhead_has_its_cause_and_is_the_hubs(priced: World) -> None:
 
 
 async def test_idle_time_survives_a_restart_of_the_hub(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease, agent = await world.ready("ada")
     await agent.heartbeat_often(600)

@@ -123,6 +123,7 @@ async def test_a_lingering_instance_counts_before_it_ends(priced: World) -> None
 
 
 async def test_what_was_counted_while_it_waited_is_not_paid_twice(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease, agent = await ready(world, LONG)
     await agent.heartbeat_often(120)

@@ -19,6 +19,7 @@ def _midnight(instant: datetime) -> datetime:
 
 
 async def test_only_servers_of_the_user_count(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     await served(world, "ada", 3600)
     await served(world, "bob", 7200)
@@ -35,6 +36,7 @@ async def test_only_servers_of_the_user_count(priced: World) -> None:
 async def test_spending_survives_eviction_of_a_lease_and_a_restart(
     priced: World,
 ) -> None:
+    priced.silence_agents()
     world = priced
     await served(world, "ada", 3600)
     running, agent = await world.ready("ada", server="second")
@@ -55,6 +57,7 @@ async def test_spending_survives_eviction_of_a_lease_and_a_restart(
 
 
 async def test_days_and_months_end_at_midnight_utc(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     await served(world, "ada", 3600)  # on the 20th
     await forget(world)
@@ -76,6 +79,7 @@ async def test_days_and_months_end_at_midnight_utc(priced: World) -> None:
 
 
 async def test_an_unknown_price_makes_its_day_and_month_unknown(world: World) -> None:
+    world.silence_agents()
     await served(world, "ada", 3600)
     await forget(world)
     world.cloud.prices = dict(SPOT)
@@ -106,6 +110,7 @@ async def test_spot_savings_are_sent_with_every_heartbeat(priced: World) -> None
 
 
 async def test_the_counter_of_this_process_grows_with_observed_spending(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease, agent = await world.ready("ada")
     await agent.heartbeat_often(3600)

@@ -38,6 +38,7 @@ def locked(world: World) -> Iterator[None]:
 
 
 async def test_a_running_server_costs_as_much_before_and_after_it_ends(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease, agent = await world.ready("ada")
     await world.ready("bob")
@@ -59,6 +60,7 @@ async def test_a_running_server_costs_as_much_before_and_after_it_ends(priced: W
 
 
 async def test_a_server_whose_end_is_not_stored_yet_is_counted_once(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease, agent = await world.ready("ada")
     await agent.heartbeat_often(3600)
@@ -78,6 +80,7 @@ async def test_a_server_whose_end_is_not_stored_yet_is_counted_once(priced: Worl
 
 
 async def test_a_server_that_ends_during_the_read_is_counted_once(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease, agent = await world.ready("ada")
     await agent.heartbeat_often(3600)
@@ -131,6 +134,7 @@ async def test_only_what_has_ended_is_left_out_of_the_stores_sums(
     priced: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand ids in each query take longer than the query itself."""
+    priced.silence_agents()
     world, left_out = priced, list[list[str]]()
     costs = world.store.costs
 
@@ -181,6 +185,7 @@ async def test_an_end_that_is_written_between_two_reads_or_after_them_counts_onc
 
 
 async def test_a_long_range_is_the_sum_of_its_days(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease, agent = await world.ready("ada")
     await agent.heartbeat_often(30 * 3600, every=600)
@@ -195,6 +200,7 @@ async def test_a_long_range_is_the_sum_of_its_days(priced: World) -> None:
 
 
 async def test_an_idle_stop_counts_as_saved(priced: World) -> None:
+    priced.silence_agents()
     world = priced
     lease, agent = await world.ready("ada", idle=IdlePolicy(server_seconds=3600))
     idle_since = world.clock()

@@ -42,6 +42,7 @@ async def test_an_old_message_is_withdrawn(world: World) -> None:
 
 
 async def test_an_admin_keeps_a_server_beyond_what_its_user_may(world: World) -> None:
+    world.silence_agents()
     lease, agent = await world.ready(idle=SHORT)
     idle_since = world.clock()
     until = await world.provisioner.overview.actions.keep(world.now(lease), 4 * 3600)

@@ -214,6 +214,7 @@ async def test_a_thousand_deadlines_are_computed_once_and_in_batches(
 async def test_an_extension_during_a_pass_prevents_the_stop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    world.silence_agents()
     policy = IdlePolicy(server_seconds=120)
     servers = [await world.ready(user, idle=policy) for user in ("ada", "bea")]
     for _, agent in servers:
@@ -234,6 +235,7 @@ async def test_an_extension_during_a_pass_prevents_the_stop(
 async def test_a_heartbeat_during_a_pass_prevents_the_stop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    world.silence_agents()
     servers = [await world.ready(user) for user in ("ada", "bea")]
     end, other = State.end, servers[1][0]
 

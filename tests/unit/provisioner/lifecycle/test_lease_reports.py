@@ -80,6 +80,7 @@ async def test_phases_and_the_end_of_a_server_are_reported_once(world: World) ->
 
 
 async def test_a_restart_of_the_hub_reports_nothing_twice(world: World) -> None:
+    world.silence_agents()
     lease, _ = await world.ready("ada")
     ready = {"outcome": "ready", "market": "spot"}
     await events(world)
@@ -149,6 +150,7 @@ async def test_a_start_that_got_no_instance(world: World, code: str, outcome: st
 async def test_a_defect_in_the_reports_ends_no_pass(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    world.silence_agents()
     lease, agent = await world.ready("ada")
     await events(world)
     with monkeypatch.context() as broken:

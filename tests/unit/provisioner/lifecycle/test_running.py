@@ -148,6 +148,7 @@ async def test_a_server_ends_at_max_age_even_when_active(world: World) -> None:
 
 
 async def test_an_absurd_duration_means_never_and_breaks_no_pass(world: World) -> None:
+    world.silence_agents()
     absurd = 1e30
     never = IdlePolicy(server_seconds=absurd, max_age_seconds=absurd)
     lease, agent = await world.ready("never", idle=never)
@@ -223,7 +224,6 @@ async def _never() -> None:
 
 
 async def test_a_stop_reaches_a_held_heartbeat_at_once(world: World) -> None:
-    await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     await agent.heartbeat()
     held = asyncio.create_task(agent.heartbeat(hold=50))
@@ -236,7 +236,6 @@ async def test_a_stop_reaches_a_held_heartbeat_at_once(world: World) -> None:
 
 async def test_a_stop_reaches_a_held_heartbeat_after_a_restart(world: World) -> None:
     """The agent has seen more states than the new process can have counted."""
-    await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     for _ in range(5):
         world.clock.advance(10)
@@ -283,6 +282,7 @@ async def test_a_heartbeat_is_held_no_longer_than_requested(world: World) -> Non
 
 
 async def test_a_new_spot_price_begins_a_new_segment(world: World) -> None:
+    world.silence_agents()
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
     await until(lambda: world.provisioner.market.prices._spot)
     lease, agent = await world.ready()
@@ -379,6 +379,7 @@ async def test_a_terminated_instance_is_distinguished_from_an_interrupted_one(wo
 async def test_a_spot_notice_has_the_reason_before_a_listing(
     world: World, how: str, market: Market
 ) -> None:
+    world.silence_agents()
     lease, agent = await world.ready(spec=replace(SPEC, markets=(market,)))
     await agent.heartbeat(interruption_at=world.clock() + timedelta(minutes=2))
     assert world.now(lease).state is LeaseState.READY
@@ -393,6 +394,7 @@ async def test_a_spot_notice_has_the_reason_before_a_listing(
 
 
 async def test_a_withdrawn_spot_notice_is_no_reason(world: World) -> None:
+    world.silence_agents()
     lease, agent = await world.ready()
     await agent.heartbeat(interruption_at=world.clock())
     await agent.heartbeat()
@@ -405,7 +407,6 @@ async def test_a_withdrawn_spot_notice_is_no_reason(world: World) -> None:
 
 
 async def test_the_end_of_a_gone_instance_waits_for_no_agent(world: World) -> None:
-    await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     world.cloud.end(agent.instance_id)
     await world.state(lease, LeaseState.ENDED)
@@ -447,6 +448,7 @@ async def test_a_failing_listing_is_not_gone(world: World) -> None:
 async def test_an_instance_stopped_from_outside_ends_with_a_message(
     world: World, state: InstanceState
 ) -> None:
+    world.silence_agents()
     lease, agent = await world.ready()
     world.cloud.machines[agent.instance_id].ended = state
     stop = await world.stop_of(lease)
@@ -458,6 +460,7 @@ async def test_an_instance_stopped_from_outside_ends_with_a_message(
 async def test_an_agent_of_a_restarted_instance_ends_the_server_with_a_message(
     world: World,
 ) -> None:
+    world.silence_agents()
     lease, agent = await world.ready()
     await agent.heartbeat()
     other = Agent(world, agent.instance_id)
@@ -475,6 +478,7 @@ async def test_an_agent_of_a_restarted_instance_ends_the_server_with_a_message(
 
 
 async def test_a_clock_change_ends_no_server(world: World) -> None:
+    world.silence_agents()
     lease, agent = await world.ready()
     await agent.heartbeat(idle_since=world.clock() - timedelta(minutes=1), sent_at=world.clock())
     for jump in (86400.0, -7200.0):
@@ -489,6 +493,7 @@ async def test_a_clock_change_ends_no_server(world: World) -> None:
 
 
 async def test_a_silent_agent_loses_its_server(world: World) -> None:
+    world.silence_agents()
     lease, agent = await world.ready()
     await agent.heartbeat()
     world.clock.advance(world.settings.agent_silent_after - 1)
@@ -502,6 +507,7 @@ async def test_a_silent_agent_loses_its_server(world: World) -> None:
 
 
 async def test_an_agent_that_never_sends_a_heartbeat_loses_its_server(world: World) -> None:
+    world.silence_agents()
     lease, _ = await world.ready()
     world.provisioner._state.leases.contact(lease.lease_id).heard_at = None
     await world.complete_passes(1)
@@ -529,6 +535,7 @@ async def test_agents_silent_during_hub_downtime_get_time_to_report(
 async def test_few_lost_servers_end_and_many_at_once_do_not(
     world: World, caplog: pytest.LogCaptureFixture, how: str, number: int, lost: int, ends: bool
 ) -> None:
+    world.silence_agents()
     leases = await world.many_ready(number)
     for lease in leases[lost:]:
         world.provisioner._state.leases.contact(lease.lease_id).heard_at = FAR

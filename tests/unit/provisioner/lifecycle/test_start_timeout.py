@@ -304,6 +304,7 @@ async def test_launches_of_an_ended_start_do_not_block_others_after_a_restart(
 
 
 async def test_an_unstored_end_is_stored_later_and_leaks_nothing(world: World) -> None:
+    world.silence_agents()
     lease, _ = await world.ready()
     world.break_store()
     await world.stop(lease)

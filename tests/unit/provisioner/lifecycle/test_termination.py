@@ -16,7 +16,6 @@ FORBIDDEN = CloudError("UnauthorizedOperation", "no", retryable=False)
 
 
 async def test_a_stop_saves_then_detaches_then_terminates(world: World) -> None:
-    await world.restart(stop_timeout=30)
     lease, agent = await world.ready(home_kind="ebs")
     [volume] = world.cloud.volumes.values()
     await world.stop(lease)
@@ -33,6 +32,8 @@ async def test_a_stop_saves_then_detaches_then_terminates(world: World) -> None:
 
 
 async def test_an_unresponsive_agent_is_awaited_for_a_limited_time(world: World) -> None:
+    world.silence_agents()
+    await world.restart(stop_timeout=0.15)
     lease, _ = await world.ready()
     began = time.monotonic()
     await world.stop(lease)
@@ -91,12 +92,12 @@ async def test_a_termination_that_is_refused_is_not_repeated_at_full_speed(
 
 
 async def test_claims_of_foreign_instances_do_not_cause_constant_listings(world: World) -> None:
-    await world.restart(busy_interval=0.4)
+    await world.restart(busy_interval=1000.0)
     before = len(world.cloud.of("list_instances"))
     for _ in range(50):
         world.provisioner._state.instances.refresh_soon()
         await asyncio.sleep(0.01)
-    assert len(world.cloud.of("list_instances")) - before <= 8
+    assert len(world.cloud.of("list_instances")) - before <= 1, "one is due, and then a pause"
 
 
 async def test_a_failing_detach_does_not_prevent_the_termination(world: World) -> None:
@@ -163,7 +164,6 @@ async def test_records_of_ended_leases_are_dropped(world: World) -> None:
 
 
 async def test_waiting_for_a_termination_times_out_with_a_message(world: World) -> None:
-    await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     await world.stop(lease)
     with pytest.raises(TimeoutError):

@@ -457,6 +457,7 @@ async def test_what_many_scopes_have_spent_is_what_each_has(world: World) -> Non
 async def test_an_overrun_credit_is_not_full_again_when_its_days_are_forgotten(
     world: World,
 ) -> None:
+    world.silence_agents()
     lab = Bounds(credit_usd=0.5, credit_usd_per_day=0.01, at_limit=AtLimit.WARN)
     await limited(world, group_lab=lab)
     await world.restart(spending_days=Limits(scopes={"group:lab": lab}).days)
@@ -511,6 +512,7 @@ async def test_an_unknown_price_counts_as_the_list_price(world: World) -> None:
 
 async def test_what_has_no_price_at_all_makes_what_is_used_a_lower_bound(world: World) -> None:
     """Neither a spot price nor a list price is known here."""
+    world.silence_agents()
     await world.restart(region="eu-test-1")
     lease, agent = await world.ready("ada")
     await pass_time(world, agent, seconds=1800)
@@ -616,6 +618,7 @@ HOME_USD = LARGE_GIB * 0.08 / (30 * 24)
 
 async def test_the_forecast_and_the_notice_before_a_stop_count_homes(world: World) -> None:
     """The ledger has them once an hour: the instant does not jump with it."""
+    world.silence_agents()
     await limited(world, user_ada=Bounds(usd_per_month=2 * (HOME_USD + 0.2)))
     _, agent = await world.ready("ada", home_kind="ebs", home_gib=LARGE_GIB)
     begin, forecasts, announced = world.clock(), set[datetime](), set[datetime]()
@@ -669,6 +672,7 @@ async def test_a_share_of_a_window_or_a_credit_is_news_once_for_each_crossing(
     world: World,
 ) -> None:
     """A home uses both steadily; a server starts each noon, and hubs end between."""
+    world.silence_agents()
     a_day = 24 * HOME_USD
     bounds = Bounds(
         usd_per_window=3.6 * a_day,

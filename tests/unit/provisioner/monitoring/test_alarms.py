@@ -134,6 +134,7 @@ async def interrupted(world: World, user: str = "ada") -> None:
 
 
 async def test_each_interruption_of_one_server_counts(watched: World) -> None:
+    watched.silence_agents()
     world = watched
     await interrupted(world)
     await interrupted(world)
@@ -411,6 +412,7 @@ async def test_deliveries_of_a_destination_that_was_removed_are_dropped(world: W
 
 
 async def test_a_limit_that_stopped_its_last_server_is_reported(watched: World) -> None:
+    watched.silence_agents()
     world = watched
     world.cloud.prices = {("g4dn.xlarge", zone): 0.20 for zone in ("us-east-1a", "us-east-1b")}
     await world.restart(limits=Limits(Bounds(usd_per_month=0.25)), spending_days=31)
@@ -432,6 +434,7 @@ async def test_a_limit_that_stopped_its_last_server_is_reported(watched: World) 
 
 
 async def test_homes_that_fill_a_limit_without_any_server_are_reported(watched: World) -> None:
+    watched.silence_agents()
     world = watched
     world.cloud.prices = {("g4dn.xlarge", zone): 0.20 for zone in ("us-east-1a", "us-east-1b")}
     lease, _ = await world.ready("ada", home_kind="ebs", home_gib=16_384)
@@ -448,6 +451,7 @@ async def test_homes_that_fill_a_limit_without_any_server_are_reported(watched: 
 
 
 async def test_more_than_a_limit_allows_is_reported_if_it_lasts(watched: World) -> None:
+    watched.silence_agents()
     world = watched
     for user, server in (("ada", ""), ("ada", "second"), ("bob", "")):
         await world.ready(user, server=server, idle=NEVER_STOPS)
@@ -484,6 +488,7 @@ async def test_a_user_who_repeats_a_refused_start_raises_one_alarm(watched: Worl
 
 
 async def test_the_summary_of_the_week_is_sent_once_and_adds_up(watched: World) -> None:
+    watched.silence_agents()
     world = watched
     world.cloud.prices = {("g4dn.xlarge", zone): 0.20 for zone in ("us-east-1a", "us-east-1b")}
     monday = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)

@@ -453,6 +453,7 @@ async def test_the_hub_reads_prices_of_the_zones_of_its_subnets(world: World) ->
 
 
 async def test_discounts_apply_to_the_oldest_servers_first(world: World) -> None:
+    world.silence_agents()
     await world.restart(discounts=(Discount(T4, 0.30, count=1),))
     first, _ = await world.ready("ada", spec=ON_DEMAND)
     world.clock.advance(60)

@@ -150,6 +150,7 @@ async def test_an_instance_with_an_old_agent_does_not_linger(world: World) -> No
 
 
 async def test_an_instance_that_did_not_stop_cleanly_is_not_retained(world: World) -> None:
+    world.silence_agents()
     lease, _ = await ready(world, LINGER)
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
@@ -772,6 +773,7 @@ async def test_a_server_that_ends_without_its_hub_loses_no_disk(world: World) ->
 
 @pytest.mark.parametrize("how", ["says stopped", "silent", "stopped by others"])
 async def test_no_failure_of_an_agent_takes_a_disk_that_was_kept(world: World, how: str) -> None:
+    world.silence_agents()
     lease, agent = await served_again(world)
     if how == "says stopped":
         await agent.event("stopped")
@@ -997,7 +999,7 @@ async def test_a_hub_killed_before_the_agent_has_stopped_still_retains_it(
     lease, agent = await ready(world, STOP)
     await world.stop(lease)
     await world.kill()
-    await world.start(stop_timeout=5.0)
+    await world.start()
     # It has stopped by now, and its word was lost with the hub: it claims again.
     await agent.claim(wait=0.2)
     await world.state(lease, LeaseState.ENDED)
@@ -1049,7 +1051,6 @@ async def test_a_hub_killed_before_storing_the_end_retains_the_stopping_instance
     world: World,
 ) -> None:
     """Its agent is gone by then, and will never say that it has stopped."""
-    await world.restart(stop_timeout=30)
     lease, agent = await ready(world, STOP)
     await world.stop(lease)
     world.break_store()
