@@ -14,11 +14,13 @@ from ...provisioner.lifecycle.admin_actions import MessageRefused
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
-from .user_call import Model, read, require_instances_scope, running
+from .user_call import Model, read, require_instances_scope, running, store_failed
 
 log = logging.getLogger(__name__)
 
 MAX_KEEP_SECONDS = 30 * 86400
+
+KEPT_IN_MEMORY = "the server is kept, but the hub's database does not answer: not stored yet"
 
 STOP_SCOPE = "delete:servers"
 """JupyterHub's, for what a user's server loses."""
@@ -57,7 +59,7 @@ class KeepHandler(APIHandler):
         try:
             until = await provisioner.overview.actions.keep(lease, body.seconds)
         except StoreError as error:
-            raise HTTPError(503, f"not stored yet: {error}") from error
+            raise store_failed(self, error, KEPT_IN_MEMORY) from error
         log.info("%s keeps %s until %s", self.current_user.name, lease.lease_id, until)
         self.finish(Kept(extended_until=until).model_dump_json())
 
@@ -90,7 +92,7 @@ class KeptHandler(APIHandler):
         try:
             is_released = await provisioner.overview.actions.release(user_name, server_name)
         except StoreError as error:
-            raise HTTPError(503, f"not stored yet: {error}") from error
+            raise store_failed(self, error) from error
         if not is_released:
             raise HTTPError(404, "no instance is kept for this server")
         log.info("%s releases what is kept for %s", self.current_user.name, user_name)

@@ -22,7 +22,7 @@ from ...core.ledger.local_days import askable, is_askable
 from ...core.text.delimited import delimited
 from ...provisioner.store.store import StoreError
 from ...provisioner.usage import Usage
-from .user_call import Model, require_instances_scope, running, shown_since, whose
+from .user_call import Model, require_instances_scope, running, shown_since, store_failed, whose
 
 MAX_DAYS = 400
 """Days in one range: a year, and the month that it is compared with."""
@@ -128,7 +128,7 @@ class IdleSavingsHandler(APIHandler):
         try:
             found = await provisioner.usage.idle_savings(first, last, limit)
         except StoreError as error:
-            raise HTTPError(503, str(error)) from error
+            raise store_failed(self, error) from error
         self.set_header("Cache-Control", "no-store")
         self.finish(_savings(found, first, last, limit).model_dump_json())
 
@@ -145,7 +145,7 @@ async def answer_costs(
     try:
         sums = await usage.costs(first, last, needed, only, requested_since)
     except StoreError as error:
-        raise HTTPError(503, str(error)) from error
+        raise store_failed(handler, error) from error
     handler.set_header("Cache-Control", "no-store")
     if is_csv:
         handler.set_header("Content-Type", "text/csv; charset=utf-8")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from jupyterhub.apihandlers.base import APIHandler
@@ -19,6 +19,7 @@ from tornado.web import HTTPError
 from ...config import Options
 from ...core.ledger.cost import known_usd, usd
 from ...core.ledger.cost_rows import user_payer
+from ...core.ledger.local_days import askable, is_askable
 from ...provisioner.model.lease import Lease
 from ...provisioner.model.lease_costs import payer_of
 from ...provisioner.overview import LimitNow, ServerNow, StorageNow
@@ -26,7 +27,7 @@ from ...provisioner.store.store import StoreError
 from ...wire import Market
 from .instances import ServerModel, server_model
 from .limits import LimitModel, limit_models
-from .user_call import Model, running, shown_since, whose
+from .user_call import Model, running, shown_since, store_failed, whose
 
 SESSIONS = 50
 """Ended sessions in one answer."""
@@ -96,11 +97,11 @@ class UsageHandler(APIHandler):
         """`GET usage`: 400 for a wrong argument, 403 for another user's without the scope."""
         hub, provisioner = running()
         user, now = whose(self), provisioner.now()
-        before, since = self._before() or now, shown_since(self, user)
+        before, since = self._before(provisioner.usage.today()) or now, shown_since(self, user)
         try:
             past = await provisioner.usage.past_leases(user, before, SESSIONS + 1, since)
         except StoreError as error:
-            raise HTTPError(503, str(error)) from error
+            raise store_failed(self, error) from error
         overview = provisioner.overview
         servers = overview.servers(user, since)
         limits = await overview.limits(self._scopes(hub.options, user))
@@ -118,12 +119,18 @@ class UsageHandler(APIHandler):
         payers = options.payers.payers().of(user, groups)
         return (own, *(each for each in payers if each != own))
 
-    def _before(self) -> datetime | None:
+    def _before(self, today: date) -> datetime | None:
+        """In UTC; None if it is not given. Raises `HTTPError` (400)."""
         text = self.get_query_argument("before", "")
+        if not text:
+            return None
         try:
-            return _INSTANT.validate_python(text) if text else None
+            before = _INSTANT.validate_python(text)
         except ValidationError as error:
             raise HTTPError(400, "`before` is an instant: 2026-11-23T12:00:00Z") from error
+        if not is_askable(before.date(), today):
+            raise HTTPError(400, f"`before` is out of range: send an instant {askable(today)}")
+        return before.astimezone(UTC)
 
 
 def _usage_json(

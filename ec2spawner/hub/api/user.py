@@ -18,6 +18,7 @@ from jupyterhub.user import User
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from tornado.web import HTTPError
 
+from ...core.profiles.choices import MAX_LIMIT
 from ...provisioner.launch.spot_waits import NotWaiting
 from ...provisioner.limits.admission import LimitReached
 from ...provisioner.store.store import StoreError
@@ -266,7 +267,7 @@ class Agreement(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    max_usd_per_hour: float | None = Field(gt=0, allow_inf_nan=False)
+    max_usd_per_hour: float | None = Field(gt=0, le=MAX_LIMIT)
     """The price that was shown, as a limit; null if no price was known."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -11,10 +12,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tornado.web import HTTPError
 
 from ...provisioner.provisioner import Provisioner
+from ...provisioner.store.store import StoreError
 from ..app import service
 from ..app.service import HubService
 from ..app.user_account import created_at
 from ..security.instances_scope import SCOPE, has_scope
+
+log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -45,6 +49,16 @@ def running() -> tuple[HubService, Provisioner]:
     if found is None or provisioner is None:
         raise HubStarting
     return found, provisioner
+
+
+def store_failed(handler: APIHandler, error: StoreError, outcome: str = "") -> HTTPError:
+    """What to raise (503) for a failed store; `outcome` is what became of the call.
+
+    The reason is logged only: it names files, hosts and statements of the database.
+    """
+    log.warning("%s: %s", handler.request.path, error)
+    outcome = outcome or "the hub's database does not answer; try again"
+    return HTTPError(503, outcome)
 
 
 def require_instances_scope(handler: APIHandler) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from dataclasses import replace
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from ec2spawner.provisioner.store.store import KeyAlreadyBound, Store, StoreErro
 from ec2spawner.wire import Market, Step, Stop
 from tests.harness import TREE
 from tests.stored import NOW, SECOND, dump, intent, lease, other_program, story
+from tests.unit.provisioner.monitoring.counters import counted
 
 # --- opening ---
 
@@ -406,6 +407,21 @@ async def test_an_instant_without_a_time_zone_is_refused(store: Store) -> None:
     with pytest.raises(StoreError, match="time zone"):
         await store.save_lease(lease(requested_at=NOW.replace(tzinfo=None)))
     assert (await store.load()).leases == ()
+
+
+async def test_a_value_that_cannot_be_stored_is_no_failure_of_the_database(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Administrators are alerted when the database fails; a caller's slip is none of that."""
+    before = counted("ec2spawner_store_errors_total")
+    first_day = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
+    with pytest.raises(StoreError, match="cannot be stored") as refused:
+        await store.past_leases("ada", first_day, 50)
+    assert "SELECT" not in str(refused.value)
+    with pytest.raises(StoreError, match="cannot be stored"):
+        await store.past_leases("ada", NOW, 2**64)
+    assert counted("ec2spawner_store_errors_total") == before
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def open_after_a_death(url: str) -> Store:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, StatementError
 
 T = TypeVar("T")
 
@@ -25,6 +25,10 @@ class StoreAwayError(StoreError):
 
 class StoreTimeoutError(StoreError):
     """The database has not answered in time; what was asked for may still happen."""
+
+
+class ValueNotStorableError(StoreError):
+    """A value that the caller passed has no place in the database, which itself works."""
 
 
 class Database(Protocol):
@@ -65,12 +69,25 @@ class Database(Protocol):
         """Release the database. Never raises; a second call does nothing."""
 
 
+def refused_value(error: Exception) -> str | None:
+    """Why a value of a statement was refused, without the value; None for any other error.
+
+    A value that SQLAlchemy cannot convert is a `StatementError`, whose text has the statement and
+    its values; a number that the driver cannot convert is an `OverflowError`.
+    """
+    if isinstance(error, StatementError) and isinstance(error.orig, ValueError | OverflowError):
+        return f"a value cannot be stored: {error.orig}"
+    if isinstance(error, DataError | OverflowError):
+        return f"a value cannot be stored ({type(error).__name__})"
+    return None
+
+
 def explained(name: str, error: Exception, fixes: tuple[tuple[str, str], ...]) -> str:
     """The database's error message and the first fix whose sign it contains.
 
     Never a statement's values, which are personal data.
     """
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    cause = error.orig if isinstance(error, StatementError) and error.orig is not None else error
     said = " ".join(str(cause).split())
     fix = next((fix for sign, fix in fixes if sign in said.lower()), "see the hub's log")
     return f"{name} failed ({type(cause).__name__}: {said}): {fix}"

@@ -13,7 +13,15 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ...model import metrics
 from ..migrations import ForeignSchemaError, SchemaTooNewError
-from .database import Database, StoreAwayError, StoreError, StoreHeldError, StoreTimeoutError
+from .database import (
+    Database,
+    StoreAwayError,
+    StoreError,
+    StoreHeldError,
+    StoreTimeoutError,
+    ValueNotStorableError,
+    refused_value,
+)
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +51,9 @@ class DatabaseThread:
         """
         try:
             return await self._run_explained(work)
-        except StoreError:
-            metrics.STORE_ERRORS.inc()
+        except StoreError as error:
+            if not isinstance(error, ValueNotStorableError):
+                metrics.STORE_ERRORS.inc()
             raise
 
     async def _run_explained(self, work: Callable[[], T]) -> T:
@@ -70,7 +79,9 @@ class DatabaseThread:
                 f"{self._database.name} holds the tables of another program, such as JupyterHub "
                 "itself: give the store a file or a database of its own"
             ) from error
-        except (SQLAlchemyError, OSError, ValueError) as error:
+        except (SQLAlchemyError, OSError, ValueError, OverflowError) as error:
+            if (refused := refused_value(error)) is not None:
+                raise ValueNotStorableError(f"{self._database.name}: {refused}") from error
             said = self._database.explained(error)
             if not isinstance(error, IntegrityError | ValueError):
                 self._log_failure(said)
