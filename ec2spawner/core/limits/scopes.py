@@ -46,9 +46,9 @@ class Payers:
     projects: Mapping[str, Members] = field(default_factory=dict)
 
     @property
-    def depend_on_groups(self) -> bool:
-        """Whether a user's groups decide who may pay for them."""
-        return bool(self.groups) or any(each.groups for each in self.projects.values())
+    def deciding_groups(self) -> frozenset[str]:
+        """The groups whose members may choose a payer because they are members."""
+        return frozenset(self.groups).union(*(each.groups for each in self.projects.values()))
 
     def of(self, user: str, groups: Collection[str]) -> tuple[str, ...]:
         """The payers that a user of these groups may choose; the first one is the default.

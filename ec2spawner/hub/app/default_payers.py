@@ -10,6 +10,9 @@ from sqlalchemy.orm import Session
 
 from ...core.limits.scopes import Payers
 
+MAX_NAMED_USERS = 100
+"""Users whom a query names: all of a hub may be more than a database takes as parameters."""
+
 
 def default_payers(
     payers: Payers, db: Callable[[], Session]
@@ -17,11 +20,11 @@ def default_payers(
     """User -> the payer that the spawn page would choose first, of users who have one.
 
     `db` returns JupyterHub's session, which is used in its event loop only. One query reads the
-    names of all members, because loading a thousand users takes a second.
+    names of the members, because loading a thousand users takes a second.
     """
 
     def of(users: Collection[str]) -> Mapping[str, str]:
-        groups = _groups(db()) if payers.depend_on_groups else {}
+        groups = _groups(db(), payers.deciding_groups, users) if payers.deciding_groups else {}
         found = {user: payers.of(user, groups.get(user, ())) for user in users}
         return {user: choices[0] for user, choices in found.items() if choices}
 
@@ -33,10 +36,17 @@ def user_names(db: Session) -> Sequence[str]:
     return [name for (name,) in db.query(orm.User.name)]
 
 
-def _groups(db: Session) -> Mapping[str, Collection[str]]:
-    """User -> names of their groups."""
+def _groups(
+    db: Session, deciding: Collection[str], users: Collection[str]
+) -> Mapping[str, Collection[str]]:
+    """User -> names of those of the `deciding` groups that they are members of."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     query = db.query(orm.User.name, orm.Group.name).select_from(orm.Group).join(orm.Group.users)
-    for user, group in query:
-        found[user].add(group)
+    query = query.filter(orm.Group.name.in_(deciding))
+    if len(users) <= MAX_NAMED_USERS:
+        query = query.filter(orm.User.name.in_(users))
+    # JupyterHub may be in the middle of a change: reading must not write half of it.
+    with db.no_autoflush:
+        for user, group in query:
+            found[user].add(group)
     return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from jupyterhub import orm
+from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from ec2spawner.core.limits.scopes import Members, Payers
@@ -54,6 +55,28 @@ def test_a_new_member_is_known_at_once(db: Session) -> None:
     )
     db.commit()
     assert of(["eve"]) == {"eve": "group:lab"}
+
+
+def test_one_users_payer_is_found_without_reading_all_members(db: Session) -> None:
+    """A hub has thousands, and its event loop waits meanwhile."""
+    asked: list[object] = []
+
+    @event.listens_for(db.get_bind(), "before_cursor_execute")
+    def note(_c: object, _cursor: object, _sql: str, values: object, *_: object) -> None:
+        if values:
+            asked.append(values)
+
+    of = default_payers(Payers(groups=("lab",)), lambda: db)
+    assert of(["bob"]) == {"bob": "group:lab"}
+    assert asked == [("lab", "bob")]
+    assert of([*USERS, *(f"user{number}" for number in range(200))])["bob"] == "group:lab"
+    assert asked[1:] == [("lab",)]
+
+
+def test_reading_writes_no_half_of_a_change_of_jupyterhubs(db: Session) -> None:
+    db.add(orm.User(name="new"))
+    assert default_payers(Payers(groups=("lab",)), lambda: db)(["ada"]) == {"ada": "group:lab"}
+    assert db.new
 
 
 def test_the_names_of_all_users_are_read(db: Session) -> None:
