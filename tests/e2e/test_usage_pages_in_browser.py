@@ -217,9 +217,15 @@ async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> N
 async def test_without_a_server_the_rest_of_a_limit_is_said_in_hours(
     hub: Hub, visit: Visit
 ) -> None:
-    page = await open_page(hub, visit, "usage", {"usage": usage() | {"servers": []}})
-    left = "of $200.00, $140.00 left, about 946 h of T4, 16 GB"
-    await expect(page.locator("#ec2-month-limit")).to_have_text(left)
+    [own, *others] = usage()["limits"]
+    scene = usage() | {"servers": [], "limits": [own | {"left": 14.0}, *others]}
+    page = await open_page(hub, visit, "usage", {"usage": scene})
+    left = page.locator("#ec2-month-limit")
+    await expect(left).to_have_text("of $200.00, $14.00 left, about 95 h of T4, 16 GB")
+    # 946 hours are more than the ten days until the limit renews.
+    await page.route("**/hub/api/ec2/usage", _answering(usage() | {"servers": []}))
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await expect(left).to_have_text("of $200.00, $140.00 left")
 
 
 async def test_unknown_prices_are_never_shown_as_zero(hub: Hub, visit: Visit) -> None:
@@ -258,7 +264,8 @@ async def test_what_is_known_of_a_price_is_shown(hub: Hub, visit: Visit) -> None
     await expect(page.locator("#ec2-running tr")).to_contain_text("at least $0.51")
     await expect(page.locator("#ec2-ended tr")).to_contain_text("at least $3.21")
     kept = instances(0)["kept"][0] | {"usd_per_hour": None, "unknown_prices_of": ["disk"]}
-    every = instances(0) | {"servers": [partly], "kept": [kept]}
+    foreign = instances(0)["unassigned"][0] | {"status": "foreign", "known_usd_per_hour": 0.5}
+    every = instances(0) | {"servers": [partly], "kept": [kept], "unassigned": [foreign]}
     await page.route("**/hub/api/ec2/instances", _answering(every))
     await page.goto(f"{hub.url}/hub/ec2/instances")
     row = rows(page).first
@@ -266,6 +273,7 @@ async def test_what_is_known_of_a_price_is_shown(hub: Hub, visit: Visit) -> None
     await expect(row).to_contain_text("at least $0.42/h")
     await expect(row).to_contain_text("the price of a disk is unknown")
     await expect(page.locator("#ec2-filters")).to_contain_text("Kept 1 · at least $0.16/h")
+    await expect(page.locator('[data-filter="unassigned"]')).to_have_text("Unassigned 1")
     await row.get_by_role("button", name="Keep").click()
     await expect(page.locator("#ec2-dialog-text")).to_contain_text("It costs at least $0.42/h.")
 

@@ -46,7 +46,8 @@ async def test_servers_outlive_the_hub_and_an_outage_of_the_database(
         refused = await hub.request_server("eve")
         assert refused.status_code == 503, refused.text
         assert "Tell an admin" in refused.text
-        usage = await hub.api.get("/ec2/usage", params={"user": "ann"})
+        own = {"Authorization": f"token {await hub.user_token('ann')}"}
+        usage = await hub.api.get("/ec2/usage", headers=own)
         assert usage.status_code == 503, usage.text
         assert usage.json()["message"] == "the hub's database does not answer; try again"
         await hub.stop_server("bob")

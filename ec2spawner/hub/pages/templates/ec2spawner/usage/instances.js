@@ -44,7 +44,7 @@ function tiles(found) {
     "estimate; idle " + rateOf(idle) +
       (found.unknown_prices ? "; " + counted(found.unknown_prices, "price") + " unknown" : "")
   );
-  explainUnknown(element("rate-of"), table.rows);
+  explainUnknown(element("rate-of"), table.rows.filter(isPaidHere));
 }
 
 /** What the month of the hub's calendar will have cost at the present rate, homes included. The rate

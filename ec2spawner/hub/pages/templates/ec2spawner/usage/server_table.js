@@ -4,6 +4,9 @@ const PAGE_ROWS = 25;
 
 const isServer = (row) => row.state !== "kept" && row.state !== "unassigned";
 
+/** Other stores pay for their instances. */
+const isPaidHere = (row) => row.status !== "foreign";
+
 const FILTERS = [
   ["all", "All", isServer],
   ["running", "Running", (row) => row.state === "ready" && !row.idle_since],
@@ -149,7 +152,8 @@ function drawFilters() {
       box.append(button);
     }
     const found = table.rows.filter(matches);
-    const cost = found.length && !isServer(found[0]) ? " · " + rateOf(found) : "";
+    const paid = found.filter((row) => !isServer(row) && isPaidHere(row));
+    const cost = paid.length ? " · " + rateOf(paid) : "";
     setText(button, label + " " + found.length.toLocaleString("en-US") + cost);
     button.setAttribute("aria-pressed", String(table.filter === name));
     button.classList.toggle("active", table.filter === name);

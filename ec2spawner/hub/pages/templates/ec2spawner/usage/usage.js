@@ -114,13 +114,19 @@ async function drawPayers(user) {
   element("month-payers").hidden = paid.every(({ key: [payer] }) => payer === "user:" + user);
 }
 
-/** How many hours like the last session the rest of the month's limit pays for. */
+/** How many hours like the last session the rest of the month's limit pays for, unless the month
+ * ends before. */
 function drawHoursLeft(found, limit) {
   const last = found.sessions.find((row) => row.usd && lasted(row) >= MIN_SESSION_SECONDS);
   const node = element("month-limit");
-  if (!limit || !last || found.servers.length) return;
+  if (!limit || !last || found.servers.length || !costs.monthEnds) return;
   const hours = (limit.left / last.usd) * (lasted(last) / 3600);
+  if (hours >= (costs.monthEnds - Date.parse(found.now)) / 3600000) return;
   setText(node, node.textContent + ", " + upperBound(limit, "about " + Math.round(hours).toLocaleString("en-US") + " h of " + last.profile));
+}
+
+function drawOwnMonth(found) {
+  drawHoursLeft(found, drawMonthLimit(found.limits, "user:" + found.user));
 }
 
 async function readUsage() {
@@ -131,8 +137,10 @@ async function readUsage() {
   drawEnded(found, now);
   drawStorage(found.storage);
   drawOwnLimits(found.limits, now);
-  drawHoursLeft(found, drawMonthLimit(found.limits, "user:" + found.user));
-  if (await readCosts()) await drawPayers(found.user);
+  drawOwnMonth(found);
+  if (!(await readCosts())) return;
+  drawOwnMonth(found); // with the end of the month
+  await drawPayers(found.user);
 }
 
 function rangeChosen() {}
