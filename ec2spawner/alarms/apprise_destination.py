@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from concurrent.futures import Future
 from typing import Final
 from urllib.parse import unquote_plus
 
@@ -33,26 +34,33 @@ class AppriseDestination:
         self.name = name
         self._url = url
         self._hub = hub
-        self._sending: dict[str, asyncio.Future[str | None]] = {}
-        """By alarm id: what the thread still does, or has done since nobody waited for it."""
+        self._sending: dict[str, Future[str | None]] = {}
+        """By alarm id, the calls that nobody waits for: what the thread is doing, and has done."""
         # One thread each: a service that never answers blocks its own messages only.
         self._thread = DaemonThreads(1, f"ec2spawner-alarms-{name.partition(' ')[0]}")
 
     async def send(self, alarm: Alarm) -> None:
         """Send. Raises `NotDelivered`.
 
-        A cancelled call continues in its thread: the next call for the alarm waits for that one
-        and sends nothing, unless it has failed by then.
+        A cancelled call that has begun continues in its thread: the next call for the alarm waits
+        for that one and sends nothing, unless it has failed by then. One that waits behind another
+        call is never made.
         """
         call = self._sending.pop(alarm.alarm_id, None)
         if call is None or (call.done() and call.result() is not None):
-            loop = asyncio.get_running_loop()
-            call = loop.run_in_executor(self._thread, self._send, alarm)
-        self._sending[alarm.alarm_id] = call
-        failure = await asyncio.shield(call)
-        del self._sending[alarm.alarm_id]
+            call = self._thread.submit(self._send, alarm)
+        try:
+            failure = await asyncio.shield(asyncio.wrap_future(call))
+        except asyncio.CancelledError:
+            if not call.cancel():
+                self._sending[alarm.alarm_id] = call
+            raise
         if failure is not None:
             raise NotDelivered(without_parts_of(self._url, failure))
+
+    def forget(self, alarm: Alarm) -> None:
+        """Forget the call that continues in its thread, if there is one."""
+        self._sending.pop(alarm.alarm_id, None)
 
     def _send(self, alarm: Alarm) -> str | None:
         """Why it was not accepted; None if it was."""

@@ -55,16 +55,17 @@ class Delivery:
                 async with asyncio.timeout(TIMEOUT):
                     await destination.send(delivery.alarm)
             except Exception as error:
-                await self._failed(delivery, reason(error))
+                await self._failed(destination, delivery, reason(error))
                 return self.backoff.pause(1)
             await self.outbox.done(delivery, self.clock.now())
         return 0.0
 
-    async def _failed(self, delivery: AlarmDelivery, why: str) -> None:
+    async def _failed(self, destination: Destination, delivery: AlarmDelivery, why: str) -> None:
         now, failures = self.clock.now(), delivery.attempts + 1
-        title, name = delivery.alarm.title, delivery.destination
+        title, name = delivery.alarm.title, destination.name
         if is_given_up(delivery.alarm.at, now):
             log.error("%s has not accepted “%s” for days; giving up: %s", name, title, why)
+            destination.forget(delivery.alarm)
             await self.outbox.done(delivery, now)
             return
         level = logging.WARNING if failures == 1 else logging.DEBUG

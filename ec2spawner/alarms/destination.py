@@ -20,3 +20,6 @@ class Destination(Protocol):
 
     async def send(self, alarm: Alarm) -> None:
         """Send it once; returns when the service has accepted it. Raises `NotDelivered`."""
+
+    def forget(self, alarm: Alarm) -> None:
+        """The alarm is given up: `send` is not called for it again."""

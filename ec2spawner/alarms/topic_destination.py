@@ -26,3 +26,6 @@ class TopicDestination:
             await self._topic.publish(message_id, subject, body)
         except CloudError as error:
             raise NotDelivered(str(error)) from error
+
+    def forget(self, alarm: Alarm) -> None:
+        """Nothing is remembered of an alarm."""

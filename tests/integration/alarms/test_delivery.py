@@ -198,6 +198,37 @@ async def test_a_late_refusal_is_followed_by_another_message() -> None:
         assert len(hook.calls) == 1
 
 
+async def test_what_waits_behind_a_hung_message_is_not_sent_after_its_timeout() -> None:
+    """It may have been given up by then, and is sent anew otherwise."""
+    with webhook() as hook:
+        hook.answers.clear()
+        [destination] = destinations(options_of(hook.url))
+        hung = asyncio.create_task(destination.send(alarm(1)))
+        await until(lambda: hook.calls)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await destination.send(alarm(2))
+        hook.answers.set()
+        await hung
+        await destination.send(alarm(3))
+        assert [call["title"][-5:] for call in hook.calls] == ["vol-1", "vol-3"]
+
+
+async def test_nothing_is_kept_of_a_message_that_is_given_up() -> None:
+    """It is sent anew if it is raised once more, though the first call continues."""
+    with webhook() as hook:
+        hook.answers.clear()
+        [destination] = destinations(options_of(hook.url))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await destination.send(alarm())
+        await until(lambda: hook.calls)
+        destination.forget(alarm())
+        hook.answers.set()
+        await destination.send(alarm())
+        assert len(hook.calls) == 2
+
+
 async def test_the_check_sends_a_message_to_each_destination() -> None:
     [nobody] = free_ports(1)
     with webhook() as hook:
@@ -256,6 +287,7 @@ async def test_what_was_refused_for_days_is_given_up(tmp_path: Path) -> None:
         await outbox.add([replace(alarm(1), at=NOW - timedelta(days=4)), alarm(2)])
         await delivered(outbox)
     assert choosy.accepted == ["vol-2"]
+    assert choosy.forgotten == ["vol-1"]
 
 
 class Stuck:
@@ -270,6 +302,9 @@ class Stuck:
         self.asked += 1
         await asyncio.Event().wait()
 
+    def forget(self, alarm: Alarm) -> None:
+        pass
+
 
 class Choosy:
     """A destination that never accepts one of the messages."""
@@ -278,12 +313,16 @@ class Choosy:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.accepted: list[str] = []
+        self.forgotten: list[str] = []
         self.error = error or NotDelivered("too long")
 
     async def send(self, alarm: Alarm) -> None:
         if alarm.subject == "vol-1":
             raise self.error
         self.accepted.append(alarm.subject)
+
+    def forget(self, alarm: Alarm) -> None:
+        self.forgotten.append(alarm.subject)
 
 
 async def test_neither_a_dead_destination_nor_a_refused_message_delays_the_others(
