@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from ..core.ledger.charges import Rate, rate
@@ -45,14 +46,22 @@ class Figures:
     overhead_usd: float
     sold_out: Mapping[ErrorClass, int]
     """Marks that hold: of an offer, a quota, a subnet, a type in a zone."""
+    undelivered_alarms: Mapping[str, float]
+    """By destination, the age of the oldest alarm that it has not confirmed; 0 without any."""
     pass_age: float | None
     """Since the last pass that succeeded; None before the first."""
     listing_age: float | None
     """Since the last complete listing of instances."""
 
 
-def figures(state: State, market: MarketData, passed_at: float | None) -> Figures:
-    """All of them, now. `passed_at` is the uptime of the last pass that succeeded, in seconds."""
+def figures(
+    state: State,
+    market: MarketData,
+    undelivered: Mapping[str, datetime | None],
+    passed_at: float | None,
+) -> Figures:
+    """All of them, now. `undelivered` is when the oldest alarm was raised that a destination has
+    not confirmed, `passed_at` the uptime of the last pass that succeeded, in seconds."""
     now, uptime = state.clock.now(), state.clock.uptime()
     leases = list(state.leases.open())
     listed = state.instances.listed
@@ -80,6 +89,10 @@ def figures(state: State, market: MarketData, passed_at: float | None) -> Figure
         leases_usd=state.spending.since_begin(state.leases),
         overhead_usd=state.spending.overhead_usd,
         sold_out=Counter(mark.error_class for _, mark in marks),
+        undelivered_alarms={
+            name: max((now - raised_at).total_seconds(), 0.0) if raised_at else 0.0
+            for name, raised_at in undelivered.items()
+        },
         pass_age=_age(passed_at, uptime),
         listing_age=_age(state.instances.listed_at, uptime),
     )

@@ -207,7 +207,8 @@ class Provisioner:
 
     def figures(self) -> Figures:
         """How things stand now, in numbers."""
-        return figures(self._state, self.market, self._reconciler.passed_at)
+        undelivered, passed_at = self.alarms.oldest(), self._reconciler.passed_at
+        return figures(self._state, self.market, undelivered, passed_at)
 
     @property
     def lease_events(self) -> LeaseEvents:

@@ -128,9 +128,17 @@ def families(now: Figures) -> Iterator[Metric]:
     for scope, number in now.sold_out.items():
         marks.add_metric([scope.value], number)
     yield marks
-    for name, about, age in (
+    alarms = GaugeMetricFamily(
+        "ec2spawner_oldest_undelivered_alarm_seconds",
+        "Age of the oldest alarm that a destination has not accepted; 0 without any",
+        labels=["destination"],
+    )
+    for destination, age in now.undelivered_alarms.items():
+        alarms.add_metric([destination], age)
+    yield alarms
+    for name, about, since in (
         ("ec2spawner_pass_age_seconds", "Since the last complete reconcile pass", now.pass_age),
         ("ec2spawner_listing_age_seconds", "Since the last complete listing", now.listing_age),
     ):
-        if age is not None:
-            yield GaugeMetricFamily(name, about, age)
+        if since is not None:
+            yield GaugeMetricFamily(name, about, since)

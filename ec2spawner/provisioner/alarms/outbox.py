@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -113,6 +113,13 @@ class Outbox:
             ),
             None,
         )
+
+    def oldest(self) -> Mapping[str, datetime | None]:
+        """By destination, when the oldest alarm that it has not confirmed was raised."""
+        return {
+            name: min((each.alarm.at for each in waiting), default=None)
+            for name, waiting in self._waiting.items()
+        }
 
     async def wait(self, destination: str, now: datetime) -> None:
         """Return when a delivery to the destination may be due, or is added."""

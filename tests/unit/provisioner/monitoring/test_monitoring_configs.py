@@ -15,6 +15,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.metrics_core import Metric
 
 from ec2spawner.aws.calls import metrics as _aws_metrics  # noqa: F401 (registers the AWS calls')
+from ec2spawner.core.alarms.alarm import Alarm, Kind
 from ec2spawner.core.ledger.cost_rows import Purpose
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.hub.app.metrics import families
@@ -159,6 +160,34 @@ async def test_instances_are_more_than_servers_only_where_some_have_none(world: 
     await world.complete_passes(1)
     assert len(world.cloud.running()) == 2
     assert without_server() == 1
+
+
+async def test_a_destination_is_reported_for_as_long_as_it_accepts_no_alarm(world: World) -> None:
+    """What `AlarmsNotAccepted` compares: pauses between attempts grow to more than an hour."""
+    await world.restart(alarm_destinations=("dead", "ops"))
+    [rule] = [each["expr"] for each in rules() if each["alert"] == "AlarmsNotAccepted"]
+    [undelivered] = selectors(parse(rule))
+    threshold = float(rule.rpartition(">")[2])
+
+    def reported() -> set[str]:
+        now = {each.name: each.samples for each in families(world.provisioner.figures())}
+        samples = now[undelivered.name]
+        return {x.labels["destination"] for x in samples if x.value > threshold}
+
+    outbox, at = world.provisioner.alarms, world.provisioner.now()
+    await outbox.add([Alarm(Kind.LEAK, "vol-1", "", "A volume was left over", "", at)])
+    ops = outbox.due("ops", at)
+    assert ops is not None
+    await outbox.done(ops, at)
+    for attempt in range(1, 31):
+        dead = outbox.due("dead", world.provisioner.now())
+        assert dead is not None
+        assert dead.attempts == attempt - 1
+        assert reported() == ({"dead"} if attempt > 1 else set())
+        world.clock.advance(75 * 60)
+        await outbox.failed(dead, world.provisioner.now())
+    await outbox.done(dead, world.provisioner.now())
+    assert reported() == set()
 
 
 async def test_every_metric_of_the_hub_is_documented(world: World) -> None:
