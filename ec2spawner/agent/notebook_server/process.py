@@ -144,8 +144,7 @@ class NotebookProcess:
         order = json.dumps({"argv": argv, "environment": complete}).encode()
         try:
             with link:
-                await asyncio.get_running_loop().sock_sendall(link, order)
-                link.shutdown(socket.SHUT_WR)
+                await send_whole(link, order)
         except OSError as error:
             log.warning("the prewarmed notebook has ended (%s): cold start", error)
             await self._dismiss(None)
@@ -361,6 +360,19 @@ async def _log_when_warm(link: socket.socket) -> None:
     with contextlib.suppress(OSError):
         if await asyncio.get_running_loop().sock_recv(link, 64):
             log.info("the prewarmed notebook is warm after %.1f s", time.monotonic() - began)
+
+
+async def send_whole(link: socket.socket, order: bytes) -> None:
+    """Send the order and its end, and read what the other side has sent; `link` can be closed then.
+
+    Linux resets a Unix socket that is closed with unread data, such as the report of the prewarmed
+    process that it is warm: that process would fail instead of reading the end of the order. Once
+    receiving is shut down, nothing more can arrive. Raises `OSError`.
+    """
+    await asyncio.get_running_loop().sock_sendall(link, order)
+    link.shutdown(socket.SHUT_RDWR)
+    while link.recv(64):
+        pass
 
 
 async def _answers(url: str, http: aiohttp.ClientSession) -> bool:

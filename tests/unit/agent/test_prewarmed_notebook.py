@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import site
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -152,3 +153,13 @@ def test_the_end_of_a_log_is_one_printable_line(tmp_path: Path) -> None:
     assert words.isprintable()
     assert words.startswith("first | ")
     assert "torch" in words
+
+
+async def test_an_order_is_read_whole_by_a_process_whose_report_was_not_read() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with theirs:
+        theirs.sendall(b"warm\n")
+        with ours:
+            await process.send_whole(ours, b"the order")
+        assert b"".join(iter(lambda: theirs.recv(65536), b"")) == b"the order"
