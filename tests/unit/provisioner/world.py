@@ -89,6 +89,8 @@ class World:
         """Of a database server; else the file `database` is the store."""
         self.ended: list[Lease] = []
         self.passes = 0
+        self.no_pass = asyncio.Lock()
+        """Held, no pass is under way and none begins."""
 
     async def start(self, **settings: Any) -> None:
         self.settings = replace(self.settings, **settings)
@@ -107,7 +109,8 @@ class World:
 
         async def counted() -> None:
             try:
-                await reconcile()
+                async with self.no_pass:
+                    await reconcile()
             finally:
                 self.passes += 1
 

@@ -364,7 +364,7 @@ async def test_a_late_resize_does_not_undo_a_move(world: World) -> None:
     gate = world.cloud.hold("modify_volume")
     lease = await world.request(home_kind="ebs", home_gib=40)
     [instance_id] = await world.boot()
-    await Agent(world, instance_id).claim(wait=0.1)
+    await Agent(world, instance_id).claim()
     await until(lambda: world.cloud.of("modify_volume"))
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)

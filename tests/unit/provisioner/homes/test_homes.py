@@ -315,7 +315,7 @@ async def test_a_hub_killed_after_a_resize_does_not_repeat_it(
     world.cloud.hold("modify_volume", after=True)
     lease = await world.request(home_kind="ebs", home_gib=40)
     [instance_id] = await world.boot()
-    await Agent(world, instance_id).claim(wait=0.1)
+    await Agent(world, instance_id).claim()
     await until(lambda: world.cloud.volumes[volume_id].size_gib == 40)
     await world.restart()
     world.cloud.end(instance_id)

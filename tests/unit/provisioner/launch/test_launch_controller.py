@@ -156,8 +156,8 @@ async def test_spot_known_to_be_sold_out_is_skipped(world: World) -> None:
 async def test_a_response_may_have_instances_and_errors(world: World) -> None:
     world.cloud.capacity[SPOT, T4, A] = 0
     world.cloud.capacity[SPOT, T4, B] = 1
-    await world.restart(batch_window=0.1)
-    first, second = await asyncio.gather(world.request("first"), world.request("second"))
+    async with world.no_pass:
+        first, second = await asyncio.gather(world.request("first"), world.request("second"))
     await world.boot(2)
     await world.settle()
     spot, on_demand = world.cloud.requests()
@@ -577,9 +577,10 @@ async def test_prices_of_a_newly_found_type_are_read(world: World) -> None:
 
 
 async def test_discounted_places_come_first_up_to_their_number(world: World) -> None:
-    await world.restart(discounts=(Discount(T4, 0.3, 2),), batch_window=0.1)
+    await world.restart(discounts=(Discount(T4, 0.3, 2),))
     await prices(world, a=0.1, b=0.2)
-    leases = await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
+    async with world.no_pass:
+        leases = await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
     await world.boot(5)
     await world.settle()
     calls = [(r.market, r.count) for r in world.cloud.requests()]
@@ -598,9 +599,10 @@ async def test_discounted_places_come_first_up_to_their_number(world: World) -> 
 
 
 async def test_further_instances_are_bought_at_the_ordinary_price(world: World) -> None:
-    await world.restart(discounts=(Discount(T4, 0.3, 1),), batch_window=0.1)
+    await world.restart(discounts=(Discount(T4, 0.3, 1),))
     world.cloud.sell_out(SPOT)
-    await asyncio.gather(world.request("first"), world.request("second"))
+    async with world.no_pass:
+        await asyncio.gather(world.request("first"), world.request("second"))
     await world.boot(2)
     await world.settle()
     calls = [(r.market, r.count) for r in world.cloud.requests()]
@@ -700,9 +702,9 @@ async def test_decisions_do_not_block_the_loop(
         return next_order(self, *arguments)
 
     monkeypatch.setattr(Offers, "next_order", counted)
-    await world.restart(batch_window=0.1)
     specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(20)]
-    await asyncio.gather(*(world.request(spec.image_id, spec=spec) for spec in specs))
+    async with world.no_pass:
+        await asyncio.gather(*(world.request(spec.image_id, spec=spec) for spec in specs))
     await world.boot(20)
     assert len(decided) == len(set(decided)) == 20
 
@@ -761,11 +763,12 @@ async def test_starts_that_arrive_while_a_round_fails_are_served(
 
 
 async def test_an_instance_that_arrives_while_a_round_fails_is_kept(world: World) -> None:
-    await world.restart(batch_window=0.3)  # both are of one round
+    await world.restart(batch_window=0.3)
     world.cloud.sell_out(SPOT)
     world.cloud.sell_out(ON_DEMAND)
     gate = world.cloud.hold("launch", after=True)
-    leases = await asyncio.gather(world.request("first"), world.request("second"))
+    async with world.no_pass:
+        leases = await asyncio.gather(world.request("first"), world.request("second"))
     await until(world.cloud.requests)
     gate.set()
     await until(lambda: world.provisioner._launch._failed, "the round to fail")

@@ -125,9 +125,9 @@ async def test_a_part_that_may_not_be_tagged_does_not_keep_the_lease_from_its_in
     assert [len(call.arguments[0]) for call in world.cloud.of("tag")] == [3, 1]
 
 
-async def test_starts_within_the_batch_window_share_one_launch_call(world: World) -> None:
-    await world.restart(batch_window=0.1)
-    leases = await asyncio.gather(*(world.request(f"user-{n}") for n in range(8)))
+async def test_starts_between_two_passes_share_one_launch_call(world: World) -> None:
+    async with world.no_pass:
+        leases = await asyncio.gather(*(world.request(f"user-{n}") for n in range(8)))
     agents = [Agent(world, each) for each in await world.boot(8)]
     await asyncio.gather(*(agent.serve() for agent in agents))
     assert [request.count for request in world.cloud.requests()] == [8]
@@ -135,10 +135,10 @@ async def test_starts_within_the_batch_window_share_one_launch_call(world: World
 
 
 async def test_missing_spot_capacity_is_bought_on_demand_with_another_token(world: World) -> None:
-    await world.restart(batch_window=0.1)
     world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1a"] = 2
     world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1b"] = 1
-    await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
+    async with world.no_pass:
+        await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
     await world.boot(5)
     await world.settle()
     spot, on_demand = world.cloud.requests()
@@ -220,7 +220,6 @@ async def test_spot_instances_are_counted_once_between_two_markets(
 ) -> None:
     world.cloud.sell_out(Market.SPOT, left=0)
     world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1a"] = 3
-    await world.restart(batch_window=0.1)
     save, begun, gate = world.store.save_intent, asyncio.Event(), asyncio.Event()
 
     async def slow_on_demand(intent: Intent) -> None:
@@ -230,7 +229,8 @@ async def test_spot_instances_are_counted_once_between_two_markets(
         await save(intent)
 
     monkeypatch.setattr(world.store, "save_intent", slow_on_demand)
-    await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
+    async with world.no_pass:
+        await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
     await begun.wait()
     await world.watch_passes(2)
     assert len(world.provisioner._state.launches.in_progress) == 1, "nothing more is asked for"
@@ -352,7 +352,7 @@ async def test_an_instance_that_is_never_listed_is_replaced(world: World) -> Non
 
 
 async def test_listings_are_infrequent_when_nothing_changes(world: World) -> None:
-    await world.restart(busy_interval=0.008, quiet_interval=0.5)
+    await world.restart(quiet_interval=1000.0)
     await world.ready()
     await world.complete_passes(2)
     before = len(world.cloud.of("list_instances"))

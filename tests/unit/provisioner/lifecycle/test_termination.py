@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -76,19 +77,20 @@ async def test_a_termination_that_fails_is_repeated_until_it_works(
 async def test_a_termination_that_is_refused_is_not_repeated_at_full_speed(
     world: World,
 ) -> None:
-    await world.restart(busy_interval=0.2)
     lease, agent = await world.ready()
     world.cloud.fail("terminate", FORBIDDEN, times=10_000)
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
+    state = world.provisioner._state
+    state.settings = replace(state.settings, busy_interval=1000.0)
     before = len(world.cloud.of("terminate")), len(world.cloud.of("list_instances"))
     for _ in range(50):
         world.provisioner._state.wake()
         await asyncio.sleep(0.01)
     after = len(world.cloud.of("terminate")), len(world.cloud.of("list_instances"))
-    assert after[0] - before[0] <= 5
-    assert after[1] - before[1] <= 15
+    assert after[0] - before[0] <= 2, "one that was due, and one after a listing under way"
+    assert after[1] - before[1] <= 2
 
 
 async def test_claims_of_foreign_instances_do_not_cause_constant_listings(world: World) -> None:
