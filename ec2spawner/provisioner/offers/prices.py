@@ -22,7 +22,7 @@ from ...core.pricing.resource_prices import HOURS_PER_MONTH, ResourcePrices
 from ...core.profiles.profiles import InstanceType
 from ...data import PRICES_REGION, PRICES_SOURCE, resource_prices
 from ...wire import Market
-from ..model.cloud import Cloud, CloudError, Instance, InstanceState, LaunchSpec
+from ..model.cloud import STOPPED, Cloud, CloudError, Instance, InstanceState, LaunchSpec
 from ..runtime.supervise import Supervised
 from ..state.state import State
 from .discount_coverage import Coverage
@@ -163,8 +163,9 @@ class PriceCache:
     def _address_usd_per_hour(self, instance: Instance) -> float | None:
         if instance.has_public_address:
             return self.resources.address_usd_per_hour
-        # It may still get one.
-        return None if instance.state is InstanceState.PENDING else 0.0
+        # One that boots may still get one, and one that ended may have had one.
+        is_without = instance.state is InstanceState.RUNNING or instance.state in STOPPED
+        return 0.0 if is_without else None
 
     def shown_address_usd_per_hour(self, instance: Instance) -> float | None:
         """What its listing says of the time until now: EC2 shows no address before an instance

@@ -305,6 +305,25 @@ def instance(
     return Instance(f"i-{number}", state, instance_type, zone, market, launched_at, tags=tags)
 
 
+@pytest.mark.parametrize(
+    ("state", "usd_per_hour"),
+    [
+        (InstanceState.PENDING, None),
+        (InstanceState.RUNNING, 0.0),
+        (InstanceState.STOPPING, 0.0),
+        (InstanceState.STOPPED, 0.0),
+        (InstanceState.SHUTTING_DOWN, None),
+        (InstanceState.TERMINATED, None),
+    ],
+)
+def test_a_missing_address_costs_nothing_only_where_ec2_would_show_it(
+    cloud: SimulatedCloud, state: InstanceState, usd_per_hour: float | None
+) -> None:
+    shown = instance(1, cloud.clock(), state=state)
+    segment = registry(cloud).segment(shown, cloud.clock())
+    assert segment.address_usd_per_hour == usd_per_hour
+
+
 def show(running: dict[str, Instance], *instances: Instance) -> None:
     running.clear()
     running.update({each.instance_id: each for each in instances})
