@@ -205,7 +205,8 @@ class PriceCache:
                 gib = self._disks.gib(spec.disk_gib, snapshots_of(spec))
             usd = None if gib is None else self.resources.disk_usd_per_month(gib)
             last = replace(last, disk_usd_per_month=usd)
-        return filled_in([*segments[:-1], last], last)
+        # Its own price may be a discount's that had not begun before.
+        return filled_in([*segments[:-1], last], replace(last, usd_per_hour=None, source=""))
 
     def beside_usd_per_hour(self, root_gib: float, snapshots: Sequence[str]) -> float:
         """What comes with an instance that has such a root disk and data volumes, as far as it is

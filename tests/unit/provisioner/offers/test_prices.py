@@ -492,6 +492,7 @@ async def test_discounts_apply_to_the_oldest_servers_first(world: World) -> None
 async def test_an_unknown_price_is_not_filled_in_by_a_discount_that_began_later(
     world: World,
 ) -> None:
+    world.silence_agents()
     begins = world.clock() + timedelta(minutes=1)
     coming = Discount(T4, 0.30, count=1, since=begins)
     await world.restart(region="eu-west-1", discounts=(coming,))  # whose list prices are unknown
@@ -500,4 +501,7 @@ async def test_an_unknown_price_is_not_filled_in_by_a_discount_that_began_later(
     assert [s.usd_per_hour for s in world.now(lease).segments] == [None]
     world.clock.advance(90)
     await world.complete_passes(2)
+    assert [s.usd_per_hour for s in world.now(lease).segments] == [None, 0.30]
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
     assert [s.usd_per_hour for s in world.now(lease).segments] == [None, 0.30]
