@@ -108,8 +108,8 @@ class HubLimits:
     at: datetime
     of_hub: tuple[LimitNow, ...]
     nearly_used: tuple[LimitNow, ...]
-    """Of all scopes those of which `NEARLY_USED` percent are used, and those that more runs than
-    they allow, the worst first."""
+    """Of all scopes those of which `NEARLY_USED` percent are used, the worst first; after those
+    that concern servers, full limits of what runs together, which only refuse starts."""
     usd_per_hour: float
     """What all that the hub pays for costs in an hour, homes included."""
 
@@ -237,15 +237,15 @@ class Overview:
         """For admins, of all scopes. Of one moment for all who ask within seconds of each other."""
         survey = await self.surveys.latest()
         nearly_used = [
-            _limit_now(each)
+            each
             for of_scope in survey.reaches.values()
             for each in of_scope
-            if each.concerns_servers and each.standing.percent >= NEARLY_USED
+            if each.standing.percent >= NEARLY_USED
         ]
         return HubLimits(
             at=survey.at,
             of_hub=tuple(map(_limit_now, survey.reaches.get(HUB, ()))),
-            nearly_used=tuple(sorted(nearly_used, key=_worst_first)),
+            nearly_used=tuple(map(_limit_now, sorted(nearly_used, key=_worst_first))),
             usd_per_hour=survey.usd_per_hour,
         )
 
@@ -278,9 +278,10 @@ def _limit_now(reach: Reach) -> LimitNow:
     return LimitNow(reach.bounds, reach.standing, reach.at)
 
 
-def _worst_first(limit: LimitNow) -> tuple[int, str, str]:
-    standing = limit.standing
-    return (-standing.percent, standing.scope, standing.kind)
+def _worst_first(reach: Reach) -> tuple[bool, int, str, str]:
+    standing = reach.standing
+    # With a limit of one server, that of each user who has one is full.
+    return (not reach.concerns_servers, -standing.percent, standing.scope, standing.kind)
 
 
 def _all(state: State) -> Sequence[Kept]:

@@ -161,8 +161,8 @@ class Instances(Model):
     limits: tuple[LimitModel, ...]
     """Of the hub."""
     nearly_used_limits: tuple[LimitModel, ...]
-    """Of all scopes: those of which three quarters are used, and those that more runs than they
-    allow, the worst first, at most 50."""
+    """Of all scopes, those of which three quarters are used, the worst first, at most 50. Last come
+    those of what runs together, unless more runs than they allow: full, they only refuse starts."""
     more_nearly_used_limits: int
     """How many others there are."""
     limits_at: AwareDatetime

@@ -89,10 +89,14 @@ async def test_all_limits_that_are_nearly_used_are_listed_the_worst_first(world:
     spec = replace(SPEC, markets=(Market.SPOT,))
     _, agent = await world.ready("ada", payer="group:lab", spec=spec)
     overview = world.provisioner.overview
-    listed = [each.standing.scope for each in (await overview.hub_limits()).nearly_used]
-    assert listed == ["project:nlp"], "full limits of what runs together are not exceeded"
+    found = [each.standing for each in (await overview.hub_limits()).nearly_used]
+    assert [(each.scope, each.kind) for each in found] == [
+        ("project:nlp", Kind.MONTH),
+        ("user:ada", Kind.SERVERS),
+    ]
     await agent.heartbeat_often(4 * 3600 + 60, every=300)
-    nlp, *both = (await overview.hub_limits()).nearly_used
+    nlp, *both, full = (await overview.hub_limits()).nearly_used
+    assert full.standing.kind is Kind.SERVERS, "it only refuses starts: last, though at 100 %"
     assert (nlp.standing.scope, nlp.standing.percent) == ("project:nlp", 100)
     assert [(x.standing.scope, x.standing.percent) for x in both] == [
         ("group:lab", 80),
