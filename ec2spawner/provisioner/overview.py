@@ -22,6 +22,7 @@ from .homes.storage_costs import usd_per_gib_month
 from .instances.unleased import foreign, retained_segment, unleased
 from .lifecycle.admin_actions import AdminActions
 from .limits.accounts import Accounts
+from .limits.rates import HubRate
 from .limits.reaches import Reach, Reaches
 from .limits.survey import LimitSurveys
 from .model.cloud import Instance
@@ -110,8 +111,7 @@ class HubLimits:
     nearly_used: tuple[LimitNow, ...]
     """Of all scopes those of which `NEARLY_USED` percent are used, the worst first; after those
     that concern servers, full limits of what runs together, which only refuse starts."""
-    usd_per_hour: float
-    """What all that the hub pays for costs in an hour, homes included."""
+    rate: HubRate
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class Overview:
             at=survey.at,
             of_hub=tuple(map(_limit_now, survey.reaches.get(HUB, ()))),
             nearly_used=tuple(map(_limit_now, sorted(nearly_used, key=_worst_first))),
-            usd_per_hour=survey.usd_per_hour,
+            rate=survey.hub_rate,
         )
 
     def failed_starts(self) -> tuple[Lease, ...]:

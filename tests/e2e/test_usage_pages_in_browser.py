@@ -85,6 +85,14 @@ async def _answering_unknown(route: Any) -> None:
     await route.fulfill(json=found)
 
 
+async def _answering_partly_unknown(route: Any) -> None:
+    [by] = parse_qs(urlsplit(route.request.url).query)["by"]
+    found = costs(tuple(by.split(",")))
+    for each in found["sums"]:
+        each.update(unknown=1)
+    await route.fulfill(json=found)
+
+
 def rows(page: Any) -> Any:
     return page.locator("#ec2-rows tr")
 
@@ -246,9 +254,35 @@ async def test_unknown_prices_are_never_shown_as_zero(hub: Hub, visit: Visit) ->
     partly = instances(0) | {"servers": [idle], "usd_per_hour": 0.2}
     await page.route("**/hub/api/ec2/instances", _answering(partly))
     await page.goto(f"{hub.url}/hub/ec2/instances")
-    await expect(page.locator("#ec2-month-of")).to_contain_text("some prices are unknown; at this")
+    month = page.locator("#ec2-month-of")
+    await expect(month).to_contain_text("at this rate unknown by the end of the month")
     await expect(page.locator("#ec2-rate")).to_have_text("at least $0.20/h")
     await expect(page.locator("#ec2-rate-of")).to_contain_text("idle unknown; 1 price unknown")
+
+
+async def test_the_forecast_of_the_month_is_no_sum_of_what_is_unknown(
+    hub: Hub, visit: Visit
+) -> None:
+    known = {"all_usd_per_hour": 1.0, "all_known_usd_per_hour": 1.0, "unknown_prices": 0}
+    page = await open_page(hub, visit, "instances", {"instances": instances(0) | known})
+    month = page.locator("#ec2-month-of")
+    # $60.00 are spent, and 251 hours are left until the end of the month in Berlin.
+    await expect(month).to_have_text("estimate; at this rate about $311.00 by the end of the month")
+    listed = known | {"all_known_usd_per_hour": 0.5, "unknown_prices": 1}
+    await page.route("**/hub/api/ec2/instances", _answering(instances(0) | listed))
+    await page.reload()
+    about = "about $311.00 by the end of the month, with list prices for unknown ones"
+    await expect(month).to_contain_text(about)
+    lacking = listed | {"all_unpriced": 1}
+    await page.route("**/hub/api/ec2/instances", _answering(instances(0) | lacking))
+    await page.reload()
+    await expect(month).to_have_text(
+        "estimate; at this rate at least $185.50 by the end of the month"
+    )
+    await page.route("**/hub/api/ec2/instances", _answering(instances(0) | listed))
+    await page.route("**/hub/api/ec2/**costs?*", _answering_partly_unknown)
+    await page.reload()
+    await expect(month).to_contain_text("at this rate at least $185.50 by the end of the month")
 
 
 async def test_what_is_known_of_a_price_is_shown(hub: Hub, visit: Visit) -> None:

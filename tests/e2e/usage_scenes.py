@@ -76,6 +76,8 @@ def instances(count: int = 1000) -> dict[str, Any]:
         "unknown_prices": 1,
         "servers": servers,
         "all_usd_per_hour": sum(each["usd_per_hour"] for each in servers),
+        "all_known_usd_per_hour": sum(each["usd_per_hour"] for each in servers),
+        "all_unpriced": 0,
         "limits": [limit("hub", "usd_per_month", "$10,000 per month", 10_000.0, MONTH_USD)],
         "nearly_used_limits": [
             limit(

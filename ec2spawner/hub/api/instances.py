@@ -158,6 +158,10 @@ class Instances(Model):
     all_usd_per_hour: float
     """Of everything that the hub pays for now: with the disks of stopped instances, homes and
     snapshots. List prices where prices are unknown."""
+    all_known_usd_per_hour: float
+    """The same as far as prices are known: a lower bound where one is not."""
+    all_unpriced: int
+    """Prices for which there is no list price, either: `all_usd_per_hour` lacks them, too."""
     limits: tuple[LimitModel, ...]
     """Of the hub."""
     nearly_used_limits: tuple[LimitModel, ...]
@@ -166,7 +170,8 @@ class Instances(Model):
     more_nearly_used_limits: int
     """How many others there are."""
     limits_at: AwareDatetime
-    """Of when these three and `all_usd_per_hour` are: they are judged every 15 seconds at most."""
+    """Of when these three and the rates of everything are: they are judged every 15 seconds at
+    most."""
 
 
 class InstancesHandler(APIHandler):
@@ -193,7 +198,9 @@ async def _rest(overview: Overview) -> dict[str, Any]:
     return {
         "sold_out": tuple(_sold_out(scope, mark) for scope, mark in overview.sold_out()),
         "failed_starts": tuple(sorted(failed, key=lambda each: each.at, reverse=True)),
-        "all_usd_per_hour": limits.usd_per_hour,
+        "all_usd_per_hour": limits.rate.usd,
+        "all_known_usd_per_hour": limits.rate.known_usd,
+        "all_unpriced": limits.rate.unpriced,
         "limits": limit_models(limits.of_hub),
         "nearly_used_limits": limit_models(limits.nearly_used[:LIMITS]),
         "more_nearly_used_limits": max(len(limits.nearly_used) - LIMITS, 0),

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
+from ...core.ledger import exact
 from ...core.ledger.amount import Amount, assumed_per_hour
+from ...core.ledger.charges import NO_PRICE, rate
 from ...core.ledger.cost_rows import HUB
 from ...core.ledger.home_storage import storage_nano_usd
 from ...core.ledger.local_days import midnight
+from ...core.ledger.segments import Segment, assumed
 from ..homes.storage_costs import usd_per_gib_month
 from ..instances.unleased import unleased_segments
 from ..model.lease import Lease
 from ..offers.market import MarketData
+from ..runtime.cooperative_iteration import cooperatively
 from ..state.state import State
 
 HOUR: Final = timedelta(hours=1)
@@ -23,6 +29,18 @@ SECOND: Final = timedelta(seconds=1)
 def rate_of(lease: Lease, now: datetime) -> Amount:
     """What a lease uses in an hour: of money, and of GPUs."""
     return assumed_per_hour((each for each in lease.segments[-1:] if each.end is None), now)
+
+
+@dataclass(frozen=True, slots=True)
+class HubRate:
+    """What everything that the hub pays for costs in an hour, homes and snapshots included."""
+
+    usd: float
+    """With list prices where prices are unknown."""
+    known_usd: float
+    """As far as prices are known: a lower bound where one is not."""
+    unpriced: int
+    """Prices for which there is no list price, either: `usd` lacks them, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +56,32 @@ class Rates:
         if scope != HUB:
             return Amount()
         return assumed_per_hour(unleased_segments(self.state, self.market.prices, now), now)
+
+    async def of_hub(self, now: datetime) -> HubRate:
+        """Everything together."""
+        usd = known_usd = exact.usd(self.storage(HUB).nano_usd)
+        unpriced = self._unpriced_storage()
+        unleased = unleased_segments(self.state, self.market.prices, now)
+        async for segment in cooperatively(chain(self._leased(), unleased)):
+            known = likely = rate(segment, now) if segment else NO_PRICE
+            if segment and known.unknown_prices_of:
+                likely = rate(assumed(segment), now)
+            usd += likely.known_usd_per_hour or 0.0
+            known_usd += known.known_usd_per_hour or 0.0
+            unpriced += len(likely.unknown_prices_of)
+        return HubRate(usd, known_usd, unpriced)
+
+    def _leased(self) -> Iterator[Segment | None]:
+        """Of each open lease what it is paid for; None where nothing is known of its instance."""
+        for lease in self.state.leases.open():
+            if not lease.segments:
+                yield from [None] if lease.instance_id else []
+            elif lease.segments[-1].end is None:
+                yield lease.segments[-1]
+
+    def _unpriced_storage(self) -> int:
+        prices, stored = self.market.prices.resources, self.state.home_storage.mib_of(HUB)
+        return sum(usd_per_gib_month(prices, *each) is None for each, mib in stored.items() if mib)
 
     def storage(self, scope: str) -> Amount:
         """In an hour: homes and their snapshots, as far as their prices are known."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from ...core.ledger import exact
 from ...core.ledger.amount import Amount
 from ...core.limits.bounds import Bounds, Kind
 from ...core.limits.crossing import passed_on
@@ -76,15 +75,6 @@ class Reaches:
         async for scope in cooperatively(scopes):
             found[scope] = tuple(self._of_scope(scope, running[scope], days[scope], now))
         return found
-
-    def usd_per_hour(self, scope: str, running: Running, now: datetime) -> float:
-        """What everything in a scope costs now: servers, homes, and what the hub has besides.
-
-        An unknown price is taken to be the list price, if that is known.
-        """
-        rates = Rates(self.state, self.market)
-        rate = running.rate + rates.without_lease(scope, now) + rates.storage(scope)
-        return exact.usd(rate.nano_usd)
 
     async def running(self, scopes: Set[str], now: datetime) -> Mapping[str, Running]:
         """By scope, what its open leases use."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from ...core.ledger.cost_rows import HUB
 from ..offers.market import MarketData
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
+from .rates import HubRate, Rates
 from .reaches import Reach, Reaches, limited_scopes
 
 MAX_AGE: Final = 15.0
@@ -26,8 +26,7 @@ class Survey:
     at: datetime
     reaches: Mapping[str, Sequence[Reach]]
     """By scope with limits, all of them."""
-    usd_per_hour: float
-    """What everything that the hub pays for costs: see `Reaches.usd_per_hour`."""
+    hub_rate: HubRate
 
 
 @dataclass(slots=True)
@@ -62,9 +61,9 @@ class LimitSurveys:
 
     async def _survey(self, now: datetime) -> Survey:
         reaches, scopes = Reaches(self.state, self.market), limited_scopes(self.state)
-        running = await reaches.running({*scopes, HUB}, now)
+        running = await reaches.running(scopes, now)
         return Survey(
             at=now,
             reaches=await reaches.all_of(scopes, running, now),
-            usd_per_hour=reaches.usd_per_hour(HUB, running[HUB], now),
+            hub_rate=await Rates(self.state, self.market).of_hub(now),
         )

@@ -88,7 +88,8 @@ async def test_an_unknown_disk_takes_no_instance_out_of_the_sums(priced: World) 
     overview = world.provisioner.overview
     lists = ("sold_out", "failed_starts", "limits", "nearly_used_limits")
     nothing: dict[str, Any] = dict.fromkeys(lists, ())
-    nothing |= {"all_usd_per_hour": 0.0, "more_nearly_used_limits": 0}
+    nothing |= {"all_usd_per_hour": 0.0, "all_known_usd_per_hour": 0.0, "all_unpriced": 0}
+    nothing |= {"more_nearly_used_limits": 0}
     nothing |= {"limits_at": world.clock()}
     page = Instances.model_validate_json(
         instances_json(

@@ -130,7 +130,8 @@ async def test_the_hubs_rate_has_homes_and_instances_without_a_server(world: Wor
     await world.complete_passes(1)
     home = 9000 * 0.08 / 720
     limits = await world.provisioner.overview.hub_limits()
-    assert limits.usd_per_hour == pytest.approx(0.4 + home)
+    assert limits.rate.usd == pytest.approx(0.4 + home)
+    assert (limits.rate.known_usd, limits.rate.unpriced) == (limits.rate.usd, 0)
     await world.restart(limits=Limits(user=Bounds(usd_per_month=100)))
     await home_is_known(world, agent)
     [limit] = await world.provisioner.overview.limits(["user:ada"])

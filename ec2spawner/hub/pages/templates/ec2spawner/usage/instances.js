@@ -47,14 +47,16 @@ function tiles(found) {
   explainUnknown(element("rate-of"), table.rows.filter(isPaidHere));
 }
 
-/** What the month of the hub's calendar will have cost at the present rate, homes included. The rate
- * takes an unknown price to be the list price: that is no lower bound. */
+/** What the month of the hub's calendar will have cost at the present rate, homes included: with list
+ * prices where they replace all unknown ones, else as far as prices are known. */
 function drawForecast(found) {
   const hours = Math.max(costs.monthEnds - Date.parse(found.now), 0) / 3600000;
-  const usd = costs.month.usd + found.all_usd_per_hour * hours;
-  const unknown = costs.month.unknown + found.unknown_prices;
-  const assumed = unknown ? ", with list prices for unknown ones" : "";
-  sayMonth("at this rate about " + money(usd) + " by the end of the month" + assumed);
+  const isLowerBound = costs.month.unknown > 0 || found.all_unpriced > 0;
+  const rate = isLowerBound ? found.all_known_usd_per_hour : found.all_usd_per_hour;
+  const usd = costs.month.usd + rate * hours;
+  const amount = isLowerBound ? knownUsd(usd, true) : "about " + money(usd);
+  const assumed = !isLowerBound && found.unknown_prices ? ", with list prices for unknown ones" : "";
+  sayMonth("at this rate " + amount + " by the end of the month" + assumed);
 }
 
 const refresh = keepFresh(async () => {
