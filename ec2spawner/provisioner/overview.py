@@ -20,7 +20,6 @@ from ..core.offers.sold_out import Mark, Scope
 from ..wire import Telemetry
 from .homes.storage_costs import usd_per_gib_month
 from .instances.unleased import foreign, retained_segment, unleased
-from .lifecycle.admin_actions import AdminActions
 from .limits.accounts import Accounts
 from .limits.rates import HubRate
 from .limits.reaches import Reach, Reaches
@@ -120,7 +119,6 @@ class Overview:
 
     state: State
     market: MarketData
-    actions: AdminActions
     surveys: LimitSurveys
 
     def servers(

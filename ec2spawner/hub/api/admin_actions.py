@@ -34,8 +34,8 @@ class Keep(BaseModel):
     seconds: Annotated[float, Field(gt=0, le=MAX_KEEP_SECONDS, allow_inf_nan=False)]
 
 
-class Kept(Model):
-    """The answer: until when no idleness stops the server."""
+class Extension(Model):
+    """The answer of `keep`: until when no idleness stops the server."""
 
     extended_until: AwareDatetime
 
@@ -57,11 +57,11 @@ class KeepHandler(APIHandler):
         body = read(self, Keep, '{"seconds": 14400}')
         provisioner, lease = _ready(self, user_name, server_name)
         try:
-            until = await provisioner.overview.actions.keep(lease, body.seconds)
+            until = await provisioner.admin_actions.keep(lease, body.seconds)
         except StoreError as error:
             raise store_failed(self, error, KEPT_IN_MEMORY) from error
         log.info("%s keeps %s until %s", self.current_user.name, lease.lease_id, until)
-        self.finish(Kept(extended_until=until).model_dump_json())
+        self.finish(Extension(extended_until=until).model_dump_json())
 
 
 class MessageHandler(APIHandler):
@@ -73,14 +73,14 @@ class MessageHandler(APIHandler):
         body = read(self, Text, '{"text": "…"}')
         provisioner, lease = _ready(self, user_name, server_name)
         try:
-            provisioner.overview.actions.message(lease, body.text)
+            provisioner.admin_actions.message(lease, body.text)
         except MessageRefused as error:
             raise HTTPError(400, str(error)) from error
         log.info("%s sends a message to %s", self.current_user.name, lease.lease_id)
         self.set_status(204)
 
 
-class KeptHandler(APIHandler):
+class ReleaseHandler(APIHandler):
     """Releases the instances that are kept for a server after its stop."""
 
     async def delete(self, user_name: str, server_name: str = "") -> None:
@@ -90,7 +90,7 @@ class KeptHandler(APIHandler):
             raise HTTPError(403, f"this needs the scope {STOP_SCOPE} for the user")
         _, provisioner = running()
         try:
-            is_released = await provisioner.overview.actions.release(user_name, server_name)
+            is_released = await provisioner.admin_actions.release(user_name, server_name)
         except StoreError as error:
             raise store_failed(self, error) from error
         if not is_released:
@@ -112,8 +112,8 @@ def _ready(handler: APIHandler, user: str, server: str) -> tuple[Provisioner, Le
 handlers: list[tuple[str, Callable[..., Any]]] = [
     (r"/api/ec2/users/([^/]+)/server/keep", KeepHandler),
     (r"/api/ec2/users/([^/]+)/servers/([^/]+)/keep", KeepHandler),
-    (r"/api/ec2/users/([^/]+)/server/kept", KeptHandler),
-    (r"/api/ec2/users/([^/]+)/servers/([^/]+)/kept", KeptHandler),
+    (r"/api/ec2/users/([^/]+)/server/kept", ReleaseHandler),
+    (r"/api/ec2/users/([^/]+)/servers/([^/]+)/kept", ReleaseHandler),
     (r"/api/ec2/users/([^/]+)/server/message", MessageHandler),
     (r"/api/ec2/users/([^/]+)/servers/([^/]+)/message", MessageHandler),
 ]

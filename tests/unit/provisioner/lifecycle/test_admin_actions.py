@@ -26,17 +26,17 @@ async def test_a_message_is_the_answer_to_the_held_heartbeat(world: World) -> No
     state = (await agent.heartbeat(world.clock())).state
     held = asyncio.create_task(agent.heartbeat(world.clock(), hold=50.0, state_seen=state))
     await asyncio.sleep(0.05)
-    sent = world.provisioner.overview.actions.message(world.now(lease), "Stop\nby 18:00")
+    sent = world.provisioner.admin_actions.message(world.now(lease), "Stop\nby 18:00")
     assert sent.text == "Stop by 18:00"
     assert (await asyncio.wait_for(held, 60)).message == sent
-    later = world.provisioner.overview.actions.message(world.now(lease), "Thanks")
+    later = world.provisioner.admin_actions.message(world.now(lease), "Thanks")
     assert later.id != sent.id
     assert (await agent.heartbeat(None)).message == later
 
 
 async def test_an_old_message_is_withdrawn(world: World) -> None:
     lease, agent = await world.ready()
-    world.provisioner.overview.actions.message(world.now(lease), "Stop by 18:00")
+    world.provisioner.admin_actions.message(world.now(lease), "Stop by 18:00")
     await agent.heartbeat_often(MESSAGE_SECONDS + 60)
     assert (await agent.heartbeat(None)).message is None
 
@@ -45,9 +45,9 @@ async def test_an_admin_keeps_a_server_beyond_what_its_user_may(world: World) ->
     world.silence_agents()
     lease, agent = await world.ready(idle=SHORT)
     idle_since = world.clock()
-    until = await world.provisioner.overview.actions.keep(world.now(lease), 4 * 3600)
+    until = await world.provisioner.admin_actions.keep(world.now(lease), 4 * 3600)
     assert until == world.clock() + timedelta(hours=4)
-    shorter = await world.provisioner.overview.actions.keep(world.now(lease), 60)
+    shorter = await world.provisioner.admin_actions.keep(world.now(lease), 60)
     assert shorter == until, "never less than before"
     for _ in range(3 * 60):
         world.clock.advance(60)

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
-from ec2spawner.provisioner.lifecycle.admin_actions import AdminActions
 from ec2spawner.provisioner.limits.survey import MAX_AGE, LimitSurveys, Survey
 from ec2spawner.provisioner.model.lease import Lease, Snapshot
 from ec2spawner.provisioner.model.settings import Settings
@@ -33,7 +32,7 @@ class Pages:
         self.state = bare_state(settings, clock, monotonic=clock.monotonic)
         market, self.tasks = MarketData.of(self.state, SimulatedCloud(clock), {}), TaskGroup()
         self.surveys = LimitSurveys(self.state, market, self.tasks)
-        self.overview = Overview(self.state, market, AdminActions(self.state), self.surveys)
+        self.overview = Overview(self.state, market, self.surveys)
         self.run(SERVERS)
 
     def run(self, servers: int) -> None:

@@ -178,7 +178,7 @@ async def test_another_choice_releases_the_retained_instance(world: World) -> No
 async def test_an_admin_releases_what_is_kept_for_a_server(world: World) -> None:
     await kept(world, STOP)
     [waits] = world.provisioner.overview.kept()
-    actions = world.provisioner.overview.actions
+    actions = world.provisioner.admin_actions
     assert not await actions.release("eve", waits.kept.server)
     assert not await actions.release(waits.kept.user, "other")
     assert await actions.release(waits.kept.user, waits.kept.server)
