@@ -27,13 +27,13 @@ def scope_of(arguments: argparse.Namespace, hub: str, time_zone: str, today: dat
     until = _day("--to", arguments.until, today) or today
     since = _day("--from", arguments.since, today) or min(today, until).replace(day=1)
     is_cut = False
-    if arguments.reconcile and not arguments.bill and not arguments.since:
+    if arguments.reconcile and not arguments.bill:
+        # Days of Cost Explorer are UTC's: that before may have begun earlier than it knows.
         oldest = today - KEPT + timedelta(days=1)
         if until < oldest:
-            raise WrongRequest(
-                f"--to={until} is too long ago: Cost Explorer knows single instances for "
-                f"{KEPT.days} days. Fix: --to={oldest} or later, or --bill with an export"
-            )
+            raise _forgotten("--to", until, oldest)
+        if since < oldest and arguments.since:
+            raise _forgotten("--from", since, oldest)
         since, is_cut = max(since, oldest), since < oldest
     if since > until:
         raise WrongRequest(f"--from={since} is after --to={until}. Fix: exchange them")
@@ -63,6 +63,13 @@ def billing_period(scope: Scope) -> Period:
     """The same days in UTC, in which AWS bills."""
     start = datetime.combine(scope.since, time(), UTC)
     return Period(start, datetime.combine(scope.until + timedelta(days=1), time(), UTC))
+
+
+def _forgotten(option: str, day: date, oldest: date) -> WrongRequest:
+    return WrongRequest(
+        f"{option}={day} is too long ago: Cost Explorer knows single instances for "
+        f"{KEPT.days} days. Fix: {option}={oldest} or later, or --bill with an export"
+    )
 
 
 def _day(option: str, text: str, today: date) -> date | None:

@@ -88,12 +88,6 @@ async def _from_s3(location: str, client: Client, period: Period, folder: Path) 
 
 async def _from_cost_explorer(client: Client, period: Period, now: datetime) -> list[BillLine]:
     since, until = period.start.date(), _day_after(min(period.end, now))
-    oldest = (now - cost_explorer.KEPT).date()
-    if since < oldest:
-        raise BillError(
-            f"Cost Explorer knows single instances for {cost_explorer.KEPT.days} days. Fix: "
-            f"--from={oldest}, or --bill with an export"
-        )
     try:
         return await cost_explorer.instance_lines(client, since, until)
     except CloudError as error:

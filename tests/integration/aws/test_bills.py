@@ -148,16 +148,6 @@ async def test_cost_explorer_that_does_not_answer_says_what_to_do(
             pass
 
 
-async def test_cost_explorer_is_not_asked_for_what_it_has_forgotten(
-    cloud: EC2Cloud, ec2: ScriptedEC2
-) -> None:
-    early = Period(datetime(2026, 10, 1, tzinfo=UTC), PERIOD.end)
-    with pytest.raises(BillError, match="--from=2026-10-29"):
-        async with open_bill("", cloud.client, early, NOW):
-            pass
-    assert not ec2.calls
-
-
 async def test_an_object_that_changes_meanwhile_is_refused(
     bucket: tuple[Client, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

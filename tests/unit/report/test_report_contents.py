@@ -97,7 +97,7 @@ def test_against_cost_explorer_it_begins_with_what_that_knows(
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"reconcile": True, "bill": "s3://b/x"}, {"reconcile": True, "since": "2026-11-01"}],
+    [{}, {"reconcile": True, "bill": "s3://b/x"}, {"since": "2026-11-01"}],
 )
 def test_nothing_else_is_cut(changes: dict) -> None:
     scope = scope_of(asked(**changes), "demo", "UTC", TODAY)
@@ -118,6 +118,7 @@ def test_nothing_else_is_cut(changes: dict) -> None:
         ({"bill": "s3://bucket"}, "--reconcile"),
         ({"reconcile": True, "csv": True}, "--csv"),
         ({"reconcile": True, "until": "2026-10-31"}, "--to=2026-11-10 or later"),
+        ({"reconcile": True, "since": "2026-11-09"}, "--from=2026-11-10 or later"),
     ],
 )
 def test_a_wrong_request_says_what_to_change(changes: dict, said: str) -> None:
