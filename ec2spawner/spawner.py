@@ -388,7 +388,8 @@ class EC2Spawner(OptionTraits, Spawner):
             return await self._running()
         except CloudError as error:
             raise SpawnError(
-                "The hub gets no answer from EC2, so no server can start. Try again in a minute",
+                "The hub is still starting, or gets no answer from EC2: no server can start yet. "
+                "Try again in a minute",
                 reason="cloud",
                 log_message=str(error),
                 status_code=503,
