@@ -136,7 +136,8 @@ def _minimum(segments: Sequence[Segment], now: datetime, place: tzinfo) -> Itera
 
 
 def _lines(parts: Iterable[_Part], account: Account) -> tuple[CostRow, ...]:
-    """One line for what differs in time and price only.
+    """One line for what differs in time and price only. What has no known price has a line of its
+    own, so that it makes nothing else unknown; so has what has no known list price.
 
     Each line gets what rounding left of those before it, so that they add up to the rounded sum.
     """
@@ -146,10 +147,12 @@ def _lines(parts: Iterable[_Part], account: Account) -> tuple[CostRow, ...]:
         offer = (segment.instance_type, segment.zone, segment.market, segment.gpus)
         listed = price_ticks(segment.on_demand_usd_per_hour, part.start, part.end)
         for resource, ticks in charges(segment, part.start, part.end):
-            key = (part.day, *offer, part.purpose, part.cause, resource)
+            full = listed if resource is Resource.INSTANCE else ticks
+            unknown = (ticks is None, full is None)
+            key = (part.day, *offer, part.purpose, part.cause, resource, *unknown)
             line = grouped.setdefault(key, _Line(part, resource))
             line.ticks = _plus(line.ticks, ticks)
-            line.full = _plus(line.full, listed if resource is Resource.INSTANCE else ticks)
+            line.full = _plus(line.full, full)
             line.lasted += (part.end - part.start) * part.has_lasted
     lines = []
     paid = listed_before = 0

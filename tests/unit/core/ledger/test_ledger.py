@@ -13,8 +13,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ec2spawner.core.ledger.amount import amounts_by_day
-from ec2spawner.core.ledger.cost import nano_usd
+from ec2spawner.core.ledger.amount import (
+    Amount,
+    add_to_day,
+    amounts_by_day,
+    assumed_amount_of,
+    assumed_by_day,
+)
+from ec2spawner.core.ledger.cost import known_nano_usd, nano_usd
 from ec2spawner.core.ledger.cost_rows import (
     Cause,
     CostRow,
@@ -96,6 +102,24 @@ def price_paths(draw: st.DrawFn) -> tuple[Segment, ...]:
     return tuple(found)
 
 
+@st.composite
+def paths_with_gaps(draw: st.DrawFn) -> tuple[Segment, ...]:
+    """The same, where some prices of some segments are unknown."""
+    unknown = st.sets(
+        st.sampled_from(
+            (
+                "usd_per_hour",
+                "on_demand_usd_per_hour",
+                "disk_usd_per_month",
+                "address_usd_per_hour",
+            )
+        )
+    )
+    return tuple(
+        replace(each, **dict.fromkeys(draw(unknown), None)) for each in draw(price_paths())
+    )
+
+
 courses = st.builds(
     lambda ready, lasts, ended, spans: Course(
         None if ready is None else at(ready),
@@ -166,6 +190,28 @@ def test_used_idle_and_overhead_add_up_to_the_cost(
             assert abs((row.on_demand_nano_usd or 0) - (row.nano_usd or 0)) <= 1, "but for rounding"
     assert all((row.nano_usd or 0) >= 0 and row.microseconds >= 0 for row in rows)
     assert {row.cause for row in rows if row.purpose is not Purpose.OVERHEAD} <= {""}
+
+
+@given(paths_with_gaps(), courses, st.sampled_from(ZONES))
+def test_lines_have_all_that_is_known_or_assumed_of_a_lease_with_unknown_prices(
+    segments: tuple[Segment, ...], course: Course, place: ZoneInfo
+) -> None:
+    """As it is counted while the lease is in memory, so that nothing jumps when it is not."""
+    rows = lease_costs(segments, course, ADA, NOW, place)
+    known, _ = known_nano_usd(segments, NOW)
+    assert sum(row.nano_usd or 0 for row in rows) == known
+    of_rows: dict[date, Amount] = {}
+    for row in rows:
+        add_to_day(of_rows, row.day, assumed_amount_of(row))
+    in_memory = assumed_by_day(segments, NOW, place)
+    for day in of_rows | in_memory:
+        found, expected = of_rows.get(day, Amount()), in_memory.get(day, Amount())
+        assert abs(found.nano_usd - expected.nano_usd) <= 2 * len(rows), "but for rounding"
+        assert found.gpu_microseconds == pytest.approx(expected.gpu_microseconds)
+        assert found.is_known == expected.is_known
+        assert (found.uncounted > 0) == (expected.uncounted > 0)
+        is_assumed = [each.unknown != each.uncounted for each in (found, expected)]
+        assert is_assumed[0] == is_assumed[1]
 
 
 @given(price_paths(), courses, seconds, st.sampled_from(ZONES))
