@@ -169,14 +169,16 @@ def fold_credit(bounds: Bounds, days: Days, until: date) -> dict[date, Amount]:
     """The days, with all up to `until` as one: on that day is spent what is missing from a credit.
 
     However long ago a credit was overrun, it is not forgotten with the days: on later days the
-    same is missing as with all of them, and it is a lower bound for as long.
+    same is missing as with all of them, and it is a lower bound for as long. So is what would be
+    missing with storage alone.
     """
     past = {day: amount for day, amount in days.items() if day <= until}
     later = {day: amount for day, amount in days.items() if day > until}
     missing, gap = _bucket(bounds, past, until)
+    storage = _bucket(bounds, _storage(past), until).missing
     unknown = sum(amount.unknown for amount in past.values())
     uncounted = sum(amount.uncounted for amount in past.values()) if gap else 0
-    folded = {until: Amount(missing, unknown=unknown)}
+    folded = {until: Amount(missing, unknown=unknown, storage_nano_usd=storage)}
     if uncounted > 0:
         day, spent = _gap_begin(bounds, gap, until)
         add_to_day(folded, day, Amount(spent, uncounted=uncounted))

@@ -34,6 +34,15 @@ with_gaps = st.dictionaries(
     st.builds(Amount, st.integers(0, 3 * NANO), uncounted=st.sampled_from([0, 0, 0, 1, 2])),
     max_size=12,
 )
+with_storage = st.dictionaries(
+    st.integers(0, 60).map(lambda days: FIRST + timedelta(days=days)),
+    st.builds(
+        lambda server, home: Amount(server + home, storage_nano_usd=home),
+        st.integers(0, 3 * NANO),
+        st.integers(0, 3 * NANO),
+    ),
+    max_size=30,
+)
 days_after = st.integers(0, 70).map(lambda days: FIRST + timedelta(days=days))
 
 
@@ -70,6 +79,21 @@ def test_a_credit_does_not_forget_its_debt_with_the_days(
     for later in (today, today + timedelta(days=9)):
         whole = used_on(Kind.CREDIT, bounds, days, later)
         assert used_on(Kind.CREDIT, bounds, folded, later) == whole
+
+
+@given(with_storage, days_after, days_after, st.integers(1, 20), st.integers(0, 3))
+def test_a_folded_credit_is_filled_by_storage_as_with_all_days(
+    days: dict[date, Amount], until: date, today: date, credit: int, refill: int
+) -> None:
+    bounds = Bounds(credit_usd=credit, credit_usd_per_day=refill)
+    until, today = min(until, today), max(until, today)
+    folded = days
+    for back in (9, 0):  # again and again, as a hub does each day
+        folded = fold_credit(bounds, folded, until - timedelta(days=back))
+    for later in (today, today + timedelta(days=9)):
+        assert standings("user:ann", bounds, folded, later) == standings(
+            "user:ann", bounds, days, later
+        )
 
 
 def at_least(bounds: Bounds, days: Mapping[date, Amount], today: date) -> bool:
