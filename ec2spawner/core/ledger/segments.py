@@ -127,10 +127,23 @@ def with_known_prices(segment: Segment, known: Iterable[Segment]) -> Segment:
     return segment
 
 
+def knows_its_prices(segment: Segment) -> bool:
+    """Whether `with_known_prices` would change nothing."""
+    return None not in (
+        segment.usd_per_hour,
+        segment.on_demand_usd_per_hour,
+        segment.disk_usd_per_month,
+        segment.address_usd_per_hour,
+    )
+
+
 def filled_in(segments: Sequence[Segment], prices: Segment) -> tuple[Segment, ...]:
     """The segments with what the last one and earlier ones of its instance do not know: from each
     other, the next one first, or else from `prices`. The instance's own price is from `prices`
     alone, because that of the next segment may be a discount's, which had not begun."""
+    running = [each for each in segments if each.instance_id == segments[-1].instance_id]
+    if all(map(knows_its_prices, running)):  # nearly always: each pass asks for every lease
+        return tuple(segments)
     known, found = prices, []
     for segment in reversed(segments):
         if segment.instance_id == segments[-1].instance_id:

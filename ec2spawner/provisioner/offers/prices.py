@@ -75,7 +75,7 @@ class PriceCache:
         self._list_due: dict[str, datetime] = {}
         """Instance type -> when its list price is read next; without an entry, now."""
         self._reservations_due: datetime | None = None
-        self._listed_resources = ResourcePrices()
+        self._resources = resource_prices(state.settings.region)
         self._resources_due: datetime | None = None
         self._failing: dict[str, str] = {}
         """What could not be read last time -> the code of its error."""
@@ -107,7 +107,7 @@ class PriceCache:
     @property
     def resources(self) -> ResourcePrices:
         """What disks, snapshots and public addresses cost in the hub's region."""
-        return self._listed_resources.or_else(resource_prices(self._state.settings.region))
+        return self._resources
 
     # --- discounts ---
 
@@ -295,7 +295,8 @@ class PriceCache:
         self._listed |= {name: Price(usd, LIST_SOURCE, now) for name, usd in found.items()}
 
     async def _read_resources(self) -> None:
-        self._listed_resources = await self._cloud.resource_prices()
+        listed = await self._cloud.resource_prices()
+        self._resources = listed.or_else(resource_prices(self._state.settings.region))
 
     async def _read_reservations(self, now: datetime) -> None:
         self._coverage.learn(await self._cloud.reservations(), now)
