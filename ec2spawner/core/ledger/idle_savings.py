@@ -59,7 +59,8 @@ class Savings:
 
     sessions: int
     unknown: int
-    """Sessions with idle time at an unknown price: they are in none of the sums."""
+    """Sessions with idle time or an idle stop, and no known price of idle time: they are in none
+    of the sums. An idle limit of about a minute leaves no idle time to price."""
     idle_usd: float
     idle_stops: int
     stops_saved_usd: float
@@ -97,7 +98,7 @@ def savings(
     idle_usd = stops_saved_usd = 0.0
     replayed = [(limit // _MICROSECOND, [0.0, 0]) for limit in limits]
     for ended_at, is_idle_stop, periods, price, next_start in sessions:
-        if price is None and periods:
+        if price is None and (periods or is_idle_stop):
             unknown += 1
             continue
         known += 1

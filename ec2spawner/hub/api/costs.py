@@ -88,9 +88,9 @@ class IdleSavings(Model):
     first_day: date
     last_day: date
     sessions: int
-    """That ended on these days, at known prices."""
+    """That ended on these days, at known prices. A start that never became ready is none."""
     unknown: int
-    """Those that had idle time at an unknown price: left out."""
+    """Those that had idle time, or an idle stop, at an unknown price: left out."""
     idle_usd: float
     """What idle time did cost."""
     idle_stops: int

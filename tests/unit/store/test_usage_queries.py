@@ -108,6 +108,7 @@ async def test_an_idle_stop_lasts_until_the_servers_next_start(store: Store) -> 
         known: dict[str, Any] = {
             "requested_at": NOW - HOUR * began,
             "state": LeaseState.READY if ended is None else LeaseState.ENDED,
+            "ready_at": NOW - HOUR * began,
             "ended_at": None if ended is None else NOW - HOUR * ended,
             "stop": idle,
         }
@@ -119,6 +120,7 @@ async def test_an_idle_stop_lasts_until_the_servers_next_start(store: Store) -> 
     await saved("other server", 17.5, 17, server="b", stop=None)
     await saved("never idle", 16, 14, stop=None)
     await saved("second", 12, 11)
+    await saved("never ready", 13, 12.5, server="c", ready_at=None, stop=None)
     await saved("runs", 10)
     _, found = await store.idle_sessions(NOW - DAY, NOW)
     starts = {NOW - each.ended_at: each.next_start for each in found}

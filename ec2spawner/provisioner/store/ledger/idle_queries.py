@@ -58,10 +58,13 @@ def idle_sessions(
     connection: Connection, since: datetime, until: datetime
 ) -> tuple[int, Sequence[Session]]:
     """How many sessions ended from `since` on, before `until`, and those of them with idle time or
-    an idle stop."""
+    an idle stop. A start that never became ready is no session."""
     lease, idle = lease_table.c, idle_session_table.c
     ended = select(func.count()).where(
-        lease.state == LeaseState.ENDED, lease.ended_at >= since, lease.ended_at < until
+        lease.state == LeaseState.ENDED,
+        lease.ready_at.is_not(None),
+        lease.ended_at >= since,
+        lease.ended_at < until,
     )
     query = select(
         idle.ended_at,

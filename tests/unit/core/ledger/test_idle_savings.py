@@ -57,6 +57,12 @@ def test_an_unknown_price_is_counted_and_in_no_sum() -> None:
     assert found.stops_saved_usd == 0
 
 
+def test_an_idle_stop_without_recorded_idle_time_is_not_said_to_save_nothing() -> None:
+    at_once = session(idle_usd_per_hour=None, is_idle_stop=True)
+    found = savings([at_once, session(HOUR)], [MINUTE], NOW)
+    assert (found.sessions, found.unknown, found.idle_stops) == (1, 1, 0)
+
+
 SESSIONS = st.lists(
     st.builds(
         lambda idle, price, is_stop: session(*idle, idle_usd_per_hour=price, is_idle_stop=is_stop),
