@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Final
 
 from ..ledger.cost_rows import HUB
-from .admission import Obstacle, Refusal, gpu_hours
-from .bounds import NANO, Bounds, Kind
+from .admission import Obstacle, Refusal
+from .bounds import GPU_HOUR, NANO, Bounds, Kind
 from .standing import Standing
 
 MONTHS: Final = (
@@ -36,21 +37,21 @@ def amount_words(kind: Kind, amount: int) -> str:
     return _amount(kind, amount)
 
 
-def _amount(kind: Kind, amount: int) -> str:
+def _amount(kind: Kind, amount: int, rounding: str = ROUND_HALF_EVEN) -> str:
     if kind is Kind.SERVERS:
         return f"{amount} {'server' if amount == 1 else 'servers'}"
     if kind is Kind.GPU_HOURS:
-        hours = f"{gpu_hours(amount):.1f}".removesuffix(".0")
+        hours = _shortened(Decimal(amount) / GPU_HOUR, 1, rounding).removesuffix(".0")
         return f"{hours} {'GPU-hour' if hours == '1' else 'GPU-hours'}"
-    return dollars(amount)
+    return f"${_shortened(Decimal(amount) / NANO, 2, rounding)}".removesuffix(".00")
 
 
-def dollars(nano_usd: int) -> str:
-    """`$200`, `$3.12`, `$0.004`: cents, and more digits only below one cent."""
-    usd = nano_usd / NANO
-    if usd and usd < 0.01:
-        return f"${usd:.4f}".rstrip("0").rstrip(".")
-    return f"${usd:,.2f}".removesuffix(".00")
+def _shortened(amount: Decimal, digits: int, rounding: str) -> str:
+    """With so many digits, and two more only where the amount is below the last of them."""
+    if 0 < amount < Decimal(1).scaleb(-digits):
+        shortened = amount.quantize(Decimal(1).scaleb(-digits - 2), rounding)
+        return f"{shortened:f}".rstrip("0").rstrip(".")
+    return f"{amount.quantize(Decimal(1).scaleb(-digits), rounding):,f}"
 
 
 def _period(kind: Kind, bounds: Bounds | None) -> str:
@@ -82,7 +83,8 @@ def refusal_words(refusal: Refusal, contact: str, bounds: Bounds | None = None) 
     kind, limit = refusal.kind, _users_limit(refusal.scope, refusal.kind, refusal.limit, bounds)
     if kind is Kind.SERVERS:
         return f"{limit} is reached. Stop another server first, or ask {contact} to raise it"
-    left, needed = _left(refusal, kind), _amount(kind, refusal.needed)
+    # More is needed than is left: so rounded, they never read the same.
+    left, needed = _left(refusal, kind), _amount(kind, refusal.needed, ROUND_CEILING)
     if kind is Kind.RATE:
         return (
             f"{limit}: {left} per hour is left besides what runs now, and this server costs "
@@ -134,7 +136,7 @@ def _left(refusal: Refusal, kind: Kind) -> str:
     """What is left, if the user may see it."""
     if refusal.scope == HUB:
         return "too little"
-    left = _amount(kind, refusal.left)
+    left = _amount(kind, refusal.left, ROUND_FLOOR)
     return f"at most {left}" if refusal.at_most else left
 
 

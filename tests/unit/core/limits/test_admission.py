@@ -196,6 +196,26 @@ def test_a_refusal_says_what_is_left_until_when_and_who_can_raise_it() -> None:
     assert limit_words(HUB, Kind.WINDOW, 5 * NANO, hub) == "$5 in 7 days of this hub"
 
 
+@pytest.mark.parametrize(
+    ("kind", "left", "needed", "words"),
+    [
+        (Kind.GPU_HOURS, int(0.97 * GPU_HOUR), GPU_HOUR, ("0.9 GPU-hours is", "1 GPU-hour.")),
+        (Kind.GPU_HOURS, GPU_HOUR // 50, GPU_HOUR // 8, ("0.02 GPU-hours is", "0.2 GPU-hours.")),
+        (Kind.MONTH, 531_600_000, 534_000_000, ("$0.53 is", "$0.54.")),
+        (Kind.MONTH, 1_999_000_000, 2_000_000_000, ("$1.99 is", "$2.")),
+        (Kind.MONTH, 2_340_000, 2_360_000, ("$0.0023 is", "$0.0024.")),
+        (Kind.MONTH, 9_999_999, 10_000_000, ("$0.0099 is", "$0.01.")),
+        (Kind.RATE, 999_999_999, 1_000_000_001, ("$0.99 per hour is", "$1.01 per hour.")),
+    ],
+)
+def test_a_refusal_never_reads_as_if_enough_were_left(
+    kind: Kind, left: int, needed: int, words: tuple[str, str]
+) -> None:
+    refused = Refusal("user:ann", Obstacle.LIMIT, kind, 2000 * GPU_HOUR, left, needed)
+    said = refusal_words(refused, "an admin")
+    assert all(part in said for part in words), said
+
+
 def test_a_limit_that_homes_use_up_is_called_that() -> None:
     limit = 10 * NANO
     refused = Refusal(
