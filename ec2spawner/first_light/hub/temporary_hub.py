@@ -119,15 +119,23 @@ async def _until_ready(
         async with asyncio.timeout(READY_TIMEOUT), aiohttp.ClientSession(timeout=timeout) as http:
             while process.returncode is None:
                 with suppress(aiohttp.ClientError, TimeoutError):
-                    async with http.get(f"{settings.url}hub/health") as answer:
-                        if answer.status == HTTPStatus.OK:
-                            return
+                    if await _starts_servers(http, settings.url):
+                        return
                 await asyncio.sleep(0.2)
     except TimeoutError:
         pass
     text = await asyncio.to_thread(log.read_text, errors="replace")
     tail = "\n".join(text.splitlines()[-12:])
     raise HubDidNotStart(f"the hub did not start. The end of its log:\n{tail}")
+
+
+async def _starts_servers(http: aiohttp.ClientSession, url: str) -> bool:
+    """Whether the hub serves, and EC2 has answered it: until then its agents' API answers 503."""
+    async with http.get(f"{url}hub/health") as answer:
+        if answer.status != HTTPStatus.OK:
+            return False
+    async with http.post(f"{url}hub/api/ec2/leases/none/beat") as answer:
+        return answer.status != HTTPStatus.SERVICE_UNAVAILABLE
 
 
 async def _end(process: asyncio.subprocess.Process, folder: Path) -> None:
