@@ -15,6 +15,7 @@ from ec2spawner.core.ledger.instance_end import FREE, InstanceEnd, close_at_end
 from ec2spawner.core.ledger.segments import (
     Segment,
     close,
+    filled_in,
     paid_until,
     reprice,
     until,
@@ -309,3 +310,16 @@ def test_what_ec2_ended_costs_no_more_than_until_now(
     assert len(closed) == len(known)
     assert all(each.end is not None and each.end >= each.start for each in closed)
     assert (usd(closed, now) or 0) <= (usd(close(known, now), now) or 0) + 1e-9
+
+
+@pytest.mark.parametrize(
+    "price",
+    ["usd_per_hour", "on_demand_usd_per_hour", "disk_usd_per_month", "address_usd_per_hour"],
+)
+def test_one_unknown_price_is_filled_in_where_all_others_are_known(price: str) -> None:
+    running = segment(0, None, 1.0)
+    prices = replace(
+        running, on_demand_usd_per_hour=3.0, disk_usd_per_month=72.0, address_usd_per_hour=0.005
+    )
+    unknown = replace(prices, **{price: None})
+    assert filled_in([unknown], prices) == (prices,)
