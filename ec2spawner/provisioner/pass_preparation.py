@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from .model.lease import ENDED_LATELY
+from .runtime.cooperative_iteration import cooperatively
 from .runtime.task_group import TaskGroup
 from .state.state import State
 from .store.store import Store
@@ -49,11 +51,19 @@ class StoreUpkeep:
         await self.store.hold()
         await self.store.write_behind.retry()
         state.spending.forget_old(state.leases)
-        for lease in state.leases.forget_ended(now - ENDED_KEPT):
-            state.spending.forgotten(lease)
+        await self._forget_ended(now - ENDED_KEPT)
         # What no listing shows and no lease holds: memory must not grow while the hub runs.
         listed = state.instances.listed
         leased = {lease.instance_id for lease in state.leases.open() if lease.instance_id}
         state.claims.forget_gone(listed.keys() | leased)
         state.launches.forget_old(now)
         state.instances.forget_gone()
+
+    async def _forget_ended(self, before: datetime) -> None:
+        leases = self.state.leases
+        async for lease in cooperatively(leases.ended_before(before)):
+            if leases.get(lease.lease_id) is lease:  # not changed meanwhile
+                # Nothing is awaited in between: each lease is in one of the sums at any moment.
+                leases.forget(lease)
+                self.state.spending.forgotten(lease)
+        leases.forget_last_ended(before - ENDED_LATELY)

@@ -16,7 +16,7 @@ from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow
 from ...core.ledger.segments import close
 from ...wire import PROTOCOL, AdminMessage, Step, Telemetry
-from ..model.lease import ENDED_LATELY, OPEN, Lease, LeaseState, Snapshot, StepEvent
+from ..model.lease import OPEN, Lease, LeaseState, Snapshot, StepEvent
 from ..model.lease_costs import costs_of, scopes_of
 from ..runtime.clock import Clock
 from ..store.store import Store
@@ -282,24 +282,31 @@ class LeaseRegistry:
         if lease is not None and lease.state is LeaseState.ENDING:
             self.contact(lease_id).agent_stopped.set()
 
-    def forget_ended(self, before: datetime) -> list[Lease]:
-        """Drop ended leases from memory that ended before then and are stored; returns them.
+    def ended_before(self, before: datetime) -> list[Lease]:
+        """The leases in memory that ended before then and are stored."""
+        is_pending = self._store.write_behind.is_pending
+        return [
+            lease
+            for lease in self._leases.values()
+            if lease.ended_at is not None
+            and lease.ended_at < before
+            and not is_pending(lease.lease_id)
+        ]
+
+    def forget(self, lease: Lease) -> None:
+        """Drop an ended lease from memory.
 
         The last one of each server stays for as long as its user may want to know why it ended.
         """
-        forgotten: list[Lease] = []
-        for lease in list(self._leases.values()):
-            if self._store.write_behind.is_pending(lease.lease_id):
-                continue
-            if lease.ended_at is not None and lease.ended_at < before:
-                self._drop(lease)
-                forgotten.append(lease)
-                self._contacts.pop(lease.lease_id, None)
-                self.announce(lease.lease_id)
+        self._drop(lease)
+        self._contacts.pop(lease.lease_id, None)
+        self.announce(lease.lease_id)
+
+    def forget_last_ended(self, before: datetime) -> None:
+        """Forget the last lease of each server that ended before then."""
         for server, last in list(self._last_ended.items()):
-            if last.ended_at is not None and last.ended_at < before - ENDED_LATELY:
+            if last.ended_at is not None and last.ended_at < before:
                 del self._last_ended[server]
-        return forgotten
 
     async def be_stored(self, lease_id: str) -> None:
         """Return once the store has the lease as it is now. Raises `StoreError`.

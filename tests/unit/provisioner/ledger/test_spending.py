@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 from unittest.mock import ANY
 
 import pytest
 
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.lease import LeaseState, Snapshot
+from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH
 from tests.unit.provisioner.costs import SPOT, forget, served
 from tests.unit.provisioner.world import World, until
 
@@ -125,3 +128,30 @@ async def test_the_counter_of_this_process_grows_with_observed_spending(priced: 
     await world.state(lease, LeaseState.ENDED)
     world.clock.jump(-7200)
     assert account.since_begin(registry) >= 0.0999, "a clock that is set takes nothing back"
+
+
+async def test_ended_leases_are_forgotten_in_batches_and_stay_in_all_sums(priced: World) -> None:
+    like, _ = await priced.ready("ada")
+    state, now = priced.provisioner._state, priced.clock()
+    begun, ended = now - timedelta(hours=3), now - timedelta(hours=1)
+    segment = replace(priced.now(like).segments[0], start=begun, end=ended)
+    ended_leases = [
+        replace(
+            priced.now(like),
+            lease_id=f"lease-{number}",
+            user="bob",
+            state=LeaseState.ENDED,
+            ended_at=ended,
+            segments=(replace(segment, instance_id=f"i-{number}"),),
+        )
+        for number in range(4 * BATCH)
+    ]
+    state.leases.load(Snapshot(leases=tuple(ended_leases)))
+    expected = state.spending.of("bob", state.leases)
+    left = [4 * BATCH]
+    while left[-1]:
+        priced.provisioner._state.wake()
+        await asyncio.sleep(0)
+        left.append(sum(lease.user == "bob" for lease in state.leases.in_memory()))
+        assert left[-2] - left[-1] <= BATCH
+        assert state.spending.of("bob", state.leases) == expected
