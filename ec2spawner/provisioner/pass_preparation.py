@@ -1,4 +1,4 @@
-"""What each pass does first: tick the clock, verify the store, forget what is old."""
+"""What each pass does first: tick the clock, verify the store, forget what is old, sum up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class ClockUpkeep:
 
 @dataclass(slots=True)
 class StoreUpkeep:
-    """Verifies that the store is held, retries late writes, and forgets what is old."""
+    """Verifies that the store is held, retries late writes, forgets what is old, and sums up what
+    has changed."""
 
     state: State
     store: Store
@@ -52,6 +53,7 @@ class StoreUpkeep:
         await self.store.write_behind.retry()
         state.spending.forget_old(state.leases)
         await self._forget_ended(now - ENDED_KEPT)
+        await state.spending.count_leases(state.leases)
         # What no listing shows and no lease holds: memory must not grow while the hub runs.
         listed = state.instances.listed
         leased = {lease.instance_id for lease in state.leases.open() if lease.instance_id}

@@ -234,6 +234,7 @@ class Provisioner:
         state, undecided = self._state, ExitStack()
         begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
         self.market.want(lease.spec.instance_types)
+        await self.admission.prepare()
         lease = self.admission.admit(lease)  # reserves by being in the registry: no await yet
         retained = state.retained.given_up_with(lease) if afresh else nullcontext(())
         given_up = undecided.enter_context(retained)

@@ -43,6 +43,12 @@ class Admission:
     state: State
     market: MarketData
 
+    async def prepare(self) -> None:
+        """Count the leases in memory, in batches: just after a restart or midnight all of them,
+        which `admit` would do without yielding to the event loop."""
+        if self.state.settings.limits.bind:
+            await self.state.spending.count_leases(self.state.leases)
+
     def admit(self, lease: Lease) -> Lease:
         """The lease, without the offers that it cannot afford. Raises `LimitReached`.
 

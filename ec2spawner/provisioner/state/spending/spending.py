@@ -19,10 +19,8 @@ from ....core.ledger.amount import (
     assumed_amount_of,
     between,
 )
-from ....core.ledger.cost import known_nano_usd
 from ....core.ledger.cost_rows import HUB, CostRow, CostSum, Dimension, Filter, user_payer
 from ....core.ledger.local_days import local_day
-from ....core.ledger.segments import until
 from ....core.limits.standing import fold_credit
 from ...model.lease import Lease
 from ...model.lease_costs import costs_of, scopes_of, scopes_of_cost
@@ -57,15 +55,15 @@ class Spending:
         self._time_zone: tzinfo = settings.time_zone
         self._remembered_days = settings.spending_days
         self._limits = settings.limits
-        self._begun_at = clock.now()
         self._days: dict[str, dict[date, Amount]] = {}
         """By scope: of the leases that have left memory, and of overhead."""
         self._oldest = self.first_day()
-        self._tally = LeaseTally(settings.time_zone)
+        self._tally = LeaseTally(settings.time_zone, clock.now())
         """Of the leases in memory."""
-        self._forgotten_usd = 0.0
+        self._forgotten_nano_usd = 0
         """Of the leases that have left memory, since this process began."""
-        self._counted = 0.0
+        self._since_begin_nano_usd = 0
+        """The most that `since_begin` has answered."""
         self._storage: dict[tuple[str, ...], CostSum] = {}
         """What homes have cost by day, user and payer, at least on the days that may still
         change."""
@@ -121,7 +119,7 @@ class Spending:
             part = Amount(storage_nano_usd=each.nano_usd)
             for scope in scopes_of_cost(*key[1:]):
                 self._add(scope, date.fromisoformat(key[0]), part)
-        self._begun_at = self._clock.now()
+        self._tally = LeaseTally(self._time_zone, self._clock.now())
         first = self.first_day()
         for each in costs:
             day, user, payer = date.fromisoformat(each.key[0]), *each.key[1:]
@@ -155,14 +153,19 @@ class Spending:
         self, scopes: Set[str], registry: LeaseRegistry
     ) -> dict[str, dict[date, Amount]]:
         """The same of many scopes; between them, whatever else waits has its turn."""
-        async for lease in cooperatively(registry.in_memory()):
-            if registry.get(lease.lease_id) is lease:  # neither changed nor forgotten meanwhile
-                self._tally.count(lease, self._clock.now())
+        await self.count_leases(registry)
         found: dict[str, dict[date, Amount]] = {}
         first = self.first_day()  # goes over all limits: once, not for each scope
         async for scope in cooperatively(scopes):
             found[scope] = self._by_day(scope, registry, first)
         return found
+
+    async def count_leases(self, registry: LeaseRegistry) -> None:
+        """Count each lease in memory that has changed, and all of them on a new day, so that
+        whatever sums them up next without yielding to the event loop need not."""
+        async for lease in cooperatively(registry.in_memory()):
+            if registry.get(lease.lease_id) is lease:  # neither changed nor forgotten meanwhile
+                self._tally.count(lease, self._clock.now())
 
     def usd_per_hour(self, lease: Lease) -> float | None:
         """What the instance of a lease costs now, as limits count it; None if that is unknown."""
@@ -180,9 +183,10 @@ class Spending:
 
     def since_begin(self, registry: LeaseRegistry) -> float:
         """USD of all leases since this process began, as far as prices are known; never less."""
-        spent = sum(self._known_usd(each) for each in registry.in_memory())
-        self._counted = max(self._counted, spent + self._forgotten_usd)
-        return self._counted
+        spent = self._tally.known_nano_usd(registry.in_memory(), self._clock.now())
+        spent += self._forgotten_nano_usd
+        self._since_begin_nano_usd = max(self._since_begin_nano_usd, spent)
+        return exact.usd(self._since_begin_nano_usd)
 
     # --- what ends ---
 
@@ -197,9 +201,9 @@ class Spending:
         # What a lease in memory has cost is still to be added to its days.
         begun = (lease.segments[0].start for lease in registry.in_memory() if lease.segments)
         folded = min((local_day(each, self._time_zone) for each in begun), default=first)
-        until = min(folded, first) - DAY
+        last = min(folded, first) - DAY
         kept = {
-            scope: fold_credit(self._limits.of(scope), days, until)
+            scope: fold_credit(self._limits.of(scope), days, last)
             if self._limits.has_credit(scope)
             else {day: amount for day, amount in days.items() if day >= first}
             for scope, days in self._days.items()
@@ -211,9 +215,10 @@ class Spending:
 
     def forgotten(self, lease: Lease) -> None:
         """Count an ended lease that leaves memory."""
-        self._forgotten_usd += self._known_usd(lease)
+        now = self._clock.now()
+        self._forgotten_nano_usd += self._tally.known_nano_usd([lease], now)
         self._tally.forget(lease)
-        for row in costs_of(lease, self._clock.now(), self._time_zone):
+        for row in costs_of(lease, now, self._time_zone):
             for scope in scopes_of(lease):
                 self._add(scope, row.day, assumed_amount_of(row))
 
@@ -256,12 +261,6 @@ class Spending:
 
     def _add(self, scope: str, day: date, amount: Amount) -> None:
         add_to_day(self._days.setdefault(scope, {}), day, amount)
-
-    def _known_usd(self, lease: Lease) -> float:
-        """What the lease has cost since this process began, of known prices."""
-        cost, _ = known_nano_usd(lease.segments, self._clock.now())
-        before, _ = known_nano_usd(until(lease.segments, self._begun_at), self._begun_at)
-        return exact.usd(max(cost - before, 0))
 
 
 def _storage_of(each: CostSum) -> Amount:
