@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -132,6 +133,18 @@ def test_a_newer_instance_changes_no_other_price(
     assert ("i-new" in after) == bool(fits)
     if fits:
         assert after["i-new"].usd_per_hour == fits[0].usd_per_hour
+
+
+def test_a_reservation_keeps_no_part_shorter_than_the_gap_between_two_days() -> None:
+    moment, hour = timedelta(microseconds=1), timedelta(hours=1)
+    other = Discount("g5.xlarge", 0.3, 1, since=NOW, until=NOW + hour)
+    reservation = Discount("g5.xlarge", 0.5, 1, since=NOW - moment, until=NOW + hour + moment)
+    assert beside([other], [reservation]) == []
+    longer = replace(reservation, since=NOW - hour, until=NOW + 2 * hour)
+    assert [(each.since, each.until) for each in beside([other], [longer])] == [
+        (NOW - hour, NOW),
+        (NOW + hour, NOW + 2 * hour),
+    ]
 
 
 @given(discounts, discounts)

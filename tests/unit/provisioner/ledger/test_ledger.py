@@ -10,9 +10,10 @@ import pytest
 from ec2spawner.core.ledger.amount import Amount
 from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import Dimension, user_payer
+from ec2spawner.core.ledger.gpu_use import MAX_GAP_SECONDS
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.wire import GpuSample, Telemetry
+from ec2spawner.wire import GpuSample, Stop, Telemetry
 from tests.unit.provisioner.costs import EVER, SPOT, costs, forget, served, spent
 from tests.unit.provisioner.world import Agent, World, until
 
@@ -73,6 +74,28 @@ async def test_use_of_gpus_is_kept_with_the_lease(priced: World) -> None:
     assert found.gpu_busy == pytest.approx(1800e6 + 250e6, abs=1e6)
     assert {each.gpu_busy for each in by_profile} == {found.gpu_busy}
     assert (await costs(world, Dimension.USER))["ada",].gpu_busy == found.gpu_busy
+
+
+async def test_a_sample_of_gpus_counts_for_five_minutes_at_most_and_for_no_lease_that_ends(
+    priced: World,
+) -> None:
+    priced.silence_agents()
+    world = priced
+    lease, agent = await world.ready("ada")
+
+    async def measured(seconds: float) -> float:
+        world.clock.advance(seconds)
+        samples = [GpuSample(index=0, name="T4", use_percent=50)]
+        await agent.heartbeat(telemetry=Telemetry(at=world.clock(), gpus=samples))
+        return sum(use.measured for use in world.now(lease).gpu_use)
+
+    await measured(0)
+    before = await measured(10)
+    assert await measured(MAX_GAP_SECONDS + 700) == before + 1e6 * MAX_GAP_SECONDS
+    state = world.provisioner._state
+    await state.end(lease.lease_id, Stop(reason="user"))
+    assert world.now(lease).state is not LeaseState.READY
+    assert await measured(10) == before + 1e6 * MAX_GAP_SECONDS
 
 
 async def test_a_lease_is_charged_to_its_payer(priced: World) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ec2spawner.core.limits.admission import Obstacle, Refusal
 from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
+from ec2spawner.provisioner.model.denied_start import KEPT
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.state.denied_starts import MAX, DeniedStarts
 from ec2spawner.wire import Market
@@ -30,6 +31,15 @@ async def test_the_last_denied_start_of_each_server_is_shown_for_a_day(world: Wo
         ("bob", timedelta(minutes=7)),
     ]
     assert denied.since(NOW + timedelta(hours=1)) == ()
+
+
+async def test_a_denied_start_of_more_than_a_day_ago_is_stored_no_more(world: World) -> None:
+    denied = DeniedStarts(world.store)
+    for server, at in (("old", NOW), ("late", NOW + timedelta(hours=1)), ("new", NOW + KEPT)):
+        denied.record(lease(server=server), REFUSAL, at)
+    assert [each.server for each in denied.since(NOW - KEPT)] == ["new", "late"]
+    await world.store.write_behind.retry()
+    assert {each.server for each in (await world.store.load()).denied_starts} == {"new", "late"}
 
 
 async def test_a_user_who_asks_again_and_again_fills_no_memory_and_hides_no_other(
