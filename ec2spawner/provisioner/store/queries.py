@@ -76,16 +76,22 @@ def snapshot(
             *_older_costs(connection, costs_since, older_costs),
             *cost_queries.costs(connection, costs_since, date.max, _COSTS_BY),
         ),
-        storage_costs=storage_costs.sums_since(connection, storage_since),
+        storage_costs=(
+            *_older_costs(connection, storage_since, older_costs, storage_costs.ONLY),
+            *storage_costs.sums_since(connection, storage_since),
+        ),
         storage_counted_until=counted_until,
     )
 
 
-def _older_costs(connection: Connection, until: date, only: Filter | None) -> Sequence[CostSum]:
-    if only is not None and not all(only.values()):
+def _older_costs(
+    connection: Connection, until: date, allowed: Filter | None, only: Filter | None = None
+) -> Sequence[CostSum]:
+    if allowed is not None and not all(allowed.values()):
         return ()
     last = until - timedelta(days=1)
-    return cost_queries.costs(connection, date.min, last, _COSTS_BY, only)
+    wanted = {**(allowed or {}), **(only or {})}
+    return cost_queries.costs(connection, date.min, last, _COSTS_BY, wanted)
 
 
 def _open_leases() -> Select[tuple[str]]:

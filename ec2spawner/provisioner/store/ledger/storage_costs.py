@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlalchemy import Connection, select, update
 
-from ....core.ledger.cost_rows import STORAGE, CostSum, Dimension, Resource
+from ....core.ledger.cost_rows import STORAGE, CostSum, Dimension, Filter, Resource
 from ....core.ledger.home_storage import (
     Booked,
     Counted,
@@ -29,6 +29,9 @@ Prices = Mapping[tuple[Resource, str], float | None]
 
 _RESOURCES: Final = [each.value for each in sorted(STORAGE)]
 
+ONLY: Final[Filter] = {Dimension.RESOURCE: _RESOURCES}
+"""Allows the lines of homes and their snapshots."""
+
 _BY: Final = (Dimension.DAY, Dimension.USER, Dimension.PAYER)
 
 
@@ -40,7 +43,7 @@ def counted_until(connection: Connection) -> datetime | None:
 
 def sums_since(connection: Connection, first: date) -> tuple[CostSum, ...]:
     """What homes and their snapshots have cost from that day on, by day, user and payer."""
-    return cost_queries.costs(connection, first, date.max, _BY, {Dimension.RESOURCE: _RESOURCES})
+    return cost_queries.costs(connection, first, date.max, _BY, ONLY)
 
 
 def add(connection: Connection, counted: Counted, prices: Prices) -> tuple[CostSum, ...]:

@@ -422,6 +422,21 @@ async def test_a_home_can_use_up_a_limit_and_stays(homely: World) -> None:
     assert volume_of(world) in world.cloud.volumes
 
 
+async def test_a_home_that_uses_up_a_credit_in_months_does_so_after_a_restart(
+    homely: World,
+) -> None:
+    world = homely
+    limits = Limits(scopes={"user:ada": Bounds(credit_usd=costs_of(20, 50 * DAY))})
+    await world.restart(limits=limits, spending_days=limits.days)
+    for _ in range(9):
+        await scan(world, 7 * DAY)
+    for _ in range(2):
+        with pytest.raises(LimitReached) as refused:
+            await world.request(home_kind="ebs")
+        assert refused.value.refusal.is_filled_by_storage
+        await world.restart()
+
+
 async def test_a_new_store_counts_from_the_first_of_the_month(homely: World) -> None:
     world = homely
     volume_id = volume_of(world)
