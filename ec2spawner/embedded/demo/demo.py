@@ -15,13 +15,13 @@ import stat
 import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import aiohttp
 
 from ...free_ports import free_ports
+from ...hub_readiness import starts_servers
 from ...parent_death import end_with_parent
 from ..installed_configs import config_file
 from ..runtime import processes
@@ -96,7 +96,7 @@ async def _demo(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> No
         demo |= {"admin_token": secrets.token_hex(16), "password": _new_password()}
         demo["allowed_hosts"] = arguments.allowed_host
         hub = await _start_hub(running, config, demo, for_the_hub)
-        await _wait_for_hub(f"{demo['hub_url']}/hub/health", hub)
+        await _wait_for_hub(demo["hub_url"], hub)
         _announce(demo, arguments.json)
         try:
             await _first([embedded.wait(), hub.wait()])
@@ -224,7 +224,8 @@ async def _start_hub(
     return hub
 
 
-async def _wait_for_hub(url: str, hub: asyncio.subprocess.Process) -> None:
+async def _wait_for_hub(hub_url: str, hub: asyncio.subprocess.Process) -> None:
+    """Until the hub answers and has read what its EC2 has: before, it refuses to start servers."""
     # Not tornado's client: that prints what a fetch meets later that Ctrl-C has cancelled.
     timeout = aiohttp.ClientTimeout(total=2)
     try:
@@ -233,9 +234,8 @@ async def _wait_for_hub(url: str, hub: asyncio.subprocess.Process) -> None:
                 if hub.returncode is not None:
                     raise DemoFailed("JupyterHub ended; see jupyterhub.log in the data directory")
                 with suppress(aiohttp.ClientError, TimeoutError):
-                    async with http.get(url) as answer:
-                        if answer.status == HTTPStatus.OK:
-                            return
+                    if await starts_servers(http, hub_url):
+                        return
                 await asyncio.sleep(0.1)
     except TimeoutError:
         raise DemoFailed("JupyterHub does not answer; see jupyterhub.log") from None

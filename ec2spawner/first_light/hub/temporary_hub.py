@@ -10,13 +10,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
 import aiohttp
 
 from ...free_ports import free_ports
+from ...hub_readiness import starts_servers
 from ...parent_death import end_with_parent
 from ..plan import HOME_GIB, Leg
 from .overrides import HubSettings, write
@@ -119,7 +119,7 @@ async def _until_ready(
         async with asyncio.timeout(READY_TIMEOUT), aiohttp.ClientSession(timeout=timeout) as http:
             while process.returncode is None:
                 with suppress(aiohttp.ClientError, TimeoutError):
-                    if await _starts_servers(http, settings.url):
+                    if await starts_servers(http, settings.url.rstrip("/")):
                         return
                 await asyncio.sleep(0.2)
     except TimeoutError:
@@ -127,15 +127,6 @@ async def _until_ready(
     text = await asyncio.to_thread(log.read_text, errors="replace")
     tail = "\n".join(text.splitlines()[-12:])
     raise HubDidNotStart(f"the hub did not start. The end of its log:\n{tail}")
-
-
-async def _starts_servers(http: aiohttp.ClientSession, url: str) -> bool:
-    """Whether the hub serves, and EC2 has answered it: until then its agents' API answers 503."""
-    async with http.get(f"{url}hub/health") as answer:
-        if answer.status != HTTPStatus.OK:
-            return False
-    async with http.post(f"{url}hub/api/ec2/leases/none/beat") as answer:
-        return answer.status != HTTPStatus.SERVICE_UNAVAILABLE
 
 
 async def _end(process: asyncio.subprocess.Process, folder: Path) -> None:
