@@ -17,8 +17,8 @@ USER: Final = "ec2spawner:user"
 SERVER: Final = "ec2spawner:server"
 PAYER: Final = "ec2spawner:payer"
 """To whom it is charged, such as `group:research`: on instances with their disks and interfaces
-like their lease, on homes and their snapshots like all homes of the user. Like `USER` a cost
-allocation tag, in the words of the ledger."""
+like their lease, on homes like all homes of the user, on snapshots like their home when they were
+made. Like `USER` a cost allocation tag, in the words of the ledger."""
 PROFILE: Final = "ec2spawner:profile"
 """On instances with their disks and interfaces: the profile's slug."""
 HOME: Final = "ec2spawner:home"

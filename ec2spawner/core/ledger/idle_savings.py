@@ -102,18 +102,17 @@ def savings(
             unknown += 1
             continue
         known += 1
-        usd = (price or 0.0) / _HOUR
-        """Of a microsecond."""
-        idle_usd += usd * sum(periods)
+        usd_per_microsecond = (price or 0.0) / _HOUR
+        idle_usd += usd_per_microsecond * sum(periods)
         for limit, saved in replayed:
             for lasted in periods:
                 if lasted > limit:
-                    saved[0] += usd * (lasted - limit)
+                    saved[0] += usd_per_microsecond * (lasted - limit)
                     saved[1] += 1
         if is_idle_stop:
             idle_stops += 1
             off = max((next_start or now) - ended_at, timedelta())
-            stops_saved_usd += usd * (min(off, FORGOTTEN) // _MICROSECOND)
+            stops_saved_usd += usd_per_microsecond * (min(off, FORGOTTEN) // _MICROSECOND)
     return Savings(
         sessions=known + never_idle,
         unknown=unknown,

@@ -32,8 +32,8 @@ def replace_all(connection: Connection, found: Sequence[DeniedStart]) -> None:
 
 
 def load(connection: Connection) -> tuple[DeniedStart, ...]:
-    """All that are stored and can be read, in no order: they are news, for which no hub stays
-    down."""
+    """All that are stored, in no order. A row that cannot be read is logged and left out: it must
+    not prevent the hub's start."""
     return tuple(_readable(connection))
 
 
