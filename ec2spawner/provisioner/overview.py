@@ -11,8 +11,9 @@ from ..core.instances.retention_rules import Kept
 from ..core.ledger.charges import NO_PRICE, Rate, rate
 from ..core.ledger.cost_rows import HUB, Resource
 from ..core.ledger.gpu_use import gpu_percent
-from ..core.ledger.home_storage import MIB, usd_per_month
 from ..core.ledger.segments import Segment
+from ..core.ledger.storage.costs import usd_per_month
+from ..core.ledger.storage.held import MIB
 from ..core.limits.admission import Account
 from ..core.limits.bounds import Bounds
 from ..core.limits.standing import Standing, standings_at_once

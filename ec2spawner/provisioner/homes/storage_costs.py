@@ -11,13 +11,8 @@ from typing import Final
 
 from ...core.ledger import exact
 from ...core.ledger.cost_rows import Resource
-from ...core.ledger.home_storage import (
-    Counted,
-    Stored,
-    begins_counting,
-    held_between,
-)
 from ...core.ledger.local_days import local_day, split_by_day
+from ...core.ledger.storage.held import Counted, Stored, begins_counting, held_between
 from ...core.pricing.resource_prices import ResourcePrices
 from ..model.cloud import Volume, VolumeSnapshot
 from ..state.spending.home_storage import mib_by_scope
@@ -157,13 +152,13 @@ def usd_per_gib_month(prices: ResourcePrices, resource: Resource, volume_type: s
 
 
 def _by_day(
-    things: Sequence[Stored], since: datetime, until: datetime, place: tzinfo
+    stored: Sequence[Stored], since: datetime, until: datetime, place: tzinfo
 ) -> list[Counted]:
     """What they held, in periods within one day each. A period without anything also moves
     the count forward."""
     days = split_by_day(exact.microseconds(since), exact.microseconds(until), place)
     return [
-        Counted(start, end, held_between(things, start, end, place))
+        Counted(start, end, held_between(stored, start, end, place))
         for start, end in (
             (exact.instant(begin), exact.instant(finish)) for _, begin, finish in days
         )

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ...core.ledger.cost_rows import HUB, Resource, user_payer
-from ...core.ledger.home_storage import MIB, Owner, Stored
+from ...core.ledger.storage.held import MIB, Owner, Stored
 from ...core.names import tag_value
 from ...core.tags import HOME, SERVER, STORE, USER
 from ..model.cloud import Volume, VolumeSnapshot

@@ -12,9 +12,9 @@ from ...core.ledger import exact
 from ...core.ledger.amount import Amount, assumed_per_hour
 from ...core.ledger.charges import NO_PRICE, rate
 from ...core.ledger.cost_rows import HUB
-from ...core.ledger.home_storage import storage_nano_usd
 from ...core.ledger.local_days import midnight
 from ...core.ledger.segments import Segment, assumed
+from ...core.ledger.storage.costs import storage_nano_usd
 from ..homes.storage_costs import usd_per_gib_month
 from ..instances.unleased import unleased_segments
 from ..model.lease import Lease

@@ -22,9 +22,9 @@ from ...core.alarms.alarm import Alarm
 from ...core.alarms.grouping import Raised
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter
-from ...core.ledger.home_storage import Counted
 from ...core.ledger.idle_savings import Session
 from ...core.ledger.segments import OverheadKey, Segment
+from ...core.ledger.storage.held import Counted
 from ...wire import Step
 from ..model.alarm_delivery import AlarmDelivery
 from ..model.denied_start import DeniedStart

@@ -7,14 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from ec2spawner.core.ledger.cost_rows import CostSum, Dimension, Resource
-from ec2spawner.core.ledger.home_storage import (
-    MIB,
-    Counted,
-    Owner,
-    Stored,
-    held_between,
-    storage_nano_usd,
-)
+from ec2spawner.core.ledger.storage.costs import storage_nano_usd
+from ec2spawner.core.ledger.storage.held import MIB, Counted, Owner, Stored, held_between
 from ec2spawner.provisioner.store.databases.database import StoreError
 from ec2spawner.provisioner.store.store import Store
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from ....core.ledger.cost_rows import Resource
-from ....core.ledger.home_storage import Stored, billed_now
+from ....core.ledger.storage.held import Stored, billed_now
 from ...model.lease_costs import scopes_of_cost
 
 Sizes = Mapping[tuple[Resource, str], int]

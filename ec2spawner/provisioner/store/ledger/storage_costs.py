@@ -11,14 +11,8 @@ from typing import Final
 from sqlalchemy import Connection, select, update
 
 from ....core.ledger.cost_rows import STORAGE, CostSum, Dimension, Filter, Resource
-from ....core.ledger.home_storage import (
-    Booked,
-    Counted,
-    Owner,
-    StorageKey,
-    grown,
-    storage_rows,
-)
+from ....core.ledger.storage.costs import Booked, grown, storage_rows
+from ....core.ledger.storage.held import Counted, Owner, StorageKey
 from ..databases.database import StoreError
 from ..tables import cost_table, store_table
 from . import cost_queries

@@ -14,19 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ec2spawner.core.ledger.cost_rows import Purpose, Resource
-from ec2spawner.core.ledger.home_storage import (
+from ec2spawner.core.ledger.local_days import local_day, midnight
+from ec2spawner.core.ledger.storage.costs import Booked, grown, storage_nano_usd, storage_rows
+from ec2spawner.core.ledger.storage.held import (
     MIB,
-    Booked,
     Owner,
     StorageKey,
     Stored,
     begins_counting,
-    grown,
     held_between,
-    storage_nano_usd,
-    storage_rows,
 )
-from ec2spawner.core.ledger.local_days import local_day, midnight
 
 ADA, BOB = Owner("ada", "", "user:ada"), Owner("bob", "lab", "group:research")
 ZONES = [

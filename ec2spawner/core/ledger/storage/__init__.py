@@ -1,0 +1,1 @@
+"""What homes hold in EBS, and what that costs."""
