@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from ec2spawner.core.ledger.amount import assumed_by_day
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.provisioner.model.lease import Lease, LeaseState, Snapshot
+from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import World, until
 
@@ -134,3 +136,17 @@ async def test_a_scrape_is_faster_than_summing_up_a_thousand_servers(
     taken = seconds(scrape)
     print(f"{1000 * taken:.1f} ms for the sum, {1000 * baseline:.1f} ms to sum up")
     assert taken < baseline / 3
+
+
+async def test_a_start_lets_others_run_while_it_counts_the_servers_of_before(world: World) -> None:
+    await world.restart(limits=Limits(EVERY), spending_days=31)
+    like, registry = await world.request("new"), world.provisioner._state.leases
+    registry.load(Snapshot(leases=tuple(running(like, world, 1))))
+    start = replace(like, lease_id="another", user="another")
+    request = asyncio.create_task(world.provisioner.request(start))
+    turns = 0
+    while registry.get("another") is None:
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= SERVERS // BATCH
+    await request
