@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Final
 
 from ...core.ledger import exact
@@ -62,7 +61,7 @@ class Rates:
         usd = known_usd = exact.usd(self.storage(HUB).nano_usd)
         unpriced = self._unpriced_storage()
         unleased = unleased_segments(self.state, self.market.prices, now)
-        async for segment in cooperatively(chain(self._leased(), unleased)):
+        async for segment in cooperatively([*self._leased(), *unleased]):  # of one moment
             known = likely = rate(segment, now) if segment else NO_PRICE
             if segment and known.unknown_prices_of:
                 likely = rate(assumed(segment), now)
