@@ -18,10 +18,8 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import aiohttp
-
 from ...free_ports import free_ports
-from ...hub_readiness import starts_servers
+from ...hub_readiness import until_ready
 from ...parent_death import end_with_parent
 from ..installed_configs import config_file
 from ..runtime import processes
@@ -225,20 +223,12 @@ async def _start_hub(
 
 
 async def _wait_for_hub(hub_url: str, hub: asyncio.subprocess.Process) -> None:
-    """Until the hub answers and has read what its EC2 has: before, it refuses to start servers."""
-    # Not tornado's client: that prints what a fetch meets later that Ctrl-C has cancelled.
-    timeout = aiohttp.ClientTimeout(total=2)
     try:
-        async with asyncio.timeout(READY_TIMEOUT), aiohttp.ClientSession(timeout=timeout) as http:
-            while True:
-                if hub.returncode is not None:
-                    raise DemoFailed("JupyterHub ended; see jupyterhub.log in the data directory")
-                with suppress(aiohttp.ClientError, TimeoutError):
-                    if await starts_servers(http, hub_url):
-                        return
-                await asyncio.sleep(0.1)
+        is_ready = await until_ready(hub, hub_url, READY_TIMEOUT)
     except TimeoutError:
         raise DemoFailed("JupyterHub does not answer; see jupyterhub.log") from None
+    if not is_ready:
+        raise DemoFailed("JupyterHub ended; see jupyterhub.log in the data directory")
 
 
 def _announce(demo: dict[str, Any], as_json: bool) -> None:

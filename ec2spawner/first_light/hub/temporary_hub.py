@@ -13,10 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import aiohttp
-
 from ...free_ports import free_ports
-from ...hub_readiness import starts_servers
+from ...hub_readiness import until_ready
 from ...parent_death import end_with_parent
 from ..plan import HOME_GIB, Leg
 from .overrides import HubSettings, write
@@ -114,16 +112,9 @@ async def temporary_hub(settings: HubSettings) -> AsyncIterator[None]:
 async def _until_ready(
     settings: HubSettings, process: asyncio.subprocess.Process, log: Path
 ) -> None:
-    timeout = aiohttp.ClientTimeout(total=3)
-    try:
-        async with asyncio.timeout(READY_TIMEOUT), aiohttp.ClientSession(timeout=timeout) as http:
-            while process.returncode is None:
-                with suppress(aiohttp.ClientError, TimeoutError):
-                    if await starts_servers(http, settings.url.rstrip("/")):
-                        return
-                await asyncio.sleep(0.2)
-    except TimeoutError:
-        pass
+    with suppress(TimeoutError):
+        if await until_ready(process, settings.url.rstrip("/"), READY_TIMEOUT):
+            return
     text = await asyncio.to_thread(log.read_text, errors="replace")
     tail = "\n".join(text.splitlines()[-12:])
     raise HubDidNotStart(f"the hub did not start. The end of its log:\n{tail}")
