@@ -8,8 +8,9 @@ from ..wire import NotebookStatus, Notice, Stop
 
 
 def for_guest(status: NotebookStatus) -> NotebookStatus:
-    """The status without what is the owner's alone: what they spend in all, who pays, and what an
-    admin wrote to them. What this server costs, and when it stops, a guest may know."""
+    """The status without what is the owner's alone: what they spend in all, who pays, what an
+    admin wrote to them, and what their session holds. What this server costs, and when it stops, a
+    guest may know."""
     cost = status.cost
     if cost is not None:
         totals = ("today_usd", "month_usd", "known_today_usd", "known_month_usd")
@@ -20,6 +21,8 @@ def for_guest(status: NotebookStatus) -> NotebookStatus:
         "cost": cost,
         "stop": _without_amounts(status.stop),
         "message": None,
+        "saving": None,
+        "wake": None,
         "notices": notices_for_guest(status.notices),
     }
     return status.model_copy(update=changed)

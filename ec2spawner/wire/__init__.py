@@ -68,6 +68,18 @@ from .notebook import (
     TerminalState,
 )
 from .sentences import Code, Sentence, sentence
+from .sleep import (
+    LostVariable,
+    SavedKernel,
+    SavedSession,
+    SavedVariable,
+    SessionSaved,
+    SleepOrder,
+    SleepProgress,
+    Trigger,
+    Wake,
+    WokenKernel,
+)
 from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telemetry, Worker
 
 __all__ = [
@@ -104,6 +116,7 @@ __all__ = [
     "KernelState",
     "LeaseGrant",
     "Limit",
+    "LostVariable",
     "Market",
     "Message",
     "MigSlice",
@@ -116,11 +129,17 @@ __all__ = [
     "Percent",
     "ProtocolNumber",
     "Refusal",
+    "SavedKernel",
+    "SavedSession",
+    "SavedVariable",
     "Seconds",
     "Sentence",
     "ServerEnd",
     "ServerState",
+    "SessionSaved",
     "ShortText",
+    "SleepOrder",
+    "SleepProgress",
     "SlowedBy",
     "Spoken",
     "Step",
@@ -129,6 +148,9 @@ __all__ = [
     "Telemetry",
     "TerminalState",
     "Then",
+    "Trigger",
+    "Wake",
+    "WokenKernel",
     "Worker",
     "WorkingHours",
     "sentence",

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
-from .message import PROTOCOL, Market, Message, ProtocolNumber, ShortText, Then
+from .message import PROTOCOL, Market, Message, ProtocolNumber, Seconds, ShortText, Then
+from .sleep import SavedSession, Trigger
 from .telemetry import Telemetry
 
 SAVE_SECONDS = 5.0
@@ -47,6 +48,8 @@ class AgentEvent(Message):
     not be mounted."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """With `ready`: where the notebook listens on the instance's private address."""
+    session: SavedSession | None = None
+    """With `stopped`: what sleeps in the home; None where nothing was saved."""
 
 
 class Heartbeat(Message):
@@ -66,6 +69,9 @@ class Heartbeat(Message):
     """For people: what keeps the server on, or empty."""
     interruption_at: AwareDatetime | None = None
     """When EC2 reclaims this spot instance; None without a notice."""
+    rebalance_at: AwareDatetime | None = None
+    """When EC2 began to recommend leaving this spot instance, because an interruption is more
+    likely; None without a recommendation. It ends nothing."""
     telemetry: Telemetry | None = None
     gpu_unattended: bool | None = None
     """Whether a program that belongs to no kernel and no terminal uses a GPU; None if unknown."""
@@ -180,6 +186,10 @@ class Stop(Message):
     then: Then = "terminate"
     """Unless `terminate`: after `stopped` the agent claims again with its key, and the hub decides
     what becomes of the instance."""
+    sleep: Trigger | None = None
+    """Save the session's variables first, and why; None saves documents only."""
+    save_seconds: Seconds = 0.0
+    """How long saving the variables may take."""
 
 
 class AdminMessage(Message):

@@ -10,6 +10,7 @@ from .idle import Idleness, IdlePolicy
 from .lease import AdminMessage, Cost, Stop
 from .message import Message, ShortText
 from .sentences import Sentence
+from .sleep import SleepOrder, SleepProgress, Wake
 from .telemetry import Telemetry
 
 
@@ -97,6 +98,8 @@ class ServerState(Message):
     """Which disks are full, and what to do."""
     interruption_at: AwareDatetime | None = None
     """When AWS reclaims this spot instance; None where it has not announced that."""
+    rebalance_at: AwareDatetime | None = None
+    """When AWS began to recommend leaving this spot instance; None where it does not."""
     files_kept: bool = True
     """False where the home ends with the instance."""
     message: AdminMessage | None = None
@@ -110,6 +113,8 @@ class AgentState(ServerState):
     at: AwareDatetime
     idle_policy: IdlePolicy
     idleness: Idleness
+    sleep: SleepOrder | None = None
+    """Set: save the session's variables."""
 
 
 class Notice(Message):
@@ -167,3 +172,7 @@ class NotebookStatus(ServerState):
     end_url: str = ""
     """The path at which the hub answers a `ServerEnd` when this server no longer does; it needs no
     login. Empty where no hub of ours started this server."""
+    saving: SleepProgress | None = None
+    """While the session's variables are saved before a stop; None otherwise."""
+    wake: Wake | None = None
+    """What came back of the session that slept; None where none did."""

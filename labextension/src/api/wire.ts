@@ -290,6 +290,57 @@ export interface IStop {
   message: string;
   /** Name of the admin or the service that asked for it, or empty. */
   by: string;
+  /** Why the session's variables are saved first; null where they are not. */
+  sleep: SleepTrigger | null;
+}
+
+/** Why a session is put to sleep. */
+export type SleepTrigger = 'interruption' | 'idle' | 'user' | 'hardware';
+
+/** How far saving the session's variables has come. */
+export interface ISleepProgress {
+  id: string;
+  kernels: number;
+  kernels_done: number;
+  variables: number;
+  size_bytes: number;
+}
+
+/** A variable that was not saved, or did not come back. */
+export interface ILostVariable {
+  name: string;
+  type: string;
+  /** Why; a later version may know more codes. */
+  code: string;
+  detail: string;
+}
+
+export interface IWokenKernel {
+  /** The notebook's; empty for a console. */
+  path: string;
+  kernel_name: string;
+  state: 'waiting' | 'starting' | 'restoring' | 'done' | 'failed';
+  /** That are back, */
+  variables: number;
+  /** that are loaded when a cell first uses them, */
+  later: number;
+  /** and that were saved. */
+  expected: number;
+  lost: ILostVariable[];
+  lost_count: number;
+  /** Why the kernel itself is not back, or without variables; empty where all is well. */
+  code: string;
+}
+
+/** What came back of the session that slept. */
+export interface IWake {
+  id: string;
+  slept_at: string;
+  trigger: SleepTrigger;
+  state: 'waking' | 'done';
+  /** At most 20 of `kernel_count`. */
+  kernels: IWokenKernel[];
+  kernel_count: number;
 }
 
 export type StopReason =
@@ -375,6 +426,8 @@ export interface INotebookStatus {
   full_disks: ISentence[];
   /** When AWS reclaims this spot instance; null where it has not announced that. */
   interruption_at: string | null;
+  /** When AWS began to recommend leaving this spot instance; null where it does not. */
+  rebalance_at: string | null;
   /** False where the home ends with the instance. */
   files_kept: boolean;
   notices: INotice[];
@@ -382,4 +435,8 @@ export interface INotebookStatus {
   end_url: string;
   /** What an admin wants the user to read now; it is shown as a notice. */
   message: IAdminMessage | null;
+  /** While the session's variables are saved before a stop; null otherwise. */
+  saving: ISleepProgress | null;
+  /** What came back of the session that slept; null where none did. */
+  wake: IWake | null;
 }

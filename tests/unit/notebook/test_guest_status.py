@@ -9,7 +9,16 @@ import pytest
 
 from ec2spawner.notebook.guest_status import for_guest
 from ec2spawner.notebook.notices import notices
-from ec2spawner.wire import AdminMessage, Cost, Limit, NotebookStatus, Stop
+from ec2spawner.wire import (
+    AdminMessage,
+    Cost,
+    Limit,
+    NotebookStatus,
+    SleepProgress,
+    Stop,
+    Wake,
+    WokenKernel,
+)
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SECRET = "secret"
@@ -31,6 +40,16 @@ def limited(**changes: Any) -> Cost:
     return Cost(as_of=NOW, since=NOW, limits=[Limit(**values | changes)], **spent)
 
 
+WOKEN = Wake(
+    id="1",
+    slept_at=NOW,
+    trigger="idle",
+    state="done",
+    kernels=[WokenKernel(path=SECRET, kernel_name="python3", state="done")],
+    kernel_count=1,
+)
+
+
 def seen_by_guest(**fields: Any) -> NotebookStatus:
     status = NotebookStatus(managed=True, agent_connected=True, now=NOW, **fields)
     return for_guest(status.model_copy(update={"notices": notices(status)}))
@@ -43,6 +62,8 @@ def seen_by_guest(**fields: Any) -> NotebookStatus:
         {"cost": limited()},
         {"cost": limited(stop_at=NOW + timedelta(minutes=5))},
         {"stop": Stop(reason="budget", message=SECRET), "cost": limited()},
+        {"saving": SleepProgress(id=SECRET, kernels=1)},
+        {"wake": WOKEN},
     ],
 )
 def test_what_only_the_owner_may_know_is_in_no_part_of_the_status(fields: dict[str, Any]) -> None:

@@ -1,0 +1,143 @@
+"""A session that sleeps: what was saved of each kernel, and what came back of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from .message import Message, Seconds, ShortText
+
+Trigger = Literal["interruption", "idle", "user", "hardware"]
+"""Why a session is put to sleep: AWS reclaims the instance; nobody uses the server; its user asked
+for it; its user continues on other hardware."""
+
+Count = Annotated[int, Field(ge=0, le=2**31)]
+Bytes = Annotated[int, Field(ge=0, le=2**60)]
+
+MAX_KERNELS = 20
+"""More kernels than these are counted, not listed."""
+
+MAX_LARGEST = 5
+MAX_LOST = 10
+
+
+class SavedVariable(Message):
+    """One variable that was saved."""
+
+    name: ShortText
+    type: ShortText = ""
+    size_bytes: Bytes
+    gpu: bool = False
+    """Whether it was in GPU memory."""
+
+
+class LostVariable(Message):
+    """One variable that was not saved, or did not come back."""
+
+    name: ShortText
+    type: ShortText = ""
+    code: ShortText
+    """Why, as `ec2spawner.sleep` codes it; a later version may know more."""
+    detail: ShortText = ""
+    """The error's own words, where there was one."""
+
+
+class SavedKernel(Message):
+    """What was saved of one kernel."""
+
+    path: ShortText
+    """The notebook's, from the server's root; empty for a console."""
+    kernel_name: ShortText
+    """Of its kernel spec."""
+    variables: Count
+    size_bytes: Bytes
+    largest: Annotated[list[SavedVariable], Field(max_length=MAX_LARGEST)] = []
+    lost: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
+    lost_count: Count = 0
+    code: ShortText = ""
+    """Why nothing or not all of it was saved: `busy`, `no-extension`, `timed-out`, `not-python`,
+    `no-space`, `died`; empty where all was done."""
+
+
+class SavedSession(Message):
+    """A session that sleeps: all kernels of one server, saved together."""
+
+    id: ShortText
+    slept_at: AwareDatetime
+    trigger: Trigger
+    seconds: Seconds
+    """How long saving its variables took."""
+    size_bytes: Bytes
+    """On the home's disk, of all kernels together."""
+    kernels: Annotated[list[SavedKernel], Field(max_length=MAX_KERNELS)] = []
+    kernel_count: Count = 0
+
+
+class SleepOrder(Message):
+    """Agent -> notebook extension, in `AgentState.sleep`: save the session now."""
+
+    id: ShortText
+    """Of the session: the same order has the same id, and is carried out once."""
+    trigger: Trigger
+    until: AwareDatetime
+    """All of it has to be on disk by then; what is not is lost."""
+    interrupt_busy: bool
+    """Whether a kernel that runs a cell may be interrupted to save its variables."""
+    max_bytes: Bytes
+    """The most that the session may take on disk."""
+
+
+class SleepProgress(Message):
+    """Notebook extension -> agent and browser: how far a sleep has come."""
+
+    type: Literal["sleep-progress"] = "sleep-progress"
+    id: ShortText
+    """Of the order."""
+    kernels: Count = 0
+    kernels_done: Count = 0
+    variables: Count = 0
+    """Saved so far."""
+    size_bytes: Bytes = 0
+
+
+class SessionSaved(Message):
+    """Notebook extension -> agent: the order of this id is done."""
+
+    type: Literal["session-saved"] = "session-saved"
+    id: ShortText
+    session: SavedSession | None = None
+    """None where there was nothing to save, or it could not be saved."""
+
+
+class WokenKernel(Message):
+    """What came back of one kernel."""
+
+    path: ShortText
+    kernel_name: ShortText
+    state: Literal["waiting", "starting", "restoring", "done", "failed"]
+    variables: Count = 0
+    """That are back."""
+    later: Count = 0
+    """That are loaded when a cell first uses them."""
+    expected: Count = 0
+    """That were saved."""
+    lost: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
+    """Those that were not saved, then those that did not come back."""
+    lost_count: Count = 0
+    code: ShortText = ""
+    """Why the kernel itself is not back, or without variables: `notebook-gone`,
+    `kernel-spec-gone`, `kernel-failed`, `died`, `timed-out`, `no-extension`, `damaged`, or the code
+    of its `SavedKernel`; empty where all is well."""
+
+
+class Wake(Message):
+    """How far a session has woken, and what is back."""
+
+    id: ShortText
+    """Of the session."""
+    slept_at: AwareDatetime
+    trigger: Trigger
+    state: Literal["waking", "done"]
+    kernels: Annotated[list[WokenKernel], Field(max_length=MAX_KERNELS)] = []
+    kernel_count: Count = 0
