@@ -44,8 +44,12 @@ class StubAgentSocket:
         self.path = str(self.socket.path)
 
     def say(self, cost: Cost | None) -> None:
+        self.announce(cost=cost)
+
+    def announce(self, **fields: Any) -> None:
+        """Push a state with these fields."""
         state = AgentState(
-            at=datetime.now(UTC), cost=cost, idle_policy=IdlePolicy(), idleness=Idleness()
+            at=datetime.now(UTC), idle_policy=IdlePolicy(), idleness=Idleness(), **fields
         )
         said: Future[None] = Future()
 

@@ -1,4 +1,5 @@
-"""Reads this server's cost from the instance's agent: one line from its local socket.
+"""Reads this server's cost, and what is announced, from the instance's agent: one line from its
+local socket.
 
 The agent sends its last state to each new connection. `read` raises nothing, takes at most
 `TIMEOUT`, and reuses a reading for a second.
@@ -13,6 +14,8 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
+
+from .notice import Notice, announced
 
 if TYPE_CHECKING:
     from ..wire import Cost
@@ -51,6 +54,8 @@ class Reading:
     cost: Cost | None = None
     why: str = NOT_OURS
     """Why the cost is unknown; empty if it is known."""
+    notice: Notice | None = None
+    """That this machine ends soon; None where that is not announced, or the agent is silent."""
 
     def usd_at(self, clock: float) -> float | None:
         """Cost of this server up to an instant of `clock`, in USD; None where unknown.
@@ -99,8 +104,8 @@ def _ask(path: str) -> Reading:
     deadline = time.monotonic() + TIMEOUT
     try:
         state = json.loads(_line(path, deadline))
-        return _reading(state.get("cost"))
-    except (OSError, ValueError, AttributeError):
+        return _reading(state.get("cost"), announced(state))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Reading(why=NO_RESPONSE)
 
 
@@ -136,12 +141,12 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _reading(cost: Any) -> Reading:
-    """Parses only the state's `cost`: other fields may differ between versions."""
+def _reading(cost: Any, notice: Notice | None) -> Reading:
+    """Parses only these fields of the state: others may differ between versions."""
     from ..wire import Cost  # takes 0.2 s the first time
 
     if cost is None:
-        return Reading(why=NOT_YET)
+        return Reading(why=NOT_YET, notice=notice)
     known = Cost.model_validate(cost)
     unknown = known.usd is None and known.usd_per_hour is None
-    return Reading(known, NO_PRICE if unknown else "")
+    return Reading(known, NO_PRICE if unknown else "", notice)

@@ -42,7 +42,7 @@ BROKEN = (
     "packages of embedded",
     "core and wire do no I/O",
     "an instance needs no AWS library",
-    "cost and gpu_check run in any Python",
+    "checkpoint, cost and gpu_check run in any Python",
     "the hub's side does not import",
     "provisioner and aws hold no objects",
     "aws knows of the provisioner",
