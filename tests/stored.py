@@ -18,8 +18,9 @@ from sqlalchemy.types import TypeEngine
 from ec2spawner.core.ledger.cost_rows import CostRow, Purpose, Resource
 from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import Intent, IntentState, Lease, LeaseState, StepEvent
+from ec2spawner.provisioner.model.sleeping_session import SleepingSession
 from ec2spawner.provisioner.store import migrations
-from ec2spawner.wire import IdlePolicy, Market, Step
+from ec2spawner.wire import IdlePolicy, Market, SavedKernel, SavedSession, Step
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -65,6 +66,28 @@ def lease(lease_id: str = "lease-1", **changes: object) -> Lease:
         idle=IdlePolicy(),
         state=LeaseState.WAITING,
         requested_at=NOW,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def sleeping(server: str = "", session_id: str = "s-1", **changes: object) -> SleepingSession:
+    kernel = SavedKernel(
+        path="train.ipynb", kernel_name="python3", variables=14, size_bytes=3 * 2**30
+    )
+    made = SleepingSession(
+        user="ada",
+        server=server,
+        lease_id="lease-1",
+        session=SavedSession(
+            id=session_id,
+            slept_at=NOW,
+            trigger="idle",
+            seconds=8.0,
+            size_bytes=3 * 2**30,
+            kernels=[kernel],
+            kernel_count=1,
+        ),
+        expires_at=NOW + timedelta(days=30),
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 

@@ -21,10 +21,12 @@ from ...core.ledger.idle_spans import IdleSpan
 from ...core.ledger.segments import Segment
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
+from ...core.sleep.rules import SleepRules
 from ...wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
 from .denied_start import DeniedStart
 from .mounts import Mounts
+from .sleeping_session import SleepingSession
 
 
 class LeaseState(StrEnum):
@@ -153,6 +155,10 @@ class Lease:
     """When it was idle, as far as it is known; the last may last."""
     gpu_use: tuple[GpuUse, ...] = ()
     """By day, as far as it was measured."""
+    sleep: SleepRules = field(default_factory=SleepRules)
+    """How its session is saved, and what follows an interruption."""
+    continues: str = ""
+    """Id of the lease whose server it continues on another instance; empty for none."""
 
     @property
     def steps(self) -> Set[Step]:
@@ -243,6 +249,8 @@ class Snapshot:
     stopped is shown at the next login."""
     denied_starts: tuple[DeniedStart, ...] = ()
     """Starts that a limit refused lately."""
+    sleeping: tuple[SleepingSession, ...] = ()
+    """What was saved last of the session of each server."""
     interrupted: tuple[Lease, ...] = ()
     """Leases that ended within `INTERRUPTED_LATELY` because EC2 reclaimed their instance."""
     costs: tuple[CostSum, ...] = ()

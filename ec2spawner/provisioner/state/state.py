@@ -31,6 +31,7 @@ from .instances.retained_instances import RetainedInstances
 from .instances.stock import Stock
 from .lease_events import LeaseEvents
 from .lease_registry import LeaseRegistry
+from .sleeping_sessions import SleepingSessions
 from .spending.home_storage import HomeStorage
 from .spending.spending import Spending
 from .termination_brake import Brake
@@ -65,6 +66,7 @@ class State:
         self.spending = Spending(clock, settings)
         self.incidents = Incidents()
         self.denied_starts = DeniedStarts(store)
+        self.sleeping = SleepingSessions(store)
         self.brake = Brake(clock)
         self.stock = Stock()
         """As the last pass found it."""
@@ -100,6 +102,7 @@ class State:
         self.loaded_at = self.clock.uptime()
         self.leases.load(snapshot)
         self.denied_starts.load(snapshot.denied_starts)
+        self.sleeping.load(snapshot.sleeping)
         self.interruptions.load((*snapshot.interrupted, *snapshot.leases))
         for lease in snapshot.leases:
             self.leases.contact(lease.lease_id).heard_at = self.loaded_at

@@ -18,6 +18,7 @@ from ...core.ledger.idle_spans import IdleSpan
 from ...core.ledger.segments import Segment
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
+from ...core.sleep.rules import SleepRules
 from ...wire import IdlePolicy, Market, Step, Stop
 from ..model.cloud import Image, LaunchRequest, LaunchSpec
 from ..model.lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
@@ -37,6 +38,7 @@ _MOVE = TypeAdapter(Move)
 _WAIT = TypeAdapter(Wait)
 _IDLE_SPANS = TypeAdapter(tuple[IdleSpan, ...])
 _GPU_USE = TypeAdapter(tuple[GpuUse, ...])
+_SLEEP = TypeAdapter(SleepRules)
 
 
 def lease_row(lease: Lease) -> Row:
@@ -74,6 +76,8 @@ def lease_row(lease: Lease) -> Row:
         "stop_requested_at": lease.stop_requested_at,
         "idle_spans": _IDLE_SPANS.dump_python(lease.idle_spans, mode="json"),
         "gpu_use": _GPU_USE.dump_python(lease.gpu_use, mode="json"),
+        "continues": lease.continues,
+        "sleep": _SLEEP.dump_python(lease.sleep, mode="json"),
     }
 
 
@@ -113,6 +117,8 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         stop_requested_at=row["stop_requested_at"],
         idle_spans=idle_spans_from(row["idle_spans"] or ()),
         gpu_use=_GPU_USE.validate_python(row["gpu_use"] or ()),
+        continues=row["continues"],
+        sleep=_SLEEP.validate_python(row["sleep"] or {}),
         segments=tuple(map(segment_from, segments)),
     )
 

@@ -29,7 +29,8 @@ from ...wire import Step
 from ..model.alarm_delivery import AlarmDelivery
 from ..model.denied_start import DeniedStart
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
-from . import alarms, denied_starts, queries, rows, tables
+from ..model.sleeping_session import SleepingSession
+from . import alarms, denied_starts, queries, rows, sleeping_sessions, tables
 from .cost_backfill import complete_ledger
 from .databases.backends import DEFAULT_URL, open_database
 from .databases.database import StoreAwayError, StoreError, StoreHeldError
@@ -330,6 +331,20 @@ class Store:
     async def save_denied_starts(self, found: Sequence[DeniedStart]) -> None:
         """Store these refused starts in the place of all earlier ones."""
         await self._write(lambda connection: denied_starts.replace_all(connection, found))
+
+    async def save_sleeping_session(self, session: SleepingSession) -> None:
+        """Insert or replace what sleeps of its server."""
+        await self._write(lambda connection: sleeping_sessions.save(connection, session))
+
+    async def rename_sleeping_session(self, user: str, server: str, new: str) -> None:
+        """Another name for the server, in the place of what sleeps under that name."""
+        await self._write(
+            lambda connection: sleeping_sessions.rename(connection, user, server, new)
+        )
+
+    async def forget_sleeping_session(self, user: str, server: str) -> None:
+        """Delete the record; one that is not there is no error."""
+        await self._write(lambda connection: sleeping_sessions.forget(connection, user, server))
 
     # --- alarms ---
 

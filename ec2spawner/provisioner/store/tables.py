@@ -108,6 +108,9 @@ lease_table = Table(
     Column("stop_requested_at", Instant),
     Column("idle_spans", JSON(none_as_null=True)),
     Column("gpu_use", JSON(none_as_null=True)),
+    # Id of the lease whose server it continues on another instance; empty for none.
+    Column("continues", String, nullable=False, server_default=""),
+    Column("sleep", JSON(none_as_null=True)),
     Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),
@@ -306,4 +309,17 @@ denied_start_table = Table(
     Column("user_name", String, primary_key=True),
     Column("server_name", String, primary_key=True),
     Column("denied", JSON, nullable=False),
+)
+
+# What was saved last of the kernels of each server. The values themselves are in the home.
+sleeping_session_table = Table(
+    "sleeping_session",
+    metadata,
+    Column("user_name", String, primary_key=True),
+    Column("server_name", String, primary_key=True),
+    Column("lease_id", String, nullable=False),
+    Column("session", JSON, nullable=False),
+    Column("slept_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Column("woken_at", Instant),
 )

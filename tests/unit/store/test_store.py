@@ -34,7 +34,7 @@ from ec2spawner.provisioner.store import tables
 from ec2spawner.provisioner.store.store import KeyAlreadyBound, Store, StoreError, StoreHeldError
 from ec2spawner.wire import Market, Step, Stop
 from tests.harness import TREE
-from tests.stored import NOW, SECOND, dump, intent, lease, other_program, story
+from tests.stored import NOW, SECOND, dump, intent, lease, other_program, sleeping, story
 from tests.unit.provisioner.monitoring.counters import counted
 
 # --- opening ---
@@ -94,6 +94,38 @@ async def test_an_unreadable_refused_start_keeps_no_hub_from_starting(url: str) 
         assert (await second.load()).denied_starts == (readable,)
     finally:
         await second.close()
+
+
+async def test_an_unreadable_sleeping_session_keeps_no_hub_from_starting(url: str) -> None:
+    first = await Store.open(url, now=NOW)
+    for server in ("", "broken"):
+        await first.save_sleeping_session(sleeping(server))
+    await first.close()
+    with other_program(url) as database, database.begin():
+        table = tables.sleeping_session_table
+        statement = table.update().where(table.c.server_name == "broken")
+        database.execute(statement.values(session={"trigger": "of another version"}))
+    second = await Store.open(url, now=NOW)
+    try:
+        assert (await second.load()).sleeping == (sleeping(""),)
+    finally:
+        await second.close()
+
+
+async def test_a_renamed_sleeping_session_takes_the_place_of_another(store: Store) -> None:
+    await store.save_sleeping_session(sleeping("old", "s-1"))
+    await store.save_sleeping_session(sleeping("new", "s-2"))
+    for _ in range(2):  # repeated, it changes nothing
+        await store.rename_sleeping_session("ada", "old", "new")
+        assert (await store.load()).sleeping == (sleeping("new", "s-1"),)
+
+
+async def test_a_forgotten_sleeping_session_is_not_loaded(store: Store) -> None:
+    for server in ("", "other"):
+        await store.save_sleeping_session(sleeping(server))
+    for _ in range(2):
+        await store.forget_sleeping_session("ada", "")
+        assert (await store.load()).sleeping == (sleeping("other"),)
 
 
 async def test_a_newer_schema_is_refused_and_left_as_it_is(url: str) -> None:

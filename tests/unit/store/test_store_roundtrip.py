@@ -26,6 +26,7 @@ from ec2spawner.core.ledger.idle_spans import IdleSpan
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.offers.spot_wait import Wait
+from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.provisioner.model.cloud import DataVolume, Image, LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import (
     Attempt,
@@ -40,9 +41,21 @@ from ec2spawner.provisioner.model.lease import (
     StepEvent,
 )
 from ec2spawner.provisioner.model.mounts import Mounts
+from ec2spawner.provisioner.model.sleeping_session import SleepingSession
 from ec2spawner.provisioner.store import tables
 from ec2spawner.provisioner.store.store import Store
-from ec2spawner.wire import BucketMount, HomeMount, IdlePolicy, Market, Step, Stop
+from ec2spawner.wire import (
+    BucketMount,
+    HomeMount,
+    IdlePolicy,
+    LostVariable,
+    Market,
+    SavedKernel,
+    SavedSession,
+    SavedVariable,
+    Step,
+    Stop,
+)
 from tests.stored import other_program
 
 pytestmark = pytest.mark.slow(seconds=30)
@@ -81,6 +94,7 @@ policies = st.builds(
     warn_seconds=seconds,
     user_may_extend_seconds=seconds,
     max_age_seconds=seconds,
+    then=st.sampled_from(["sleep", "stop"]),
     gpu_busy_percent=st.floats(0, 100),
     cpu_busy_percent=st.floats(0, 1000),
 )
@@ -168,6 +182,14 @@ leases = st.builds(
     stop_requested_at=maybe_instant,
     idle_spans=st.lists(st.builds(IdleSpan, instants, maybe_instant), max_size=3).map(tuple),
     after_stop=st.builds(AfterStop),
+    sleep=st.builds(
+        SleepRules,
+        save_seconds=seconds,
+        max_bytes=st.integers(0, 2**50),
+        keep_seconds=seconds,
+        after_interruption=st.sampled_from(["resume", "resume-on-demand", "stop"]),
+    ),
+    continues=text,
     mounts=mounts,
     wait=st.none()
     | st.builds(Wait, until=instants, otherwise=st.lists(markets, max_size=2).map(tuple)),
@@ -237,6 +259,37 @@ keeps = st.builds(
     disk_gib=st.integers(1, 16384),
     started_for=text,
     asked_at=maybe_instant,
+)
+
+counts = st.integers(0, 2**31)
+saved_kernels = st.builds(
+    SavedKernel,
+    path=text,
+    kernel_name=text,
+    variables=counts,
+    size_bytes=counts,
+    largest=st.lists(st.builds(SavedVariable, name=text, size_bytes=counts), max_size=2),
+    lost=st.lists(st.builds(LostVariable, name=text, code=text), max_size=2),
+    lost_count=counts,
+    code=text,
+)
+sleeping_sessions = st.builds(
+    SleepingSession,
+    user=text,
+    server=text,
+    lease_id=text,
+    session=st.builds(
+        SavedSession,
+        id=text,
+        slept_at=instants,
+        trigger=st.sampled_from(["interruption", "idle", "user", "hardware"]),
+        seconds=seconds,
+        size_bytes=counts,
+        kernels=st.lists(saved_kernels, max_size=2),
+        kernel_count=counts,
+    ),
+    expires_at=instants,
+    woken_at=maybe_instant,
 )
 
 
@@ -347,6 +400,12 @@ def test_homes(empty: Empty, home: Home) -> None:
 @given(keeps)
 def test_kept_instances(empty: Empty, kept: Kept) -> None:
     assert after(empty, lambda store: store.save_kept(kept)).kept == (kept,)
+
+
+@settings(max_examples=15, deadline=None)
+@given(sleeping_sessions)
+def test_sleeping_sessions(empty: Empty, session: SleepingSession) -> None:
+    assert after(empty, lambda store: store.save_sleeping_session(session)).sleeping == (session,)
 
 
 @settings(max_examples=15, deadline=None)
