@@ -64,7 +64,15 @@ c.EC2Spawner.profile_list = [
 # --- files, and idle servers ---
 
 c.EC2Spawner.home = {"kind": "ebs", "size_gib": 50}
-c.EC2Spawner.idle = {"server": "1h", "kernel": "2h", "warn": "10m", "user_may_extend": "4h"}
+c.EC2Spawner.idle = {
+    "server": "1h",
+    "kernel": "2h",
+    "warn": "10m",
+    "user_may_extend": "4h",
+    "then": "sleep",  # saves variables before the stop
+}
+c.EC2Spawner.sleep = {"save": "5m", "keep": "30d", "max_disk_gib": 20}
+c.EC2Spawner.interruption = {"then": "resume"}  # spot, otherwise on-demand
 c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
 
 # --- the hub itself ---

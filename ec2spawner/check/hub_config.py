@@ -15,8 +15,8 @@ from urllib.parse import urlparse
 from jupyterhub.app import JupyterHub
 from traitlets import TraitError
 
-from ..config import Options, Problem
-from .finding import Finding, failed
+from ..config import Options, Problem, unsaved_sleep
+from .finding import Finding, failed, warning
 from .topics import Topic
 
 HUB_API_URL = "c.EC2Spawner.hub_api_url"
@@ -55,8 +55,14 @@ class HubConfig:
 
     @property
     def findings(self) -> list[Finding]:
-        """A failure for each invalid option."""
-        return [failed(Topic.OPTION, p.wrong, p.fix, name=p.option) for p in self.problems]
+        """A failure for each invalid option, and a warning for each that has no effect."""
+        return [
+            *(failed(Topic.OPTION, p.wrong, p.fix, name=p.option) for p in self.problems),
+            *(
+                warning(Topic.OPTION, p.wrong, p.fix, name=p.option)
+                for p in unsaved_sleep(self.options)
+            ),
+        ]
 
     @property
     def address_is_known_bad(self) -> bool:

@@ -13,9 +13,11 @@ from .idle import IdleConfig, IdleHook, UserMaySet
 from .image import ImageConfig
 from .limits import BoundsConfig, LimitsConfig, PayersConfig, ProjectConfig
 from .mounts import BucketConfig, DataVolumeConfig
-from .options import Options, idle_policy
+from .options import Options
 from .profile import DiskBounds, Profile, ProfileOptions
 from .root_disk import small_disks
+from .sleep import InterruptionConfig, SleepConfig
+from .unsaved_sleep import unsaved_sleep
 from .validation import (
     ConfigError,
     Judged,
@@ -41,6 +43,7 @@ __all__ = [
     "IdleConfig",
     "IdleHook",
     "ImageConfig",
+    "InterruptionConfig",
     "Judged",
     "LimitsConfig",
     "Options",
@@ -49,13 +52,14 @@ __all__ = [
     "Profile",
     "ProfileOptions",
     "ProjectConfig",
+    "SleepConfig",
     "SnapshotSchedule",
     "UserMaySet",
     "WorkingHoursConfig",
     "change_options",
-    "idle_policy",
     "judge_options",
     "seconds",
     "small_disks",
+    "unsaved_sleep",
     "validate_options",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -60,6 +60,12 @@ class IdleConfig(Words):
     max_age: Duration = Field(
         default=as_written("0s"),
         description="Stop a server at this age, even if it is in use. 0, the default, is never.",
+    )
+    then: Literal["sleep", "stop"] = Field(
+        default="sleep",
+        description="What happens to the variables of an idle server's kernels. `sleep`: they are "
+        "saved in the home before the stop, and the next start brings them back; see `sleep`. "
+        "`stop`: they are lost. The same holds for stops at `max_age` and at a limit.",
     )
     gpu_busy_percent: float = Field(
         default=5.0, ge=0, le=100, description="GPU use that counts as work, in percent."
@@ -122,6 +128,7 @@ class IdleConfig(Words):
             warn_seconds=self.warn,
             user_may_extend_seconds=self.user_may_extend,
             max_age_seconds=self.max_age,
+            then=self.then,
             gpu_busy_percent=self.gpu_busy_percent,
             cpu_busy_percent=self.cpu_busy_percent,
             silent_kernel_seconds=self.busy_without_work,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
@@ -12,6 +12,7 @@ from .. import data
 from ..core.instances.retention_rules import AfterStop
 from ..core.profiles import profiles
 from ..core.profiles.profiles import InstanceType
+from ..core.sleep.rules import SleepRules
 from ..wire import IdlePolicy
 from .after_stop import TERMINATE, AfterStopWords
 from .alarms import NO_ALARMS, AlarmsWords
@@ -22,6 +23,7 @@ from .image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
 from .limits import LimitsConfig, PayersConfig, TimeZone
 from .mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
 from .profile import DEFAULT_PROFILES, Profile
+from .sleep import InterruptionConfig, SleepConfig, sleep_rules
 from .store import POSTGRESQL_EXAMPLE, SQLITE_EXAMPLE, StoreURL
 from .values import (
     MAX_DISK_GIB,
@@ -220,6 +222,18 @@ class Options(Words):
         "nothing.",
         examples=[Code("idle_of_role")],
     )
+    sleep: SleepConfig = Field(
+        default=as_written({"save": "5m", "keep": "30d", "max_disk_gib": 50}),
+        description="How the variables of a server's kernels are saved in its home before its "
+        "instance goes, and for how long they are kept. Whether an idle server sleeps is decided "
+        'by `idle["then"]`.',
+        examples=[{"save": "5m", "keep": "30d", "max_disk_gib": 50}],
+    )
+    interruption: InterruptionConfig = Field(
+        default=as_written({"then": "resume"}),
+        description="What follows when AWS reclaims the spot instance of a running server.",
+        examples=[{"then": "resume-on-demand"}],
+    )
     after_stop: AfterStopWords = Field(
         default=TERMINATE,
         description="What happens to a server's instance when the server has stopped: "
@@ -401,20 +415,27 @@ class Options(Words):
         """The profile's own, or the hub's."""
         return (profile.after_stop or self.after_stop).rule()
 
+    def sleep_rules_of(self, profile: Profile) -> SleepRules:
+        """How sessions of the profile are saved, and what follows an interruption."""
+        interruption = profile.interruption or self.interruption
+        return sleep_rules(self.sleep.changed_by(profile.sleep), interruption, self.home.kind)
+
     def idle_policy(self, profile: Profile, chosen: float | None = None) -> IdlePolicy:
         """The profile's policy, with the idle limit that its user chose, in seconds."""
-        return idle_policy(self.idle.changed_by(profile.idle), profile, chosen)
+        return self.policy_of(self.idle.changed_by(profile.idle), profile, chosen)
 
-
-def idle_policy(words: IdleConfig, profile: Profile, chosen: float | None = None) -> IdlePolicy:
-    """The policy of these words for a profile, which opens the limit to its user besides them."""
-    policy = words.policy()
-    opened = profile.profile_options.idle
-    if opened is not None:
-        most, least = policy.user_server_max_seconds, policy.user_server_min_seconds
-        bounds = {
-            "user_server_min_seconds": min(least, opened.min) if most else opened.min,
-            "user_server_max_seconds": max(most, opened.max),
-        }
-        policy = policy.model_copy(update=bounds)
-    return policy.model_copy(update={"user_server_seconds": chosen})
+    def policy_of(
+        self, words: IdleConfig, profile: Profile, chosen: float | None = None
+    ) -> IdlePolicy:
+        """The policy of these words for a profile, which opens the limit to its user besides
+        them. Nothing sleeps where nothing can be saved."""
+        policy = words.policy()
+        changes: dict[str, Any] = {"user_server_seconds": chosen}
+        opened = profile.profile_options.idle
+        if opened is not None:
+            most, least = policy.user_server_max_seconds, policy.user_server_min_seconds
+            changes["user_server_min_seconds"] = min(least, opened.min) if most else opened.min
+            changes["user_server_max_seconds"] = max(most, opened.max)
+        if not self.sleep_rules_of(profile).save_seconds:
+            changes["then"] = "stop"
+        return policy.model_copy(update=changes)

@@ -16,6 +16,7 @@ from ..wire import Market
 from .after_stop import AfterStopWords
 from .idle import IdleConfig
 from .mounts import Buckets, DataVolumes
+from .sleep import InterruptionConfig, SleepConfig
 from .values import (
     MAX_DISK_GIB,
     Bounds,
@@ -153,6 +154,16 @@ class Profile(Words):
     )
     after_stop: AfterStopWords | None = Field(
         default=None, description="Replaces the hub's `after_stop`.", examples=[{"stop": "7d"}]
+    )
+    sleep: SleepConfig = Field(
+        default=as_written({}),
+        description="Overrides of the hub's `sleep` for this profile.",
+        examples=[{"max_disk_gib": 200}],
+    )
+    interruption: InterruptionConfig | None = Field(
+        default=None,
+        description="Replaces the hub's `interruption`.",
+        examples=[{"then": "resume-on-demand"}],
     )
 
     @field_validator("gpu")

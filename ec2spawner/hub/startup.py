@@ -34,7 +34,7 @@ from ..alarms.delivery import Delivery
 from ..alarms.destinations import destinations
 from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
-from ..config import ConfigError, Judged, Options, judge_options, small_disks
+from ..config import ConfigError, Judged, Options, judge_options, small_disks, unsaved_sleep
 from ..core.partitions import why_prices_are_unknown
 from ..provisioner.model.cloud import CloudError
 from ..provisioner.model.settings import Settings
@@ -147,6 +147,8 @@ async def _begin(app: JupyterHub) -> None:
     options = validate(app)
     if unknown := why_prices_are_unknown(options.region):
         log.warning("Prices: %s", unknown)
+    for problem in unsaved_sleep(options):
+        log.warning("%s", problem)
     verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
     store = await _open_store(app, options)
     service = HubService(options, Seal(app.cookie_secret), verifier, authority(app))

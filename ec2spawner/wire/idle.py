@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
@@ -37,6 +37,8 @@ class IdlePolicy(Message):
     """The furthest a user may push the stop away, counted from the moment of asking."""
     max_age_seconds: Seconds = 0.0
     """Stop at this age whatever runs; 0 (the default) is never."""
+    then: Literal["sleep", "stop"] = "stop"
+    """Whether the session is saved before the server is stopped for idleness, age or a limit."""
     gpu_busy_percent: Percent = 5.0
     """A GPU used at least this much is work."""
     cpu_busy_percent: Annotated[float, Field(ge=0)] = 20.0

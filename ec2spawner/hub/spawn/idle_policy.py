@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ...config import ConfigError, IdleConfig, Options, Profile, change_options, idle_policy
+from ...config import ConfigError, IdleConfig, Options, Profile, change_options
 from ...core.limits.scopes import scopes_of
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
@@ -36,7 +36,8 @@ async def policy_of(
     words = options.idle.changed_by(profile.idle)
     with suppress(HookFailed):
         words = await _after_hook(options, spawner, words)
-    return within_limits(idle_policy(words, profile, chosen), options, spawner.user.name, payer)
+    policy = options.policy_of(words, profile, chosen)
+    return within_limits(policy, options, spawner.user.name, payer)
 
 
 def within_limits(policy: IdlePolicy, options: Options, user: str, payer: str) -> IdlePolicy:
@@ -63,7 +64,7 @@ async def follow_configuration(
             return
         chosen = lease.idle.user_server_seconds
         words = await _after_hook(of_server, spawner, of_server.idle.changed_by(profile.idle))
-        policy = idle_policy(words, profile, chosen)
+        policy = of_server.policy_of(words, profile, chosen)
         policy = within_limits(policy, of_server, lease.user, lease.payer)
         now = provisioner.lease(lease.lease_id)
         if now is not None:

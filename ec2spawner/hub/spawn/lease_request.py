@@ -93,6 +93,7 @@ async def new_lease(
         sealed_start=sealed_start,
         image=image,
         after_stop=options.after_stop_of(profile),
+        sleep=options.sleep_rules_of(profile),
         mounts=mounts_of(server, options, profile),
         wait=_wait(choice, provisioner.now(), start_timeout),
         # A user who is renamed still pays.

@@ -22,7 +22,14 @@ log = logging.getLogger(__name__)
 HOOK_TIMEOUT = 10.0
 """Seconds that the admin's functions have to answer, all of them for one user together."""
 
-PER_SERVER = ("profile_list", "disk_gib", "idle", "instance_profile")
+PER_SERVER = (
+    "profile_list",
+    "disk_gib",
+    "idle",
+    "sleep",
+    "interruption",
+    "instance_profile",
+)
 """Options that group overrides and hooks may change for one server; all others are hub-wide."""
 
 

@@ -249,6 +249,8 @@ export interface IIdlePolicy {
   kernel_seconds: number;
   user_may_extend_seconds: number;
   max_age_seconds: number;
+  /** Whether the session is saved before the stop. */
+  then: 'sleep' | 'stop';
   silent_kernel_seconds: number;
   working_hours: IWorkingHours | null;
   /** The user may choose `server_seconds` from this */

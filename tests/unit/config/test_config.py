@@ -60,7 +60,7 @@ def profiles(*entries: Any) -> dict[str, Any]:
 def test_three_options_are_enough() -> None:
     works = options()
     assert [profile.slug for profile in works.profile_list] == ["t4", "a10g", "l40s", "cpu"]
-    assert works.idle_policy(works.profile_list[0]) == IdlePolicy()
+    assert works.idle_policy(works.profile_list[0]) == IdlePolicy(then="sleep")
     assert works.home.kind == "ebs"
     assert all(works.instance_types(profile) for profile in works.profile_list)
 
@@ -87,7 +87,7 @@ def test_the_example_of_the_design() -> None:
     assert t4.markets == (Market.SPOT, Market.ON_DEMAND)
     assert a100.markets == (Market.ON_DEMAND,)
     assert works.idle_policy(t4).server_seconds == 3600
-    assert works.idle_policy(a100) == IdlePolicy(server_seconds=1200)
+    assert works.idle_policy(a100) == IdlePolicy(server_seconds=1200, then="sleep")
 
 
 def test_the_region_of_the_environment() -> None:

@@ -56,6 +56,7 @@ def test_every_option_reaches_the_policy() -> None:
         "warn": "5m",
         "user_may_extend": "1h",
         "max_age": "2d",
+        "then": "sleep",
         "gpu_busy_percent": 1,
         "cpu_busy_percent": 2,
         "busy_without_work": "12h",
@@ -68,6 +69,7 @@ def test_every_option_reaches_the_policy() -> None:
         warn_seconds=300,
         user_may_extend_seconds=3600,
         max_age_seconds=172800,
+        then="sleep",
         gpu_busy_percent=1,
         cpu_busy_percent=2,
         silent_kernel_seconds=43200,
@@ -81,7 +83,7 @@ def test_every_option_reaches_the_policy() -> None:
         user_server_min_seconds=900,
         user_server_max_seconds=28800,
     )
-    assert options().idle.policy() == IdlePolicy() == IdleConfig().policy()
+    assert options().idle.policy() == IdlePolicy(then="sleep") == IdleConfig().policy()
 
 
 @pytest.mark.parametrize(
@@ -245,7 +247,7 @@ async def test_a_function_that_fails_changes_nothing_and_is_logged(
     monkeypatch.setattr(idle_policy, "HOOK_TIMEOUT", 0.05)
     with caplog.at_level(logging.ERROR):
         found = await policy(options(idle={"server": "2h"}, idle_hook=hook))
-    assert found == in_force(IdlePolicy(server_seconds=7200))
+    assert found == in_force(IdlePolicy(server_seconds=7200, then="sleep"))
     assert logged in caplog.text
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ....config import Options, idle_policy
+from ....config import Options
 from ....core.ledger.cost_rows import user_payer
 from ....core.limits.admission import Refusal
 from ....core.limits.words import scope_words, short_refusal
@@ -30,10 +30,7 @@ async def with_refusals(
     """
     if not provisioner.settings.limits.bind:
         return tuple(cards)
-    policies = {
-        profile.slug: idle_policy(options.idle.changed_by(profile.idle), profile, None)
-        for profile in options.profiles
-    }
+    policies = {profile.slug: options.idle_policy(profile) for profile in options.profiles}
     snapshots = {
         profile.slug: [each.snapshot for each in options.data_volumes_of(profile)]
         for profile in options.profiles
