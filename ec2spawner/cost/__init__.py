@@ -8,6 +8,7 @@ with cost.track("preparing"):
 for epoch in cost.epochs(range(10)):
     ...
 cost.now()
+cost.on_interruption(save_now)
 ```
 
 Notebooks have `%%cost` and `%cost`, loaded on our instances and elsewhere after
@@ -23,8 +24,9 @@ from typing import Any
 from .block import track
 from .current import Now, now
 from .epochs import epochs
+from .interruption import on_interruption
 
-__all__ = ["Now", "epochs", "now", "track"]
+__all__ = ["Now", "epochs", "now", "on_interruption", "track"]
 
 
 def load_ipython_extension(shell: Any) -> None:

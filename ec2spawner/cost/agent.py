@@ -100,6 +100,17 @@ def read() -> Reading:
     return reading
 
 
+def read_now() -> Reading:
+    """The agent's current figures, not a moment old; asks each time."""
+    path = os.environ.get(SOCKET, "")
+    return _ask(path) if path else Reading()
+
+
+def is_there() -> bool:
+    """Whether an agent started this process's server."""
+    return bool(os.environ.get(SOCKET))
+
+
 def _ask(path: str) -> Reading:
     deadline = time.monotonic() + TIMEOUT
     try:
