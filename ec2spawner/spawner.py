@@ -60,7 +60,7 @@ HUB_START_TIMEOUT = 60.0
 """Seconds a poll waits after a hub start for the store and the first listing."""
 
 STOP_MARGIN = 30.0
-"""Seconds beyond `stop_timeout` for detaching and terminating."""
+"""Seconds beyond the time of the agent for detaching and terminating."""
 
 MAX_STOP_MESSAGE = 500
 """Characters that `Stop.message` holds."""
@@ -226,7 +226,7 @@ class EC2Spawner(OptionTraits, Spawner):
             if not lease.ready_at:
                 stop = stop.model_copy(update={"reason": "failed"})
             await provisioner.end(lease.lease_id, stop)
-            timeout = provisioner.settings.stop_timeout + STOP_MARGIN
+            timeout = provisioner.stop_seconds(lease.lease_id) + STOP_MARGIN
             await provisioner.wait_ended(lease.lease_id, timeout)
         except TimeoutError:
             self.log.warning("%s is not released yet; the provisioner continues", self._log_name)

@@ -173,7 +173,8 @@ class Options(Words):
     stop_timeout: PositiveDuration = Field(
         default=as_written("1m"),
         description="Time for an instance to let open pages save their documents (5 s at most), to "
-        "stop the notebook and to flush the home, before it is terminated.",
+        "stop the notebook and to flush the home, before it is terminated. A server that sleeps "
+        'has `sleep["save"]` in addition.',
     )
     profile_list: Annotated[
         Annotated[tuple[Profile, ...], BeforeValidator(listed)] | SpawnerFunction, OrFunction()

@@ -99,7 +99,7 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
         kind="idle",
         level="warning",
         title=sentence("stops"),
-        details=[*why, _files(status)],
+        details=[*why, _after_own_stop(status)],
         until=found.stop_at,
         since=None if by_age else found.idle_since,
         actions=["keep", "stop"] if may_keep else ["stop"],
@@ -198,7 +198,10 @@ def _limit_stop(limit: Limit, at: datetime, status: NotebookStatus) -> Notice:
         kind="budget",
         level="warning",
         title=sentence("stops"),
-        details=[sentence("limit-stops", scope=limit.scope, name=limit.name), _files(status)],
+        details=[
+            sentence("limit-stops", scope=limit.scope, name=limit.name),
+            _after_own_stop(status),
+        ],
         until=at,
         actions=["panel", "stop"],
     )
@@ -270,6 +273,13 @@ def _smaller_profile(status: NotebookStatus, history: History | None) -> Iterato
 
 def _ends_anyway(status: NotebookStatus) -> bool:
     return status.stop is not None or status.interruption_at is not None
+
+
+def _after_own_stop(status: NotebookStatus) -> Sentence:
+    """What is there after a stop for idleness, age or a limit."""
+    policy = status.idle_policy
+    sleeps = status.files_kept and policy is not None and policy.then == "sleep"
+    return sentence("session-sleeps") if sleeps else _files(status)
 
 
 def _files(status: NotebookStatus) -> Sentence:

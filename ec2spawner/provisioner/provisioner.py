@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core.instances.retention_rules import Kept
 from ..core.profiles.profiles import InstanceType
+from ..core.sleep.rules import SleepRules
 from ..wire import IdlePolicy, Step, Stop
 from .alarms.leaked_instances import LeakedInstances
 from .alarms.outbox import Outbox
@@ -65,6 +66,7 @@ from .retention.controller import Retention
 from .retention.running_costs import RunningCosts
 from .runtime.clock import Clock
 from .runtime.task_group import TaskGroup
+from .sleeping import Sleeping
 from .state.home_records import HomeRecords, PayersOf
 from .state.lease_events import LeaseEvents
 from .state.start_durations import StartDurations
@@ -157,6 +159,7 @@ class Provisioner:
         self.agents = AgentCalls(state, starts, heartbeats, unhealthy)
         self.homes = ServerHomes(state, volumes, migrations)
         surveys = LimitSurveys(state, market, tasks)
+        self.sleeping = Sleeping(state)
         self.overview = Overview(state, market, surveys)
         self.admin_actions = AdminActions(state)
         self.admission = admission = Admission(state, market)
@@ -271,14 +274,18 @@ class Provisioner:
         """Wait until a lease that is ending has ended. Raises `TimeoutError` after so many s."""
         await self._termination.wait_ended(lease_id, timeout)
 
+    def stop_seconds(self, lease_id: str) -> float:
+        """How long the agent of an ending lease may take, the saving of its session included."""
+        return self._termination.stop_seconds(lease_id)
+
     async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:
         """Wait until the agent of an ending lease has closed notebook and home, or for `timeout`
         seconds."""
         await self._termination.wait_agent_stopped(lease_id, timeout)
 
-    async def set_policy(self, lease: Lease, policy: IdlePolicy) -> None:
-        """Let another idle policy hold for a running server. Raises `StoreError`."""
-        await self._heartbeats.set_policy(lease, policy)
+    async def set_policy(self, lease: Lease, policy: IdlePolicy, sleep: SleepRules) -> None:
+        """Let other rules hold for a running server. Raises `StoreError`."""
+        await self._heartbeats.set_policy(lease, policy, sleep)
 
     # --- servers of an earlier process ---
 

@@ -47,6 +47,7 @@ Code = Literal[
     "files-not-kept",
     "save-now",
     "files-kept",
+    "session-sleeps",
     "files-lost",
     "max-age",
     "xid",

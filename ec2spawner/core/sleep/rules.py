@@ -1,4 +1,4 @@
-"""What an admin decides about sleeping sessions, as a server's lease carries it."""
+"""What admin and user decide about the session of a server, as its lease carries it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Literal
 AfterInterruption = Literal["resume", "resume-on-demand", "stop"]
 """What follows when EC2 reclaims a spot instance: another instance, spot when available; another
 one on demand; or nothing."""
+
+Wakes = Literal["sleeping", "last", "no"]
+"""What a start brings back: what sleeps; also what was woken before, for a server that continues
+after an interruption; or nothing, which leaves what sleeps as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +26,5 @@ class SleepRules:
     keep_seconds: float = 0.0
     """A sleeping session expires this long after it was saved."""
     after_interruption: AfterInterruption = "stop"
+    wake: Wakes = "sleeping"
+    """What its start was to wake."""

@@ -207,7 +207,7 @@ class EventsHandler(LeaseHandler):
         if event.step == "stopped":
             # On request, or by itself.
             message = event.message or "The notebook server ended"
-            await provisioner.agents.stopped(lease, message)
+            await provisioner.agents.stopped(lease, message, event.session)
         else:
             address = await self.address(lease)
             scheme = "https" if self.service.authority else "http"

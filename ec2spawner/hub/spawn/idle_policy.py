@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...config import ConfigError, IdleConfig, Options, Profile, change_options
@@ -71,7 +72,8 @@ async def follow_configuration(
             # The user may have changed it in the meantime.
             chosen = now.idle.user_server_seconds
             policy = policy.model_copy(update={"user_server_seconds": chosen})
-            await provisioner.set_policy(now, policy)
+            sleep = replace(of_server.sleep_rules_of(profile), wake=now.sleep.wake)
+            await provisioner.set_policy(now, policy, sleep)
     except (ProfileListError, HookFailed):
         log.warning("%s keeps its last idle policy", spawner._log_name)
     except StoreError as error:

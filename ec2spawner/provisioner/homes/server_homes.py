@@ -66,17 +66,21 @@ class ServerHomes:
         Raises `CloudError`, with code `HomeExists` while the volume is there, and `StoreError`.
         """
         await self.volumes.replace_gone(home, snapshot_id)
+        if not snapshot_id:
+            await self.state.sleeping.forget(home.user, home.server)
 
     async def delete(self, home: Home) -> None:
         """Delete it for good, in the background: volume, snapshots and record.
 
-        Raises `StoreError`.
+        What sleeps in it goes with it. Raises `StoreError`.
         """
         await self.state.homes.leave(home)
+        await self.state.sleeping.forget(home.user, home.server)
         self.state.wake()
 
     async def rename(self, home: Home, server: str) -> None:
-        """Rename its server. Raises `StoreError`, and then nothing has changed."""
+        """Rename its server. Raises `StoreError`, and then the home has its old name."""
+        await self.state.sleeping.rename(home.user, home.server, server)
         await self.state.homes.rename(home, server)
 
     async def list_volumes(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
+from ...core.sleep.decision import by_hub_clock
 from ...wire import (
     AgentEvent,
     ExtendResponse,
@@ -12,10 +14,12 @@ from ...wire import (
     Heartbeat,
     HeartbeatResponse,
     IdleResponse,
+    SavedSession,
     Stop,
 )
 from ..instances.claims import Claimant, Granted
 from ..model.lease import Lease, LeaseState
+from ..model.sleeping_session import SleepingSession
 from ..state.state import State
 from .heartbeat import Heartbeats
 from .start import Start
@@ -67,8 +71,11 @@ class AgentCalls:
         """Apply a step of the start; `url` is where `ready` listens. Raises `StoreError`."""
         await self.starts.agent_event(lease, event, url)
 
-    async def stopped(self, lease: Lease, message: str) -> None:
-        """The agent of a lease reports that it has ended, asked for or not.
+    async def stopped(
+        self, lease: Lease, message: str, session: SavedSession | None = None
+    ) -> None:
+        """The agent of a lease reports that it has ended, asked for or not; `session` is what it
+        has saved.
 
         During a start its instance is shutting down: the lease gets another one, or ends where
         the disk was retained for its user.
@@ -80,7 +87,19 @@ class AgentCalls:
             state.wake()
             return
         await state.end(lease.lease_id, Stop(reason="failed", message=message))
+        if session is not None:
+            await self._record(current, session)
         state.leases.report_agent_stopped(lease.lease_id)
+
+    async def _record(self, lease: Lease, session: SavedSession) -> None:
+        """In the place of what slept before: the files in the home were replaced, too."""
+        ready_at, keep = lease.ready_at, lease.sleep.keep_seconds
+        if ready_at is None or not keep:
+            return
+        session = by_hub_clock(session, ready_at, self.state.clock.now())
+        expires_at = session.slept_at + timedelta(seconds=keep)
+        place = lease.user, lease.server, lease.lease_id
+        await self.state.sleeping.record(SleepingSession(*place, session, expires_at))
 
     async def heartbeat(self, lease: Lease, heartbeat: Heartbeat) -> HeartbeatResponse:
         """Answer at once, or when there is news, within the heartbeat's `hold_seconds`."""

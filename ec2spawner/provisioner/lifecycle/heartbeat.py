@@ -21,6 +21,7 @@ from ...core.ledger.gpu_use import MAX_GAP_SECONDS, GpuUse, add_use, gpu_percent
 from ...core.ledger.idle_spans import record
 from ...core.ledger.local_days import local_day
 from ...core.ledger.segments import paid_until
+from ...core.sleep.rules import SleepRules
 from ...core.text.durations import in_words
 from ...wire import (
     Cost,
@@ -228,13 +229,17 @@ class Heartbeats:
         await self.set_policy(lease, policy)
         return IdleResponse(idle=in_force(policy), bounded=allowed != seconds)
 
-    async def set_policy(self, lease: Lease, policy: IdlePolicy) -> None:
-        """Apply another policy to a running server, and notify its agent."""
-        if policy != lease.idle:
+    async def set_policy(
+        self, lease: Lease, policy: IdlePolicy, sleep: SleepRules | None = None
+    ) -> None:
+        """Apply another policy, and other rules of its sleep, to a running server, and notify its
+        agent."""
+        sleep = sleep or lease.sleep
+        if (policy, sleep) != (lease.idle, lease.sleep):
             # The agent reports activity in time for the policy that it knows: nothing is decided
             # by the new one before it has answered to it.
             self.state.leases.contact(lease.lease_id).idle_since = None
-            await self.state.leases.change(lease.lease_id, idle=policy)
+            await self.state.leases.change(lease.lease_id, idle=policy, sleep=sleep)
             self.state.leases.notify_agent(lease.lease_id)
             self.state.wake()
 

@@ -69,6 +69,13 @@ class Termination:
             async with asyncio.timeout(timeout):
                 await self.state.leases.contact(lease_id).agent_stopped.wait()
 
+    def stop_seconds(self, lease_id: str) -> float:
+        """How long the agent of a lease that is ending may take, the saving of its session
+        included."""
+        lease = self.state.leases.get(lease_id)
+        saving = lease.stop.save_seconds if lease is not None and lease.stop else 0.0
+        return self.state.settings.stop_timeout + saving
+
     async def _finish(self, lease: Lease) -> None:
         try:
             await self._release(lease)
@@ -102,7 +109,7 @@ class Termination:
     async def _has_stopped(self, lease_id: str) -> bool:
         """True once the agent has said so; False when it took too long."""
         try:
-            async with asyncio.timeout(self.state.settings.stop_timeout):
+            async with asyncio.timeout(self.stop_seconds(lease_id)):
                 await self.state.leases.contact(lease_id).agent_stopped.wait()
         except TimeoutError:
             log.warning("The agent of %s did not report its stop in time", lease_id)

@@ -45,9 +45,10 @@ class SleepingSessions:
     # --- changing ---
 
     async def record(self, session: SleepingSession) -> None:
-        """Replace what the server had. Raises `StoreError`; then each pass retries."""
+        """Replace what the server had. Where that cannot be stored, each pass retries."""
         self._found[session.user, session.server] = session
-        await self._write_now(session)
+        write = partial(self._store.save_sleeping_session, session)
+        await self._store.write_behind.now_or_later(_subject(session.user, session.server), write)
 
     def wake(self, user: str, server: str, at: datetime) -> None:
         """A server that was to wake it is ready; the next pass stores that."""
@@ -71,10 +72,6 @@ class SleepingSessions:
         if self._found.pop((user, server), None) is not None:
             write = partial(self._store.forget_sleeping_session, user, server)
             await self._store.write_behind.now(_subject(user, server), write)
-
-    async def _write_now(self, session: SleepingSession) -> None:
-        write = partial(self._store.save_sleeping_session, session)
-        await self._store.write_behind.now(_subject(session.user, session.server), write)
 
 
 def _subject(user: str, server: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...core.instances.retention_rules import Decision, decide
+from ...core.sleep.decision import with_sleep
 from ...core.tags import STORE
 from ...wire import Limit, Market, Stop
 from ..model.cloud import GONE, SPOT_TERMINATION, Instance
@@ -150,7 +151,9 @@ class State:
         lease = self.leases.get(lease_id)
         if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
             return
+        is_ready = lease.state is LeaseState.READY
         stop = self._with_retention(lease, self._as_ec2_announced(lease, stop))
+        stop = with_sleep(stop, lease.idle.then, lease.sleep, is_ready=is_ready)
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
         # The hub may terminate it before EC2 does: then no listing says that EC2 reclaimed it.
         if found := interruption_of(replace(lease, stop=stop), self.clock.now()):

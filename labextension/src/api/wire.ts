@@ -41,6 +41,7 @@ export interface ISentenceParameters {
   'files-not-kept': object;
   'save-now': object;
   'files-kept': object;
+  'session-sleeps': object;
   'files-lost': object;
   'max-age': { seconds: number };
   xid: { number: number };

@@ -121,6 +121,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('Save your work now.');
     case 'files-kept':
       return trans.__('Files are kept; kernel memory is lost.');
+    case 'session-sleeps':
+      return trans.__('Files are kept, and variables are saved for your next start.');
     case 'files-lost':
       return trans.__('Files on this machine are not kept: save what you need elsewhere.');
     case 'max-age':

@@ -132,6 +132,17 @@ def test_a_stop_by_an_admin_names_the_admin() -> None:
     assert users.title == sentence("stopping")
 
 
+def test_a_warning_says_that_the_session_sleeps() -> None:
+    sleeps = IdlePolicy(then="sleep")
+    limit = Limit(scope="user", kind="usd_per_month", percent=99, stop_at=NOW + 10 * MINUTE)
+    cost = Cost(as_of=NOW, since=NOW, limits=[limit])
+    for fields in ({"idleness": IDLE}, {"cost": cost}):
+        warned = only(notices(status(idle_policy=sleeps, **fields)))
+        assert codes(warned)[-1] == "session-sleeps"
+        without = only(notices(status(idle_policy=sleeps, files_kept=False, **fields)))
+        assert codes(without)[-1] == "files-lost"
+
+
 def test_no_notice_promises_files_of_a_home_on_the_instance() -> None:
     warned = only(notices(status(idleness=IDLE, files_kept=False)))
     stopped = only(notices(status(stop=Stop(reason="user"), files_kept=False)))

@@ -30,6 +30,7 @@ from ec2spawner.wire import (
     HeartbeatResponse,
     IdlePolicy,
     Market,
+    SavedSession,
     Stop,
 )
 from tests.simulated_cloud import ACCOUNT, Clock, SimulatedCloud
@@ -265,7 +266,9 @@ class Agent:
             assert stored == sha256_hex(granted.token), "the token opens the lease"
         return granted
 
-    async def event(self, step: Any, message: str = "") -> None:
+    async def event(
+        self, step: Any, message: str = "", session: SavedSession | None = None
+    ) -> None:
         """As the hub's handler takes it."""
         provisioner = self.world.provisioner
         assert self.lease is not None
@@ -273,7 +276,7 @@ class Agent:
         provisioner._heartbeats.heard(lease.lease_id)
         event = AgentEvent(step=step, at=self.world.clock(), message=message)
         if step == "stopped":
-            await provisioner.agents.stopped(lease, "because")
+            await provisioner.agents.stopped(lease, "because", session)
         else:
             await provisioner._starts.agent_event(lease, event, f"http://{self.instance_id}")
 

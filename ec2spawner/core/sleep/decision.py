@@ -1,0 +1,37 @@
+"""Whether a stop saves the session first, and what of an agent's report is recorded."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal
+
+from ...wire import SavedSession, Stop, Trigger
+from .rules import SleepRules
+
+OF_THE_HUB: Final = frozenset({"idle", "max-age", "budget"})
+"""Reasons of stops that the hub decides for a server that runs. An admin or a service that stops
+one wants it gone, and a user has "Sleep now" beside the stop."""
+
+
+def with_sleep(
+    stop: Stop, then: Literal["sleep", "stop"], rules: SleepRules, *, is_ready: bool
+) -> Stop:
+    """The stop with why and for how long variables are saved, if they are.
+
+    `then` is the idle policy's. `is_ready`: a start that is ended has no session yet.
+    """
+    trigger: Trigger | None = stop.sleep
+    if trigger is None and stop.reason in OF_THE_HUB and then == "sleep":
+        trigger = "idle"
+    if not is_ready or not rules.save_seconds:
+        trigger = None
+    seconds = rules.save_seconds if trigger else 0.0
+    if stop.save_seconds and trigger:  # whoever asks for it may know of less time
+        seconds = min(stop.save_seconds, rules.save_seconds)
+    return stop.model_copy(update={"sleep": trigger, "save_seconds": seconds})
+
+
+def by_hub_clock(session: SavedSession, ready_at: datetime, now: datetime) -> SavedSession:
+    """The session as if it had been saved while its server ran: an agent is its user's, and its
+    clock may be wrong."""
+    return session.model_copy(update={"slept_at": min(max(session.slept_at, ready_at), now)})

@@ -1,0 +1,234 @@
+"""A session that is saved before its server stops, and what the hub keeps of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ec2spawner.core.sleep.rules import SleepRules
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.sleeping_session import SleepingSession
+from ec2spawner.wire import IdlePolicy, SavedSession, Stop
+from tests.stored import sleeping
+from tests.unit.provisioner.world import Agent, World
+
+DAY = 86400.0
+RULES = SleepRules(save_seconds=300, max_bytes=2**30, keep_seconds=30 * DAY)
+SLEEPS = IdlePolicy(server_seconds=3600, then="sleep")
+
+
+def saved(world: World, session_id: str = "s-1") -> SavedSession:
+    return sleeping().session.model_copy(update={"id": session_id, "slept_at": world.clock()})
+
+
+async def serving(world: World, **changes: Any) -> tuple[Lease, Agent]:
+    return await world.ready(home_kind="ebs", **{"idle": SLEEPS, "sleep": RULES, **changes})
+
+
+async def asleep(world: World, session_id: str = "s-1", **changes: Any) -> Lease:
+    """A server that has stopped, with what its agent has saved."""
+    lease, agent = await serving(world, **changes)
+    world.clock.advance(60)
+    await world.provisioner.end(lease.lease_id, Stop(reason="user", sleep="user"))
+    await agent.event("stopped", session=saved(world, session_id))
+    return await world.state(lease, LeaseState.ENDED)
+
+
+def found(world: World, server: str = "") -> SleepingSession | None:
+    return world.provisioner.sleeping.of("ada", server)
+
+
+# --- the stop ---
+
+
+async def test_an_idle_server_saves_its_session_first(world: World) -> None:
+    lease, agent = await serving(world)
+    idle_since = world.clock()
+    for _ in range(60):
+        world.clock.advance(60)
+        await agent.heartbeat(idle_since)
+    stop = (await world.state(lease, LeaseState.ENDING)).stop
+    assert stop is not None
+    assert (stop.reason, stop.sleep, stop.save_seconds) == ("idle", "idle", 300)
+    assert (await agent.heartbeat(idle_since)).stop == stop, "the agent gets it"
+
+
+async def test_a_server_that_is_too_old_saves_its_session_first(world: World) -> None:
+    lease, agent = await serving(world, idle=replace_age(SLEEPS, 600))
+    await agent.heartbeat_often(600)
+    stop = (await world.state(lease, LeaseState.ENDING)).stop
+    assert stop is not None
+    assert (stop.reason, stop.sleep) == ("max-age", "idle")
+
+
+def replace_age(policy: IdlePolicy, seconds: float) -> IdlePolicy:
+    return policy.model_copy(update={"max_age_seconds": seconds})
+
+
+async def test_a_stop_by_the_user_saves_nothing(world: World) -> None:
+    lease, _ = await serving(world)
+    await world.stop(lease)
+    stop = world.now(lease).stop
+    assert stop is not None
+    assert (stop.sleep, stop.save_seconds) == (None, 0)
+
+
+async def test_a_start_that_is_ended_saves_nothing(world: World) -> None:
+    lease = await world.request(idle=SLEEPS, sleep=RULES)
+    await world.stop(lease, "budget")
+    stop = await world.stop_of(lease)
+    assert stop.sleep is None
+
+
+async def test_the_agent_is_awaited_for_as_long_as_it_may_save(world: World) -> None:
+    world.silence_agents()
+    await world.restart(stop_timeout=0.1)
+    lease, _ = await serving(world, sleep=replace(RULES, save_seconds=0.3))
+    began = time.monotonic()
+    await world.stop(lease, "idle")
+    assert world.provisioner.stop_seconds(lease.lease_id) == pytest.approx(0.4)
+    await world.state(lease, LeaseState.ENDED)
+    assert time.monotonic() - began >= 0.4
+    assert world.cloud.running() == []
+
+
+async def test_a_second_stop_does_not_shorten_a_sleep(world: World) -> None:
+    lease, agent = await serving(world)
+    await world.stop(lease, "idle")
+    await world.stop(lease, "user")
+    assert world.provisioner.stop_seconds(lease.lease_id) == world.settings.stop_timeout + 300
+    await world.watch_passes(2)
+    assert world.cloud.running() == [agent.instance_id], "it still saves"
+    await agent.event("stopped", session=saved(world))
+    assert (await world.stop_of(lease)).reason == "idle"
+    assert found(world) is not None
+
+
+# --- what is recorded ---
+
+
+async def test_a_session_is_recorded_with_its_end_and_outlives_the_hub(world: World) -> None:
+    lease = await asleep(world)
+    session = found(world)
+    assert session is not None
+    assert (session.lease_id, session.session.id) == (lease.lease_id, "s-1")
+    assert session.expires_at == session.session.slept_at + timedelta(days=30)
+    assert session.woken_at is None
+    await world.kill()
+    await world.start()
+    assert found(world) == session
+
+
+async def test_a_session_is_replaced_only_by_another_one(world: World) -> None:
+    await asleep(world)
+    first = found(world)
+    lease, agent = await serving(world, sleep=replace(RULES, wake="no"))
+    await world.stop(lease, "idle")
+    await agent.event("stopped")  # it could not save
+    await world.state(lease, LeaseState.ENDED)
+    assert found(world) == first
+    await asleep(world, "s-2")
+    second = found(world)
+    assert second is not None
+    assert second.session.id == "s-2"
+
+
+async def test_an_agent_cannot_date_its_session(world: World) -> None:
+    lease, agent = await serving(world)
+    await world.stop(lease, "idle")
+    late = saved(world).model_copy(update={"slept_at": world.clock() + timedelta(days=4000)})
+    await agent.event("stopped", session=late)
+    session = found(world)
+    assert session is not None
+    assert session.session.slept_at == world.clock()
+
+
+async def test_nothing_is_recorded_of_a_server_that_may_not_save(world: World) -> None:
+    lease, agent = await world.ready()
+    await world.stop(lease, "idle")
+    await agent.event("stopped", session=saved(world))
+    await world.state(lease, LeaseState.ENDED)
+    assert found(world) is None
+
+
+async def test_a_session_is_recorded_although_the_store_fails_meanwhile(world: World) -> None:
+    lease, agent = await serving(world)
+    await world.stop(lease, "idle")
+    world.run_sql(
+        "CREATE TRIGGER full BEFORE INSERT ON sleeping_session BEGIN "
+        "SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
+    await agent.event("stopped", session=saved(world))
+    await world.state(lease, LeaseState.ENDED)
+    assert (await world.store.load()).sleeping == ()
+    world.run_sql("DROP TRIGGER full")
+    await world.complete_passes(1)
+    assert (await world.store.load()).sleeping == (found(world),)
+
+
+# --- the next start ---
+
+
+async def test_it_is_woken_once_the_server_that_wakes_it_is_ready(world: World) -> None:
+    await asleep(world)
+    lease = await world.request(home_kind="ebs", idle=SLEEPS, sleep=RULES)
+    agent = Agent(world, (await world.boot())[0])
+    session = found(world)
+    assert session is not None
+    assert session.woken_at is None
+    await agent.serve()
+    assert found(world) is None, "nothing is offered"
+    last = world.provisioner.sleeping.last("ada", "")
+    assert last == replace(session, woken_at=world.now(lease).ready_at)
+    await world.complete_passes(1)
+    assert (await world.store.load()).sleeping == (last,)
+
+
+async def test_a_fresh_start_leaves_it_asleep(world: World) -> None:
+    await asleep(world)
+    session = found(world)
+    await serving(world, sleep=replace(RULES, wake="no"))
+    assert found(world) == session
+
+
+async def test_sessions_of_two_servers_are_apart(world: World) -> None:
+    await asleep(world)
+    await serving(world, server="other")
+    assert found(world) is not None
+    assert found(world, "other") is None
+
+
+# --- it follows its home ---
+
+
+async def test_it_follows_a_renamed_server(world: World) -> None:
+    await asleep(world, server="old")
+    before = found(world, "old")
+    assert before is not None
+    home = world.provisioner.homes.of("ada", "old")
+    assert home is not None
+    await world.provisioner.homes.rename(home, "new")
+    assert found(world, "old") is None
+    assert found(world, "new") == replace(before, server="new")
+    assert (await world.store.load()).sleeping == (found(world, "new"),)
+
+
+async def test_it_goes_with_its_home(world: World) -> None:
+    await asleep(world)
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    await world.provisioner.homes.delete(home)
+    assert found(world) is None
+    assert (await world.store.load()).sleeping == ()
+
+
+async def test_it_expires(world: World) -> None:
+    await asleep(world)
+    world.clock.advance(30 * DAY - 1)
+    assert found(world) is not None
+    world.clock.advance(1)
+    assert found(world) is None
