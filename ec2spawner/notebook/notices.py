@@ -13,13 +13,28 @@ from typing import Literal
 
 from ..core.idle.stop_decision import idle_stop_at
 from ..core.instances import gpu_xid_errors
-from ..wire import GpuSample, History, Idleness, Limit, NotebookStatus, Notice, Sentence, sentence
+from ..wire import (
+    GpuSample,
+    History,
+    Idleness,
+    Limit,
+    NotebookStatus,
+    Notice,
+    Sentence,
+    Stop,
+    Trigger,
+    sentence,
+)
+from ..wire.sentences import Code
 
 UNUSED_PERCENT = 1.0
 """A GPU that was never used more than this was not needed."""
 
 UNUSED_SECONDS = 55 * 60.0
 """Without any use for this long of the last hour, a smaller profile would do."""
+
+CONTINUES: frozenset[Trigger] = frozenset({"interruption", "hardware"})
+"""Why a session is saved that continues at once on another instance."""
 
 AT_ONCE = frozenset({"usd_per_hour", "servers"})
 """Kinds of limits that bound what runs together: no time uses them up."""
@@ -52,12 +67,24 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
         id=f"stopping-{stop.reason}",
         kind="interruption" if interrupted else "stopping",
         level="error" if interrupted else "warning",
-        title=sentence("stopping-by-admin" if stop.reason == "admin" else "stopping"),
+        title=sentence(_stopping_title(stop)),
         # Short: JupyterLab cuts a toast after 140 characters, and the reason follows.
-        details=[sentence("documents-saved" if status.files_kept else "files-not-kept")],
+        details=[sentence(_kept_by(stop, status))],
         stop=None if since else stop,
         since=since,
     )
+
+
+def _stopping_title(stop: Stop) -> Code:
+    if stop.sleep is not None:
+        return "session-moving" if stop.sleep in CONTINUES else "session-saving"
+    return "stopping-by-admin" if stop.reason == "admin" else "stopping"
+
+
+def _kept_by(stop: Stop, status: NotebookStatus) -> Code:
+    if stop.sleep is not None:
+        return "session-continues" if stop.sleep in CONTINUES else "session-sleeps"
+    return "documents-saved" if status.files_kept else "files-not-kept"
 
 
 def _interruption(status: NotebookStatus) -> Iterator[Notice]:
@@ -68,7 +95,7 @@ def _interruption(status: NotebookStatus) -> Iterator[Notice]:
             kind="interruption",
             level="error",
             title=sentence("spot-reclaim"),
-            details=[sentence("save-now"), _files(status)],
+            details=[_files(status)] if _sleeps(status) else [sentence("save-now"), _files(status)],
             until=at,
         )
 
@@ -98,8 +125,8 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
         id=f"idle-{found.stop_at.timestamp():.0f}",
         kind="idle",
         level="warning",
-        title=sentence("stops"),
-        details=[*why, _after_own_stop(status)],
+        title=_ends_soon(status),
+        details=[*why, _files(status)],
         until=found.stop_at,
         since=None if by_age else found.idle_since,
         actions=["keep", "stop"] if may_keep else ["stop"],
@@ -197,11 +224,8 @@ def _limit_stop(limit: Limit, at: datetime, status: NotebookStatus) -> Notice:
         id=f"limit-stop-{at.timestamp():.0f}",
         kind="budget",
         level="warning",
-        title=sentence("stops"),
-        details=[
-            sentence("limit-stops", scope=limit.scope, name=limit.name),
-            _after_own_stop(status),
-        ],
+        title=_ends_soon(status),
+        details=[sentence("limit-stops", scope=limit.scope, name=limit.name), _files(status)],
         until=at,
         actions=["panel", "stop"],
     )
@@ -275,12 +299,17 @@ def _ends_anyway(status: NotebookStatus) -> bool:
     return status.stop is not None or status.interruption_at is not None
 
 
-def _after_own_stop(status: NotebookStatus) -> Sentence:
-    """What is there after a stop for idleness, age or a limit."""
+def _sleeps(status: NotebookStatus) -> bool:
+    """Whether the session is saved before a stop that nobody has requested yet."""
     policy = status.idle_policy
-    sleeps = status.files_kept and policy is not None and policy.then == "sleep"
-    return sentence("session-sleeps") if sleeps else _files(status)
+    return policy is not None and policy.then == "sleep" and status.files_kept
+
+
+def _ends_soon(status: NotebookStatus) -> Sentence:
+    return sentence("sleeps" if _sleeps(status) else "stops")
 
 
 def _files(status: NotebookStatus) -> Sentence:
+    if _sleeps(status):
+        return sentence("session-sleeps")
     return sentence("files-kept" if status.files_kept else "files-lost")

@@ -31,6 +31,9 @@ Code = Literal[
     "stopping",
     "stopping-by-admin",
     "stops",
+    "sleeps",
+    "session-saving",
+    "session-moving",
     "spot-reclaim",
     "gpus-unreadable",
     "gpu-lost",
@@ -44,6 +47,7 @@ Code = Literal[
     "admin-message",
     # What a notice says below its title.
     "documents-saved",
+    "session-continues",
     "files-not-kept",
     "save-now",
     "files-kept",

@@ -208,7 +208,7 @@ async def asks_for_more_than_is_allowed(page: Any) -> None:
     await choice(page).press("End")
     toast = page.locator(".Toastify__toast", has_text="The policy allows 10 seconds to 8 hours.")
     await expect(toast).to_contain_text("This server now stops after 8 hours idle.")  # it goes soon
-    await expect(panel(page)).to_contain_text("It stops after 8 hours idle")
+    await expect(panel(page)).to_contain_text("It sleeps after 8 hours idle")
     await expect(chosen(page)).to_have_text("8 hours idle")
 
 
@@ -246,4 +246,4 @@ def chosen(page: Any) -> Any:
 async def choose(page: Any, key: str, time: str) -> None:
     """With the keyboard: the key goes to what stands for that time."""
     await choice(page).press(key)
-    await expect(panel(page)).to_contain_text(f"It stops after {time} idle")
+    await expect(panel(page)).to_contain_text(f"It sleeps after {time} idle")

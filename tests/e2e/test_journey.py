@@ -177,7 +177,7 @@ async def test_two_people_at_once(demo: RunningDemo, visit: Visit) -> None:
     await press_keep(ann)
     await expect(warning(ann)).to_have_count(0)
     # For about an hour: until a time of day that is easy to say.
-    await expect(status_item(ann)).to_contain_text(re.compile(r"stops in (1 h|[45]\d min)"))
+    await expect(status_item(ann)).to_contain_text(re.compile(r"sleeps in (1 h|[45]\d min)"))
 
 
 async def is_empty(demo: RunningDemo) -> bool:
@@ -307,7 +307,7 @@ async def sees_gpu_and_price(page: Any, gpu: str, market: str) -> None:
 
 
 def warning(page: Any) -> Any:
-    return page.locator(".Toastify__toast", has_text="This server stops in")
+    return page.locator(".Toastify__toast", has_text="This session sleeps in")
 
 
 async def is_warned(page: Any) -> None:

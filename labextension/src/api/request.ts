@@ -14,7 +14,7 @@ const TIMEOUT_MS = 15_000;
  */
 export async function request(
   serverSettings: ServerConnection.ISettings,
-  path: Question | 'extend' | 'idle' | 'stop' | 'input' | 'saved',
+  path: Question | 'extend' | 'idle' | 'stop' | 'sleep' | 'input' | 'saved',
   body?: unknown
 ): Promise<unknown> {
   const url = URLExt.join(serverSettings.baseUrl, 'ec2spawner/api') + `/${path}`;

@@ -26,6 +26,9 @@ export interface ISentenceParameters {
   stopping: object;
   'stopping-by-admin': object;
   stops: object;
+  sleeps: object;
+  'session-saving': object;
+  'session-moving': object;
   'spot-reclaim': object;
   'gpus-unreadable': object;
   'gpu-lost': { index: number };
@@ -38,6 +41,7 @@ export interface ISentenceParameters {
   'gpu-unused': { count: number };
   'admin-message': object;
   'documents-saved': object;
+  'session-continues': object;
   'files-not-kept': object;
   'save-now': object;
   'files-kept': object;

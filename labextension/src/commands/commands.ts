@@ -32,6 +32,12 @@ export function addCommands(options: ICommandsOptions): IDisposable {
       isVisible: () => model.view.phase !== 'absent',
       execute: () => actions.keep()
     },
+    'ec2spawner:sleep': {
+      label: trans.__('Let This Session Sleep…'),
+      isEnabled: () => actions.maySleep,
+      isVisible: () => model.view.phase !== 'absent',
+      execute: () => actions.sleep()
+    },
     'ec2spawner:stop': {
       label: trans.__('Stop This Server…'),
       isEnabled: () => actions.available,

@@ -10,7 +10,7 @@ import { sentenceText } from '../text/sentenceText.js';
 import { saveAll } from './documents.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { RefusedError, request, sentenceOf } from '../api/request.js';
-import { canControl, isStopping, nextKeep } from '../model/state.js';
+import { canControl, canSleep, isStopping, nextKeep } from '../model/state.js';
 
 /** How long to wait for a sign that a stop was accepted, whose answer was lost. */
 const STOP_SIGN_MS = 10_000;
@@ -27,6 +27,12 @@ export class ServerActions {
   get available(): boolean {
     const { phase, status } = this._model.view;
     return phase === 'live' && status !== null && canControl(status);
+  }
+
+  /** True where this server's session can be saved before a stop. */
+  get maySleep(): boolean {
+    const { status } = this._model.view;
+    return this.available && status !== null && canSleep(status);
   }
 
   /** Until when `keep` keeps the server on, in ms since the epoch; null where that is nothing. */
@@ -55,31 +61,52 @@ export class ServerActions {
 
   /** Stop the server, after asking; answers whether it is being stopped. */
   async stop(): Promise<boolean> {
-    const answer = await showDialog({
+    const { status } = this._model.view;
+    const isConfirmed = await confirm({
       title: this._trans.__('Stop this server?'),
-      body: paragraphs([
+      texts: [
         this._trans.__('Open documents are saved first. Running kernels and terminals end.'),
-        filesSentence(this._model.view.status, this._trans)
-      ]),
-      buttons: [
-        Dialog.cancelButton({ label: this._trans.__('Cancel') }),
-        Dialog.warnButton({ label: this._trans.__('Stop now') })
+        this.maySleep
+          ? this._trans.__('Files are kept; variables are lost. To keep them, let it sleep.')
+          : filesSentence(status, this._trans)
       ],
-      defaultButton: 0
+      accept: this._trans.__('Stop now'),
+      cancel: this._trans.__('Cancel')
     });
-    if (!answer.button.accept) {
-      return false;
-    }
+    const failed = this._trans.__('This server could not be stopped.');
+    return isConfirmed && (await this._end('stop', failed));
+  }
+
+  /** Save the session and stop, after asking; answers whether that has begun. */
+  async sleep(): Promise<boolean> {
+    const isConfirmed = await confirm({
+      title: this._trans.__('Let this session sleep?'),
+      texts: [
+        this._trans.__(
+          'Documents and variables are saved in your home, then the machine is given back: from then on you pay for the disk only.'
+        ),
+        this._trans.__(
+          'A running cell is interrupted, and terminals end. Open connections and the like do not come back; the spawn page lists what does.'
+        )
+      ],
+      accept: this._trans.__('Sleep now'),
+      cancel: this._trans.__('Cancel')
+    });
+    const failed = this._trans.__('This session could not be put to sleep.');
+    return isConfirmed && (await this._end('sleep', failed));
+  }
+
+  private async _end(how: 'stop' | 'sleep', failed: string): Promise<boolean> {
     await saveAll(this._app.shell);
     try {
-      await this._request('stop');
+      await this._request(how);
       return true;
     } catch (reason) {
       // A server that is stopped may be gone before it has answered.
       if (!isRefusal(reason) && (await this._isStoppingSoon())) {
         return true;
       }
-      this._reportFailure(this._trans.__('This server could not be stopped.'), reason);
+      this._reportFailure(failed, reason);
       return false;
     } finally {
       this._model.refresh();
@@ -128,7 +155,10 @@ export class ServerActions {
     });
   }
 
-  private _request(path: 'extend' | 'idle' | 'stop' | 'saved', body?: unknown): Promise<unknown> {
+  private _request(
+    path: 'extend' | 'idle' | 'stop' | 'sleep' | 'saved',
+    body?: unknown
+  ): Promise<unknown> {
     return request(this._app.serviceManager.serverSettings, path, body);
   }
 
@@ -163,6 +193,24 @@ export namespace ServerActions {
     model: StatusModel;
     trans: TranslationBundle;
   }
+}
+
+interface IConfirmOptions {
+  title: string;
+  texts: string[];
+  accept: string;
+  cancel: string;
+}
+
+/** Whether a person agrees to the end of the server. */
+async function confirm({ title, texts, accept, cancel }: IConfirmOptions): Promise<boolean> {
+  const { button } = await showDialog({
+    title,
+    body: paragraphs(texts),
+    buttons: [Dialog.cancelButton({ label: cancel }), Dialog.warnButton({ label: accept })],
+    defaultButton: 0
+  });
+  return button.accept;
 }
 
 /** True where the hub was asked and said no; every other failure may be the stop itself. */

@@ -15,6 +15,7 @@ export type State =
   | { kind: 'limited'; stopAt: number; limit: ILimit }
   | { kind: 'disk-full' }
   | { kind: 'hub-silent' }
+  | { kind: 'waking' }
   | { kind: 'idle'; stopAt: number | null }
   | { kind: 'in-use' }
   | { kind: 'unknown' };
@@ -55,6 +56,9 @@ export function stateOf(view: IView): State {
   }
   if (status.managed && !status.hub_reachable) {
     return { kind: 'hub-silent' };
+  }
+  if (status.wake?.state === 'waking') {
+    return { kind: 'waking' };
   }
   if (!status.idleness) {
     return { kind: 'unknown' };
@@ -133,6 +137,11 @@ export function gpusOf(status: INotebookStatus): IGpus | null {
 /** True where the server can be stopped from here: an agent answers, and its owner asks. */
 export function canControl(status: INotebookStatus): boolean {
   return status.managed && status.can_control && status.agent_connected && !status.stop;
+}
+
+/** True where its session can be put to sleep from here. */
+export function canSleep(status: INotebookStatus): boolean {
+  return canControl(status) && status.files_kept && status.idle_policy?.then === 'sleep';
 }
 
 /** True where the server is being stopped, or has fallen silent. */

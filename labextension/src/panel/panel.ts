@@ -15,6 +15,8 @@ import { InstanceSection } from './instanceSection.js';
 import type { IView, StatusModel } from '../model/statusModel.js';
 import type { WorkerOpener } from './workerOpener.js';
 import { stateOf } from '../model/state.js';
+import type { Section } from './section.js';
+import { SessionSection } from './sessionSection.js';
 import { StopSection } from './stopSection.js';
 import { WorkerSection } from './workerSection.js';
 
@@ -34,8 +36,9 @@ export class Panel extends Widget {
     this._gpus = new GpuSection(settings, trans);
     this._machine = new InstanceSection(trans);
     this._workers = new WorkerSection(opener, trans);
+    this._session = new SessionSection(opener, trans);
     this._stop = new StopSection({ actions, opener, trans });
-    const sections = [this._cost, this._gpus, this._workers, this._machine, this._stop];
+    const sections = this._sections();
     this.node.append(
       this._liveRegion.node,
       this._troubles,
@@ -78,10 +81,15 @@ export class Panel extends Widget {
       () => element('p'),
       (node, text) => setText(node, text)
     );
-    for (const section of [this._cost, this._gpus, this._workers, this._machine, this._stop]) {
+    for (const section of this._sections()) {
       section.update(view);
     }
     this._liveRegion.update(view);
+  }
+
+  /** From the top. */
+  private _sections(): (Section & { update(view: IView): void })[] {
+    return [this._session, this._cost, this._gpus, this._workers, this._machine, this._stop];
   }
 
   private _onChanged(): void {
@@ -112,6 +120,7 @@ export class Panel extends Widget {
   private readonly _gpus: GpuSection;
   private readonly _machine: InstanceSection;
   private readonly _workers: WorkerSection;
+  private readonly _session: SessionSection;
   private readonly _stop: StopSection;
 }
 

@@ -14,6 +14,7 @@ import {
   savedByStopping,
   stopText
 } from '../text/stopText.js';
+import { sleeps } from '../text/sleepText.js';
 import { Section } from './section.js';
 import { type IKeep, keepChoices, stateOf } from '../model/state.js';
 import type { INotebookStatus } from '../api/wire.js';
@@ -27,6 +28,8 @@ export class StopSection extends Section {
     this._trans = trans;
     this._bar.append(element('div', 'ec2-Bar-part'));
     this._stop = button(() => void actions.stop());
+    this._sleep = button(() => void actions.sleep());
+    setText(this._sleep, trans.__('Sleep now…'));
     this._jump = button(() => this._opener.openNotebook(this._path));
     this._jump.className = 'ec2-Link';
     this._select.className = 'ec2-Choice-select';
@@ -39,7 +42,7 @@ export class StopSection extends Section {
     this._keep.append(element('span', 'ec2-Keep-title', trans.__('Keep until')), this._keeps);
     this._keep.setAttribute('role', 'group');
     this._keep.setAttribute('aria-label', trans.__('Keep until'));
-    const buttons = element('div', 'ec2-Buttons', this._stop);
+    const buttons = element('div', 'ec2-Buttons', this._sleep, this._stop);
     inReach.append(this._sentence, this._jump, this._kept, this._keep, buttons);
     this.node.append(inReach, this._choice, this._rule, this._rules);
   }
@@ -52,7 +55,8 @@ export class StopSection extends Section {
       return;
     }
     const hasStopped = stateOf(view).kind === 'stopped';
-    const when = hasStopped ? trans.__('Why it stopped') : trans.__('When it stops');
+    const coming = sleeps(status) ? trans.__('When it sleeps') : trans.__('When it stops');
+    const when = hasStopped ? trans.__('Why it stopped') : coming;
     setText(this.heading, status.managed ? when : trans.__('Activity'));
     const text = stopText(view, trans);
     setText(this._headline, text.headline);
@@ -81,6 +85,7 @@ export class StopSection extends Section {
     const offered = actions.available ? keepChoices(view) : [];
     show(this._keep, offered.length > 0);
     show(this._stop, actions.available);
+    show(this._sleep, actions.maySleep);
     const main = urgent ? offered.find(({ changes }) => changes) : undefined;
     fill(
       this._keeps,
@@ -174,6 +179,7 @@ export class StopSection extends Section {
   private readonly _keep = element('div', 'ec2-Keep');
   private readonly _keeps = element('div', 'ec2-Keep-choices');
   private readonly _stop: HTMLButtonElement;
+  private readonly _sleep: HTMLButtonElement;
   private readonly _jump: HTMLButtonElement;
   private readonly _choice = element('label', 'ec2-Choice');
   private readonly _select = element('select');

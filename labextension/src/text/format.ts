@@ -134,6 +134,25 @@ export function memory(usedMib: number, totalMib: number, unitMib: number): stri
   return `${used}/${total}${NO_BREAK_SPACE}GB`;
 }
 
+const BYTE_UNITS: [string, number][] = [
+  ['TB', 1e12],
+  ['GB', 1e9],
+  ['MB', 1e6],
+  ['KB', 1e3]
+];
+
+/** `3.1 GB`, `40 MB`: decimal units, as disks are sold. */
+export function bytes(size: number): string {
+  for (const [unit, length] of BYTE_UNITS) {
+    // What rounds up to 1000 of a unit is 1 of the next.
+    if (size >= 0.9995 * length) {
+      const digits = size < 9.95 * length && length >= 1e9 ? 1 : 0;
+      return `${(size / length).toFixed(digits)}${NO_BREAK_SPACE}${unit}`;
+    }
+  }
+  return `${Math.round(size)}${NO_BREAK_SPACE}B`;
+}
+
 function twoDigits(value: number): string {
   return value.toString().padStart(2, '0');
 }

@@ -50,6 +50,9 @@ export function noticeTitle(notice: INotice, left: string, trans: TranslationBun
   if (left && notice.title.code === 'stops') {
     return trans.__('This server stops in %1', left);
   }
+  if (left && notice.title.code === 'sleeps') {
+    return trans.__('This session sleeps in %1', left);
+  }
   if (left && notice.title.code === 'spot-reclaim') {
     return trans.__('AWS is reclaiming this instance in %1', left);
   }

@@ -85,6 +85,12 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('This server is being stopped by an admin');
     case 'stops':
       return trans.__('This server stops soon');
+    case 'sleeps':
+      return trans.__('This session sleeps soon');
+    case 'session-saving':
+      return trans.__('Your session is being saved');
+    case 'session-moving':
+      return trans.__('Your session moves to another machine');
     case 'spot-reclaim':
       return trans.__('AWS is reclaiming this instance');
     case 'gpus-unreadable':
@@ -115,6 +121,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
     // What a notice says below its title.
     case 'documents-saved':
       return trans.__('Documents are saved and files kept; kernel memory is lost.');
+    case 'session-continues':
+      return trans.__('It is saved and continues there; this page reconnects.');
     case 'files-not-kept':
       return trans.__('Files on this machine are not kept.');
     case 'save-now':

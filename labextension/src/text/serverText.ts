@@ -9,6 +9,7 @@ import { activitySentence } from './activityText.js';
 import { unknownPrices } from './costText.js';
 import * as format from './format.js';
 import { sentenceText } from './sentenceText.js';
+import { continues, keptSentence, savingText, sleeps } from './sleepText.js';
 import { terminationSentence } from './terminationText.js';
 
 /** The state of the server, for a screen reader: nothing in it changes by the second. */
@@ -31,7 +32,11 @@ export function announcement(view: IView, trans: TranslationBundle): string {
       return troubleSentences(view, trans).find(Boolean) ?? '';
     case 'warned':
     case 'limited':
-      return trans.__('This server stops soon.');
+      return sleeps(view.status)
+        ? trans.__('This server sleeps soon.')
+        : trans.__('This server stops soon.');
+    case 'waking':
+      return trans.__('Your session is waking.');
     case 'idle':
       return trans.__('This server is idle.');
     case 'in-use':
@@ -62,7 +67,7 @@ export function sentences(view: IView, trans: TranslationBundle): string[] {
 export function troubleSentences(view: IView, trans: TranslationBundle): string[] {
   const state = stateOf(view);
   if (state.kind === 'stopped' || state.kind === 'stopping') {
-    return [terminationSentence(view, trans)];
+    return [terminationSentence(view, trans), savingText(view.status?.saving ?? null, trans)];
   }
   if (state.kind === 'away') {
     return [
@@ -148,13 +153,20 @@ function stopSentences(view: IView, trans: TranslationBundle): string[] {
   }
   const said = activitySentence(view.status, view.now, trans);
   if (state.kind === 'limited') {
-    return [said, trans.__('It stops at %1.', format.timeOfDay(state.stopAt, view.now))];
+    const at = format.timeOfDay(state.stopAt, view.now);
+    return [
+      said,
+      sleeps(view.status) ? trans.__('It sleeps at %1.', at) : trans.__('It stops at %1.', at)
+    ];
   }
   if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null) {
     return [said];
   }
   const left = format.duration(state.stopAt - view.now, trans);
-  return [said, trans.__('It stops in %1 unless it is used.', left)];
+  const ends = sleeps(view.status)
+    ? trans.__('It sleeps in %1 unless it is used.', left)
+    : trans.__('It stops in %1 unless it is used.', left);
+  return [said, ends];
 }
 
 /** Of a spot instance that AWS has announced to reclaim. */
@@ -164,8 +176,14 @@ export function interruptedSentence(trans: TranslationBundle): string {
 
 /** What is lost with the server, and what is not. */
 export function filesSentence(status: INotebookStatus | null, trans: TranslationBundle): string {
-  return status?.files_kept === false
-    ? trans.__('Files on this machine are not kept: save what you need elsewhere.')
+  if (status?.files_kept === false) {
+    return trans.__('Files on this machine are not kept: save what you need elsewhere.');
+  }
+  if (continues(status?.stop)) {
+    return trans.__('Your session is saved and continues on another machine, with this page.');
+  }
+  return status?.stop?.sleep || (!status?.stop && sleeps(status))
+    ? keptSentence(trans)
     : trans.__('Files are kept; kernel memory is lost.');
 }
 

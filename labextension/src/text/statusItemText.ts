@@ -7,6 +7,7 @@ import { gpusOf, knownCostAt, knownPrice, stateOf, type State } from '../model/s
 import type { IView } from '../model/statusModel.js';
 import type { ISettings } from '../settings.js';
 import * as format from './format.js';
+import { sleeps } from './sleepText.js';
 
 /** How much room the status item may take. */
 export type Form = 'wide' | 'medium' | 'narrow';
@@ -23,7 +24,7 @@ export interface IPartsOptions {
 export function parts({ view, form, settings, trans }: IPartsOptions): string[] {
   const state = stateOf(view);
   const { status, now } = view;
-  const text = stateText(state, now, trans);
+  const text = stateText(state, view, trans);
   if (!status || state.kind === 'away') {
     return [text];
   }
@@ -91,7 +92,7 @@ function costText(
   return `${cost} · ${[hourly, status.cost.market ?? ''].filter(Boolean).join(' ')}`;
 }
 
-function stateText(state: State, now: number, trans: TranslationBundle): string {
+function stateText(state: State, { status, now }: IView, trans: TranslationBundle): string {
   switch (state.kind) {
     case 'loading':
       return '…';
@@ -100,21 +101,28 @@ function stateText(state: State, now: number, trans: TranslationBundle): string 
     case 'stopped':
       return trans.__('stopped');
     case 'stopping':
-      return trans.__('stopping');
+      return status?.stop?.sleep ? trans.__('saving your session') : trans.__('stopping');
     case 'interrupted':
       return trans.__('reclaimed in %1', format.countdown(state.at - now));
     case 'agent-silent':
       return trans.__('agent not responding');
     case 'warned':
     case 'limited':
-      return trans.__('stops in %1', format.countdown(state.stopAt - now));
+      return sleeps(status)
+        ? trans.__('sleeps in %1', format.countdown(state.stopAt - now))
+        : trans.__('stops in %1', format.countdown(state.stopAt - now));
     case 'disk-full':
       return trans.__('disk full');
     case 'hub-silent':
       return trans.__('hub unreachable');
+    case 'waking':
+      return trans.__('waking');
     case 'idle':
-      return state.stopAt === null
-        ? trans.__('idle')
+      if (state.stopAt === null) {
+        return trans.__('idle');
+      }
+      return sleeps(status)
+        ? trans.__('sleeps in %1', format.shortDuration(state.stopAt - now, trans))
         : trans.__('stops in %1', format.shortDuration(state.stopAt - now, trans));
     case 'in-use':
       return trans.__('in use');

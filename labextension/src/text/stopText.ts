@@ -6,6 +6,7 @@ import * as format from './format.js';
 import { activitySentence, maxAgeSentence } from './activityText.js';
 import { limitName } from './limitText.js';
 import { filesSentence, interruptedSentence } from './serverText.js';
+import { savingText } from './sleepText.js';
 import { terminationSentence } from './terminationText.js';
 import type { IView } from '../model/statusModel.js';
 import { canControl, costAt, type IKeep, instant, stateOf } from '../model/state.js';
@@ -43,7 +44,12 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
   if (state.kind === 'stopped' || state.kind === 'stopping') {
     return {
       ...text,
-      sentence: terminationSentence(view, trans),
+      sentence: [
+        terminationSentence(view, trans),
+        savingText(state.kind === 'stopping' ? (status?.saving ?? null) : null, trans)
+      ]
+        .filter(Boolean)
+        .join(' '),
       kept: filesSentence(status, trans)
     };
   }
@@ -103,10 +109,15 @@ export function policySentences(policy: IIdlePolicy, trans: TranslationBundle): 
   const limits = limitsText(policy, trans);
   const texts = [
     limits
-      ? trans.__(
-          'It stops after %1 idle: no running cell, no busy terminal, no GPU use and no typing.',
-          limits
-        )
+      ? policy.then === 'sleep'
+        ? trans.__(
+            'It sleeps after %1 idle: no running cell, no busy terminal, no GPU use and no typing. Files and variables are kept.',
+            limits
+          )
+        : trans.__(
+            'It stops after %1 idle: no running cell, no busy terminal, no GPU use and no typing.',
+            limits
+          )
       : trans.__('It does not stop when idle.'),
     maxAgeSentence(policy, trans)
   ];

@@ -149,6 +149,35 @@ def test_no_notice_promises_files_of_a_home_on_the_instance() -> None:
     assert (codes(warned), codes(stopped)) == (["files-lost"], ["files-not-kept"])
 
 
+def test_a_server_that_sleeps_is_not_said_to_lose_its_variables() -> None:
+    policy = IdlePolicy(then="sleep")
+    warned = only(notices(status(idleness=IDLE, idle_policy=policy)))
+    assert (warned.title.code, codes(warned)) == ("sleeps", ["session-sleeps"])
+    at = NOW + 2 * MINUTE
+    assert codes(only(notices(status(interruption_at=at, idle_policy=policy)))) == [
+        "session-sleeps"
+    ]
+    on_instance = only(notices(status(idleness=IDLE, idle_policy=policy, files_kept=False)))
+    assert (on_instance.title.code, codes(on_instance)) == ("stops", ["files-lost"])
+
+
+@pytest.mark.parametrize(
+    ("trigger", "title", "detail"),
+    [
+        ("idle", "session-saving", "session-sleeps"),
+        ("user", "session-saving", "session-sleeps"),
+        ("interruption", "session-moving", "session-continues"),
+        ("hardware", "session-moving", "session-continues"),
+    ],
+)
+def test_a_stop_that_saves_the_session_says_where_it_goes(
+    trigger: Any, title: str, detail: str
+) -> None:
+    reason: Any = "interruption" if trigger == "interruption" else "user"
+    notice = only(notices(status(stop=Stop(reason=reason, sleep=trigger))))
+    assert (notice.title.code, codes(notice)) == (title, [detail])
+
+
 def test_a_spot_notice_counts_down_and_is_the_only_one() -> None:
     at = NOW + 2 * MINUTE
     for kept, code in ((True, "files-kept"), (False, "files-lost")):

@@ -1,0 +1,158 @@
+/** A session that is saved before a stop, and one that wakes, in words. Pure. */
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { INotebookStatus, ISleepProgress, IStop, IWake, IWokenKernel } from '../api/wire.js';
+import { bytes } from './format.js';
+import { kernelText, lostText } from './lostText.js';
+
+/** What came back of one notebook or console. */
+export interface IWokenText {
+  /** The notebook's path, to open it; empty for a console. */
+  path: string;
+  name: string;
+  /** Such as `9 of 12 variables`. */
+  done: string;
+  /** Why it is not back, or not all of it; empty where all is well. */
+  problem: string;
+  /** Such as `loader: worker processes`. */
+  lost: string[];
+  /** How many more did not come back, in words; empty for none. */
+  more: string;
+}
+
+export interface IWakeText {
+  isDone: boolean;
+  headline: string;
+  /** How far it is, in percent; null where that is not known, or done. */
+  percent: number | null;
+  kernels: IWokenText[];
+  /** How many more notebooks there were, in words; empty for none. */
+  more: string;
+}
+
+/** Whether an idle server's session is saved before the stop. */
+export function sleeps(status: INotebookStatus | null): boolean {
+  return status?.idle_policy?.then === 'sleep' && status.files_kept;
+}
+
+/** Whether the server continues elsewhere after this stop. */
+export function continues(stop: IStop | null | undefined): boolean {
+  return stop?.sleep === 'interruption' || stop?.sleep === 'hardware';
+}
+
+export function wakeText(wake: IWake, trans: TranslationBundle): IWakeText {
+  const { kernels } = wake;
+  const expected = sum(kernels.map(kernel => kernel.expected));
+  const back = sum(kernels.map(kernel => kernel.variables));
+  const later = sum(kernels.map(kernel => kernel.later));
+  const isDone = wake.state === 'done';
+  const unnamed = Math.max(0, wake.kernel_count - kernels.length);
+  return {
+    isDone,
+    headline: isDone ? doneText(wake, trans) : wakingText(kernels, trans),
+    percent: isDone || expected === 0 ? null : Math.min(100, (100 * (back + later)) / expected),
+    kernels: kernels.map(kernel => kernelLine(kernel, trans)),
+    more: unnamed ? trans._n('and %1 more notebook', 'and %1 more notebooks', unnamed, unnamed) : ''
+  };
+}
+
+/** What has come back, in a sentence without names: a screen reader reads it once. */
+function doneText({ kernels }: IWake, trans: TranslationBundle): string {
+  const back = sum(kernels.map(({ variables, later }) => variables + later));
+  const lost = sum(kernels.map(kernel => kernel.lost_count));
+  const failed = kernels.filter(kernel => kernel.state === 'failed').length;
+  const parts = [
+    trans._n(
+      'Your session is back: %1 variable.',
+      'Your session is back: %1 variables.',
+      back,
+      back
+    ),
+    lost ? trans._n('%1 did not come back.', '%1 did not come back.', lost, lost) : '',
+    failed
+      ? trans._n('%1 notebook did not wake.', '%1 notebooks did not wake.', failed, failed)
+      : ''
+  ];
+  return parts.filter(Boolean).join(' ');
+}
+
+function wakingText(kernels: IWokenKernel[], trans: TranslationBundle): string {
+  const now = kernels.find(({ state }) => state === 'restoring' || state === 'starting');
+  if (!now) {
+    return trans.__('Waking your session');
+  }
+  const name = nameOf(now, trans);
+  return now.state === 'restoring'
+    ? trans.__('Waking %1: %2', name, countText(now, trans))
+    : trans.__('Starting the kernel of %1', name);
+}
+
+function kernelLine(kernel: IWokenKernel, trans: TranslationBundle): IWokenText {
+  const unnamed = Math.max(0, kernel.lost_count - kernel.lost.length);
+  return {
+    path: kernel.path,
+    name: nameOf(kernel, trans),
+    done: stateText(kernel, trans),
+    problem: kernelText(kernel.code, trans),
+    lost: kernel.lost.map(({ name, code }) => `${name}: ${lostText(code, trans)}`),
+    more: unnamed ? trans._n('and %1 more', 'and %1 more', unnamed, unnamed) : ''
+  };
+}
+
+function stateText(kernel: IWokenKernel, trans: TranslationBundle): string {
+  switch (kernel.state) {
+    case 'waiting':
+      return trans.__('waiting');
+    case 'starting':
+      return trans.__('starting its kernel');
+    case 'failed':
+      return trans.__('not back');
+    case 'restoring':
+    case 'done':
+      return countText(kernel, trans);
+  }
+}
+
+/** `9 of 12 variables`, `12 variables`, `12 variables, 2 of them when first used`. */
+function countText(kernel: IWokenKernel, trans: TranslationBundle): string {
+  const { variables, later, expected } = kernel;
+  const back = variables + later;
+  const count =
+    back < expected
+      ? trans.__('%1 of %2 variables', back, expected)
+      : trans._n('%1 variable', '%1 variables', back, back);
+  return later && kernel.state === 'done'
+    ? trans.__('%1, %2 of them when first used', count, later)
+    : count;
+}
+
+function nameOf({ path, kernel_name: kernel }: IWokenKernel, trans: TranslationBundle): string {
+  return path || trans.__('Console (%1)', kernel);
+}
+
+/** How far saving has come, before a stop; empty where nothing is saved. */
+export function savingText(progress: ISleepProgress | null, trans: TranslationBundle): string {
+  if (!progress) {
+    return '';
+  }
+  const saved = trans._n(
+    'Saving your variables: %1 so far, %2.',
+    'Saving your variables: %1 so far, %2.',
+    progress.variables,
+    progress.variables,
+    bytes(progress.size_bytes)
+  );
+  return progress.kernels > 1
+    ? `${saved} ${trans.__('%1 of %2 notebooks are done.', progress.kernels_done, progress.kernels)}`
+    : saved;
+}
+
+/** What is kept when the session sleeps. */
+export function keptSentence(trans: TranslationBundle): string {
+  return trans.__('Files and variables are kept; wake your session when you need it.');
+}
+
+function sum(values: number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
