@@ -78,7 +78,10 @@ def data_files() -> list[tuple[str, list[str]]]:
     folders: dict[str, list[str]] = {
         str(INSTALLED_CONFIG): ["jupyter-config/jupyter_server_config.d/ec2spawner.json"],
         str(INSTALLED_STARTUP): ["jupyter-config/ipython-startup/50-ec2spawner.py"],
-        str(INSTALLED_CONFIGS): ["configs/iam-policy.json"],
+        str(INSTALLED_CONFIGS): [
+            "configs/iam-policy.json",
+            "configs/interruptions-policy.json",
+        ],
         **{
             str(INSTALLED_CONFIGS / sample): [f"configs/{sample}/jupyterhub_config.py"]
             for sample in SAMPLES

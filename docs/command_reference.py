@@ -35,6 +35,8 @@ SEE: dict[str, str] = {
     "reap": "See [What is left over](../how-to/operate.md#what-is-left-over-ec2spawner-reap), with "
     "the exit statuses.",
     "report": "See [Report costs](../how-to/report.md), with the exit statuses.",
+    "interrupt": "See [Rehearse an interruption]"
+    "(../how-to/interruptions.md#rehearse-an-interruption), with the exit statuses.",
     "gpu-check": "See [GPU check](../how-to/gpu-check.md), with the exit statuses.",
 }
 """Command -> the page that explains it."""

@@ -15,6 +15,10 @@ STOPPED = 130
 """Exit status after Ctrl-C, as of a shell."""
 
 
+WITHOUT_HUB_OPTIONS = frozenset({"gpu-check", "interrupt"})
+"""Commands that read no configuration of a hub."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command of `ec2spawner`; returns its exit status, 130 after Ctrl-C."""
     arguments, for_the_hub = parse(argv)
@@ -41,6 +45,10 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .check.command import run_check
 
         return run_check(arguments, for_the_hub)
+    if arguments.command == "interrupt":
+        from .interrupt.command import run_interrupt
+
+        return run_interrupt(arguments)
     if arguments.command == "reap":
         from .reap.command import run_reap
 
@@ -62,7 +70,7 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[s
     """Our own options, and what is JupyterHub's: never taken for an abbreviation of ours."""
     parser = command_line()
     arguments, for_the_hub = parser.parse_known_args(argv)
-    if arguments.command == "gpu-check" and for_the_hub:
+    if arguments.command in WITHOUT_HUB_OPTIONS and for_the_hub:
         parser.error(f"unrecognized arguments: {' '.join(for_the_hub)}")
     if arguments.command != "demo" and for_the_hub and not for_the_hub[0].startswith("-"):
         parser.error(f"there is no place for {for_the_hub[0]}; a file is --config={for_the_hub[0]}")
@@ -80,6 +88,7 @@ def command_line() -> argparse.ArgumentParser:
         "prices": _prices,
         "reap": _reap,
         "report": _report,
+        "interrupt": _interrupt,
         "gpu-check": gpu_check_options,
     }
     for name, add_options in options_of.items():
@@ -189,6 +198,28 @@ def _reap(reap: argparse.ArgumentParser) -> None:
         "uses it",
     )
     reap.add_argument("--json", action="store_true", help="one line of JSON")
+
+
+def _interrupt(interrupt: argparse.ArgumentParser) -> None:
+    interrupt.add_argument("server", metavar="SERVER", help="USER, or USER/NAME of a named server")
+    interrupt.add_argument(
+        "--hub",
+        default="",
+        metavar="URL",
+        help="the hub's address; on a server of the hub it is known",
+    )
+    interrupt.add_argument(
+        "--notice-seconds",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="until the instance ends, 120 to 900; AWS's notice comes two minutes before "
+        "(default: %(default)g)",
+    )
+    interrupt.add_argument(
+        "--yes", action="store_true", help="interrupt it; without this, nothing is changed"
+    )
+    interrupt.add_argument("--json", action="store_true", help="one line of JSON")
 
 
 def _report(report: argparse.ArgumentParser) -> None:

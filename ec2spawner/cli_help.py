@@ -12,6 +12,7 @@ SUMMARIES: Mapping[str, str] = {
     "prices": "compare the prices of each profile by region, market and zone",
     "reap": "list what a hub left over in the account; delete it with --yes",
     "report": "report what was spent, by whom and for what; compare it with the bill",
+    "interrupt": "rehearse a spot interruption of a server: do what AWS does",
     "gpu-check": "compare the speed of this machine's GPUs with their datasheets",
 }
 
@@ -51,6 +52,12 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner report --html > report.html": "a page to attach to a mail",
         "ec2spawner report --reconcile --bill=s3://bucket/exports/hub": "against the bill",
     },
+    "interrupt": {
+        "ec2spawner interrupt ann --hub=https://hub.example.org": "say what would be interrupted",
+        "ec2spawner interrupt ann --hub=https://hub.example.org --yes": "interrupt it",
+        "ec2spawner interrupt ann/training --yes": "a named server, in a terminal of a server",
+        "ec2spawner interrupt ann --notice-seconds=300 --yes": "with an early warning by AWS",
+    },
     "gpu-check": {
         "ec2spawner gpu-check": "run it in a terminal on the instance",
         "ec2spawner gpu-check --short": "finish within three seconds",
@@ -75,4 +82,5 @@ def epilog(command: str) -> str:
     lines = ["examples:"]
     for example, does in EXAMPLES[command].items():
         lines += [f"  {example}", f"      {does}"]
-    return "\n".join(lines if command == "gpu-check" else [*lines, "", OF_THE_HUB])
+    without = ("gpu-check", "interrupt")
+    return "\n".join(lines if command in without else [*lines, "", OF_THE_HUB])

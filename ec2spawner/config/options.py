@@ -31,6 +31,7 @@ from .values import (
     HttpUrl,
     OrFunction,
     PositiveDuration,
+    RoleArn,
     SecurityGroupId,
     SpawnerFunction,
     SubnetId,
@@ -109,6 +110,12 @@ class Options(Words):
         description="Name of the IAM instance profile of instances. Users have its permissions. "
         "Empty is none.",
         examples=["notebooks"],
+    )
+    rehearsal_role: RoleArn = Field(
+        default="",
+        description="ARN of the IAM role with which AWS Fault Injection Service interrupts spot "
+        "servers on purpose, for `ec2spawner interrupt`. Empty allows no rehearsals.",
+        examples=["arn:aws:iam::123456789012:role/ec2spawner-rehearsal"],
     )
     key_name: str = Field(
         default="",

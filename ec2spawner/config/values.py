@@ -68,6 +68,14 @@ ImageId = Annotated[str, _pattern(r"(ami-[0-9a-z]+)?", "image id", "ami-0a1b2c3d
 HttpUrl = Annotated[
     str, _pattern(r"(https?://[^/\s]+\S*)?", "http address", "http://10.0.0.5:8081")
 ]
+RoleArn = Annotated[
+    str,
+    _pattern(
+        r"(arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+)?",
+        "ARN of an IAM role",
+        "arn:aws:iam::123456789012:role/ec2spawner-rehearsal",
+    ),
+]
 Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 

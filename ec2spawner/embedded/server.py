@@ -47,6 +47,8 @@ from .network import AddressBlock
 from .read_lag import ReadLag
 from .runtime.identity import IdentitySigner
 from .runtime.instance_runtime import InstanceRuntime
+from .services import fault_injection
+from .services.fault_injection import FaultInjection, FaultInjectionHandler
 from .services.public_parameters import PublicParameters
 from .services.service_quotas import ServiceQuotas
 from .storage import buckets
@@ -209,6 +211,9 @@ class EmbeddedEC2:
         calls, throttle, faults = Calls(), Throttle(), Faults()
         instances = Instances(moto, launcher, lifecycles, runtime)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
+        authorization = Authorization(moto, lifecycles, built.security_group, PolicyUse())
+        experiments = FaultInjection(moto, lifecycles, authorization.check_access)
+        self._stack.callback(experiments.close)
         gateway = Gateway(
             moto,
             built,
@@ -217,7 +222,7 @@ class EmbeddedEC2:
             volumes,
             snapshots,
             Images(moto),
-            Authorization(moto, lifecycles, built.security_group, PolicyUse()),
+            authorization,
             References(moto, lifecycles),
             spot_prices,
             reservations,
@@ -254,7 +259,7 @@ class EmbeddedEC2:
             keys,
         )
         hub_key = keys.issue_for_hub(hub_policy(REGION, notes["account"], self._hub_name))
-        port = self._listen(gateway, controls, moto, keys)
+        port = self._listen(gateway, controls, experiments, moto, keys)
         runtime.s3_endpoint = f"http://{HOST}:{port}"
         return Facts(
             ec2_endpoint=f"http://{HOST}:{port}",
@@ -275,13 +280,25 @@ class EmbeddedEC2:
             lag_seed=self._lag.seed,
         )
 
-    def _listen(self, gateway: Gateway, controls: Controls, moto: Moto, keys: AccessKeys) -> int:
+    def _listen(
+        self,
+        gateway: Gateway,
+        controls: Controls,
+        experiments: FaultInjection,
+        moto: Moto,
+        keys: AccessKeys,
+    ) -> int:
         sockets = bind_sockets(self._port, HOST)
         port = int(sockets[0].getsockname()[1])
         application = Application(
             [
                 (r"/", GatewayHandler, {"gateway": gateway, "keys": keys}),
                 *((pattern, handler, {"controls": controls}) for pattern, handler in ROUTES),
+                (
+                    fault_injection.ROUTE,
+                    FaultInjectionHandler,
+                    {"service": experiments, "keys": keys},
+                ),
                 (buckets.ROUTE, BucketHandler, {"moto": moto, "keys": keys}),
                 (r"/embedded.*", UnknownHandler, {"controls": controls}),
             ],

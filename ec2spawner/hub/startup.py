@@ -42,7 +42,14 @@ from ..provisioner.provisioner import Provisioner
 from ..provisioner.retention.controller import keeps_of
 from ..provisioner.runtime.clock import Clock
 from ..provisioner.store.store import Store, StoreAwayError, StoreError, StoreHeldError
-from .api import admin_actions, costs, instances, jupyterhub_server_api, server_end
+from .api import (
+    admin_actions,
+    costs,
+    instances,
+    jupyterhub_server_api,
+    rehearsal,
+    server_end,
+)
 from .api import agent as agent_api
 from .api import usage as usage_api
 from .api import user as user_api
@@ -90,7 +97,8 @@ def arrange() -> None:
     except RuntimeError:
         return
     instances_scope.define(app)
-    for module in (agent_api, user_api, server_end, instances, admin_actions, usage_api, costs):
+    of_users = (user_api, server_end, instances, admin_actions, rehearsal, usage_api, costs)
+    for module in (agent_api, *of_users):
         apihandlers.default_handlers.extend(module.handlers)
     page_handlers.default_handlers.extend(usage_pages.handlers)
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers

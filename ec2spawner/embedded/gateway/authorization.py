@@ -79,6 +79,20 @@ class Authorization:
                 raise EC2Error(code, message, 400 if code.endswith("Exception") else 403)
             self._use.add(decision, access)
 
+    async def check_access(
+        self, key: AccessKey, action: str, resource: str, context: Mapping[str, str]
+    ) -> None:
+        """Raises `AccessDeniedException` where the policy denies an action on a resource's ARN."""
+        if key.policy is None:
+            return
+        said = {"aws:requestedregion": self._moto.region, **context}
+        access = Access(action, resource, {name: (value,) for name, value in said.items()})
+        decision = key.policy.decide(access)
+        if not decision.allowed:
+            message = denial.reason(self._principal, access, decision)
+            raise EC2Error("AccessDeniedException", message, 403)
+        self._use.add(decision, access)
+
     def _denied_by_ec2(
         self, key: AccessKey, policy: Policy, accesses: Iterable[Access]
     ) -> EC2Error | None:

@@ -29,6 +29,14 @@ def hub_policy(
     return policy.read(document)
 
 
+def interruption_statements(region: str, account: str) -> list[dict[str, Any]]:
+    """What an admin may add to it, from `configs/interruptions-policy.json`."""
+    text = _text("interruptions-policy.json").replace(PLACEHOLDERS["region"], region)
+    document = json.loads(text.replace(PLACEHOLDERS["account"], account))
+    statements: list[dict[str, Any]] = document["Statement"]
+    return statements
+
+
 @cache
-def _text() -> str:
-    return config_file("iam-policy.json").read_text("utf-8")
+def _text(name: str = "iam-policy.json") -> str:
+    return config_file(name).read_text("utf-8")

@@ -1,0 +1,121 @@
+"""A spot interruption on purpose: `POST …/interrupt`, for a server's owner and for admins."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any
+
+from jupyterhub.apihandlers.base import APIHandler
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from tornado.web import HTTPError
+
+from ...aws.calls.client import Client
+from ...aws.compute.fault_injection import MAX_SECONDS, MIN_SECONDS, interrupt_spot
+from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.error_hints import shortened
+from ...provisioner.model.lease import Lease, LeaseState
+from ...wire import Market
+from ..app.service import HubService
+from .user_call import Model, read, running
+
+log = logging.getLogger(__name__)
+
+SCOPE = "delete:servers"
+"""JupyterHub's, for the user: the server ends. A user's login and own tokens have it; the token of
+a server, which everyone with access to that server can read, does not."""
+
+NOT_CONFIGURED = (
+    "an admin must set c.EC2Spawner.rehearsal_role first: see How to, Spot interruptions"
+)
+
+
+class Interrupt(BaseModel):
+    """`POST …/interrupt`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    notice_seconds: Annotated[float, Field(ge=MIN_SECONDS, le=MAX_SECONDS, allow_inf_nan=False)] = (
+        MIN_SECONDS
+    )
+    """Until the instance ends, in whole minutes."""
+    dry_run: bool = False
+
+
+class Interruption(Model):
+    """What is interrupted."""
+
+    instance_id: str
+    instance_type: str
+    zone: str
+    ends_at: AwareDatetime | None
+    """About when; null for a dry run."""
+
+
+class InterruptHandler(APIHandler):
+    """Has AWS interrupt the spot instance of a server."""
+
+    async def post(self, user_name: str, server_name: str = "") -> None:
+        """200; 403 without the scope, 404 for an unknown server, 409 unless it is a ready spot
+        server and rehearsals are configured, 502 with AWS's reason where it refuses."""
+        if not self.has_scope(f"{SCOPE}!user={user_name}"):
+            raise HTTPError(403, f"this needs the scope {SCOPE} for the user")
+        body = read(self, Interrupt, '{"notice_seconds": 120, "dry_run": false}')
+        hub, provisioner = running()
+        lease = provisioner.lease_of(user_name, server_name)
+        if lease is None:
+            raise HTTPError(404, "no such server runs")
+        if refusal := why_not(lease, hub.options.rehearsal_role):
+            raise HTTPError(409, refusal)
+        if not body.dry_run:
+            log.warning("%s interrupts %s on purpose", self.current_user.name, lease.lease_id)
+            await _interrupt(hub, lease, body)
+        current = lease.segments[-1]
+        seconds = timedelta(seconds=60 * math.ceil(body.notice_seconds / 60))
+        answer = Interruption(
+            instance_id=current.instance_id,
+            instance_type=current.instance_type,
+            zone=current.zone,
+            ends_at=None if body.dry_run else provisioner.now() + seconds,
+        )
+        self.finish(answer.model_dump_json())
+
+
+async def _interrupt(hub: HubService, lease: Lease, body: Interrupt) -> None:
+    """Raises `HTTPError` (502) with AWS's reason."""
+    options = hub.options
+    client = Client(options.region, options.endpoint_url or None)
+    assert lease.instance_id is not None
+    try:
+        await interrupt_spot(client, lease.instance_id, body.notice_seconds, options.rehearsal_role)
+    except CloudError as error:
+        raise HTTPError(502, refused(error)) from error
+    finally:
+        await client.close()
+
+
+def why_not(lease: Lease, role: str) -> str:
+    """Why a server cannot be interrupted on purpose; empty if it can."""
+    if lease.state is not LeaseState.READY or not lease.segments:
+        return "the server is not ready"
+    if lease.segments[-1].market is not Market.SPOT:
+        return "the server is on-demand: AWS interrupts spot instances only"
+    return "" if role else NOT_CONFIGURED
+
+
+def refused(error: CloudError) -> str:
+    """AWS's answer, and what an admin can do about it."""
+    said = f"AWS Fault Injection Service: {shortened(error.message)} ({error.code})"
+    if error.code.startswith("AccessDenied"):
+        return f"{said}. The hub's role needs the policy in configs/interruptions-policy.json"
+    if error.code in ("EndpointConnectionError", "UnknownEndpointError"):
+        return f"{said}. The service may not exist in this region"
+    return said
+
+
+handlers: list[tuple[str, Callable[..., Any]]] = [
+    (r"/api/ec2/users/([^/]+)/server/interrupt", InterruptHandler),
+    (r"/api/ec2/users/([^/]+)/servers/([^/]+)/interrupt", InterruptHandler),
+]
