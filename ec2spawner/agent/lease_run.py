@@ -16,7 +16,7 @@ import aiohttp
 
 from ..core.idle.policy import shortest_limit
 from ..telemetry import Sampler
-from ..wire import SAVE_SECONDS, HeartbeatResponse, LeaseGrant, Observation
+from ..wire import HeartbeatResponse, LeaseGrant, Observation
 from .hub.client import HubClient, HubError, PowerOffError
 from .hub.heartbeat import Heartbeat
 from .hub.step_reports import StepReports
@@ -35,6 +35,7 @@ from .notebook_server.local_socket import LocalSocket
 from .notebook_server.process import NotebookProcess
 from .notebook_server.pulled_images import PulledImages
 from .settings import Settings
+from .termination.sequence import EndSequence
 from .user_requests import UserRequests
 
 log = logging.getLogger(__name__)
@@ -91,18 +92,22 @@ class LeaseRun:
         self._tasks: list[asyncio.Task[None]] = []
         self._is_retained = False
         """The hub retains this instance after the stop: it claims again instead of powering off."""
-        self._is_released = True
-        """Whether the home was unmounted."""
         self._observed = asyncio.Event()
-        self._saved = asyncio.Event()
-        """Set when every open page has saved its documents."""
         self._status = LeaseStatus(grant, identity.instance_type, sampler)
         self._heartbeat = Heartbeat(hub, self._status, self._on_response)
         metadata = Metadata(settings.metadata_endpoint, http)
-        self._interruption = InterruptionWatch(metadata, self._on_interruption)
+        self._interruption = InterruptionWatch(
+            metadata, self._on_interruption, recommended=self._on_recommendation
+        )
         requests = UserRequests(hub, self._status, self._push)
+        self._termination = EndSequence(self._status, notebook, self._mounts, self._push)
         self._socket = LocalSocket(
-            settings.run_dir, settings.user, self._observe, requests.answer, self._saved.set
+            settings.run_dir,
+            settings.user,
+            self._observe,
+            requests.answer,
+            self._termination.documents_saved,
+            self._termination.hear,
         )
 
     async def run(self) -> None:
@@ -115,7 +120,7 @@ class LeaseRun:
             async with self._in_background():
                 end = await self._until_end()
                 log.info("ending: %s", end.message or end.step)
-                await self._until_saved()
+                await self._termination.save(self._socket, self._off)
                 end = await self._release(end)
                 await self._report_end(end)
         except asyncio.CancelledError:
@@ -222,54 +227,23 @@ class LeaseRun:
             what = "the notebook's certificates cannot be written"
             raise NotebookError(f"{what}: {error}") from error
 
-    async def _until_saved(self) -> None:
-        """After a stop, give open pages at most `SAVE_SECONDS` to save their documents.
-
-        The agent limits the wait, because the notebook process belongs to the user: it can shorten
-        the wait, not extend it.
-        """
-        if self._status.stop is None or not self._socket.has_extension:
-            return
-        began = time.monotonic()
-        waits: list[asyncio.Future[Any]] = [
-            asyncio.ensure_future(self._saved.wait()),
-            asyncio.ensure_future(self._notebook.wait()),
-        ]
-        try:
-            await asyncio.wait(
-                {*waits, self._off}, timeout=SAVE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            for each in waits:
-                each.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-        how = "saved" if self._saved.is_set() else "not reported as saved"
-        log.info("open documents %s after %.1f s", how, time.monotonic() - began)
-
     async def _release(self, end: End) -> End:
         """End every process of the user, then flush and unmount the home."""
-        await self._notebook.stop()
-        if self._certificates is not None:
-            await asyncio.to_thread(self._certificates.remove)
-        try:
-            await self._mounts.release()
-        except HomeError as error:
-            log.error("%s", error)
-            self._is_released = False
-            return End(end.step, f"{end.message} {error}".strip())
-        await self._notebook.end_daemons()
-        return end
+        problem = await self._termination.release(self._certificates)
+        return End(end.step, f"{end.message} {problem}".strip())
 
     async def _report_end(self, end: End) -> None:
         """Report the end; then the hub terminates the instance, or it powers itself off.
 
         A retained instance claims again instead, which has the same meaning to the hub.
         """
-        self._reports.report(end.step, end.message)
+        session = self._termination.session
+        message = f"{end.message} {self._termination.summary()}".strip() if session else end.message
+        self._reports.report(end.step, message, session=session)
         await self._reports.until_sent(
             SHUTDOWN_REPORT_SECONDS if self._off.done() else FINAL_REPORT_SECONDS
         )
-        if self._is_retained and self._is_released:
+        if self._is_retained and self._termination.is_released:
             return
         raise await self._off
 
@@ -277,7 +251,9 @@ class LeaseRun:
         """Release everything quickly: the instance shuts down, or the agent failed."""
         end = await self._release(end)
         with contextlib.suppress(HubError):
-            await self._reports.report_now(end.step, end.message, SHUTDOWN_REPORT_SECONDS)
+            await self._reports.report_now(
+                end.step, end.message, SHUTDOWN_REPORT_SECONDS, self._termination.session
+            )
 
     async def _open_socket(self) -> None:
         """Continue without the socket on an error: terminals, GPU and CPU still show idleness."""
@@ -321,6 +297,9 @@ class LeaseRun:
         while True:
             try:
                 self._notebook.bound_log()
+                if (own := self._status.stop_for_reclaim()) is not None:
+                    self._push()
+                    self._finish(End("stopped", own.message))
                 if self._assess() or time.monotonic() - pushed_at >= PUSH_SECONDS:
                     pushed_at = time.monotonic()
                     self._push()
@@ -400,6 +379,12 @@ class LeaseRun:
             self._heartbeat.news()
         if at is not None:
             await self._mounts.flush()
+
+    def _on_recommendation(self, at: datetime | None) -> None:
+        """An early warning, which ends nothing: hub and user may act on it."""
+        self._status.rebalance_at = at
+        self._push()
+        self._heartbeat.news()
 
     def _observe(self, observation: Observation) -> None:
         self._status.observe(observation)

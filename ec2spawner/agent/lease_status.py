@@ -5,6 +5,7 @@ No I/O: `lease_run.py` passes observations and responses in, and sends heartbeat
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from ..core.alarms.unattended import is_unattended
 from ..core.idle.activity import Signals
 from ..core.idle.extension import keep_choices
 from ..core.idle.stop_decision import Past, assess, stop_at
+from ..core.sleep.step_budgets import is_save_due
 from ..telemetry import Sampler
 from ..wire import (
     PROTOCOL,
@@ -27,6 +29,7 @@ from ..wire import (
     Limit,
     Observation,
     Sentence,
+    SleepOrder,
     Stop,
     Telemetry,
 )
@@ -38,6 +41,13 @@ CPU determine idleness, and the whole `server_seconds` still has to pass."""
 NEAR = timedelta(seconds=90)
 """Activity is reported at once if the deadline that the hub knows is nearer than this. Otherwise
 the next heartbeat is early enough."""
+
+
+MAX_SESSION_BYTES = "EC2SPAWNER_SLEEP_MAX_BYTES"
+"""In the lease's environment: how much of the home's disk a sleeping session may take."""
+
+DEFAULT_SESSION_BYTES = 50 * 2**30
+"""For a hub that does not set it."""
 
 
 class LeaseStatus:
@@ -72,6 +82,11 @@ class LeaseStatus:
         self.hub_reachable = True
         self.full_disks: list[Sentence] = []
         self.interruption_at: datetime | None = None
+        self.rebalance_at: datetime | None = None
+        self.sleep: SleepOrder | None = None
+        self.max_session_bytes = max_session_bytes(grant)
+        self._is_listening = False
+        self._own_stop: Stop | None = None
         self.idleness = Idleness()
         self.assess()
 
@@ -83,6 +98,7 @@ class LeaseStatus:
 
     def begin(self) -> None:
         """Count idle time and age from now: the notebook listens."""
+        self._is_listening = True
         self._started_at = self._now()
         self.assess()
 
@@ -96,10 +112,33 @@ class LeaseStatus:
         self.policy = answer.idle
         self.cost = answer.cost
         self.extended_until = answer.extended_until
-        self.stop = answer.stop
+        self.stop = answer.stop or self._own_stop
         self.message = answer.message
         self.state_seen = answer.state
         self.assess()
+
+    def reclaimed_in(self) -> float:
+        """Seconds until EC2 reclaims the instance; infinite without a notice."""
+        at = self.interruption_at
+        return math.inf if at is None else (at - self._now()).total_seconds()
+
+    def stop_for_reclaim(self) -> Stop | None:
+        """The stop that the agent gives itself when EC2 is about to reclaim the instance and the
+        hub has ordered none.
+
+        None as long as it is not due, and while there is nothing to save: before the notebook
+        listens, and where the home ends with the instance.
+        """
+        is_due = self._is_listening and is_save_due(self.reclaimed_in())
+        if self.stop is None and is_due and self._grant.home.kind != "none":
+            self.stop = self._own_stop = Stop(
+                reason="interruption",
+                message="AWS is reclaiming this instance.",
+                sleep="interruption",
+                save_seconds=max(self.reclaimed_in(), 0.0),
+            )
+            return self._own_stop
+        return None
 
     def assess(self) -> bool:
         """Assess idleness now; True if the hub should be notified at once."""
@@ -140,6 +179,7 @@ class LeaseStatus:
             idle_since=self.idleness.idle_since,
             busy_because=self.idleness.busy_because,
             interruption_at=self.interruption_at,
+            rebalance_at=self.rebalance_at,
             telemetry=for_hub(telemetry),
             gpu_unattended=is_unattended(
                 telemetry, seen.kernels if seen else None, self.policy.gpu_busy_percent
@@ -171,6 +211,8 @@ class LeaseStatus:
             hub_reachable=self.hub_reachable,
             full_disks=self.full_disks,
             interruption_at=self.interruption_at,
+            rebalance_at=self.rebalance_at,
+            sleep=self.sleep,
             files_kept=self._grant.home.kind != "none",
             message=self.message,
         )
@@ -200,6 +242,17 @@ class LeaseStatus:
             return True
         deadline = stop_at(self.policy, self._started_at, self._reported, None)
         return deadline is not None and deadline - now < NEAR
+
+
+def max_session_bytes(grant: LeaseGrant) -> int:
+    """How much of the home's disk a sleeping session may take; 0 saves none.
+
+    A home that ends with the instance keeps no session.
+    """
+    if grant.home.kind == "none":
+        return 0
+    text = grant.environment.get(MAX_SESSION_BYTES, "")
+    return int(text) if text.isdecimal() else DEFAULT_SESSION_BYTES
 
 
 def for_hub(telemetry: Telemetry | None) -> Telemetry | None:

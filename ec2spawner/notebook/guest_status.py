@@ -37,7 +37,7 @@ def _shared(notices: Sequence[Notice]) -> Iterator[Notice]:
     """An announced stop warns guests too, and their documents are saved before it; whose limit
     it is stays the owner's to know."""
     for notice in notices:
-        if notice.kind == "message":
+        if notice.kind in ("message", "session"):
             continue
         if notice.kind != "budget":
             yield notice.model_copy(update={"stop": _without_amounts(notice.stop)})

@@ -52,6 +52,8 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
         *_disk_full(status),
         *_limits(status),
         *_smaller_profile(status, history),
+        *_rebalance(status),
+        *_session(status),
     ]
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(found, key=lambda notice: order[notice.level])
@@ -98,6 +100,47 @@ def _interruption(status: NotebookStatus) -> Iterator[Notice]:
             details=[_files(status)] if _sleeps(status) else [sentence("save-now"), _files(status)],
             until=at,
         )
+
+
+def _rebalance(status: NotebookStatus) -> Iterator[Notice]:
+    """An early warning, which may come to nothing: the notice says when it does not."""
+    at = status.rebalance_at
+    if at is not None and not _ends_anyway(status):
+        yield Notice(
+            id=f"rebalance-{at.timestamp():.0f}",
+            kind="rebalance",
+            level="info",
+            title=sentence("rebalance"),
+            details=[sentence("spot-may-end")],
+        )
+
+
+def _session(status: NotebookStatus) -> Iterator[Notice]:
+    """What came back of the session that slept, once it has woken."""
+    wake = status.wake
+    if wake is None or wake.state != "done" or not wake.kernels or _ends_anyway(status):
+        return
+    back = [each for each in wake.kernels if each.state == "done"]
+    count, later = sum(each.variables for each in back), sum(each.later for each in back)
+    lost = sum(each.lost_count for each in wake.kernels)
+    lost += sum(each.expected for each in wake.kernels if each.state == "failed")
+    is_whole = not lost and len(back) == wake.kernel_count
+    title = (
+        sentence("session-back", count=count + later, kernels=len(back))
+        if back
+        else sentence("session-not-back")
+    )
+    yield Notice(
+        id=f"session-{wake.id}",
+        kind="session",
+        level="info" if is_whole else "warning",
+        title=title,
+        details=[
+            *([sentence("session-later", count=later)] if later else []),
+            *([sentence("session-lost", count=lost)] if lost else []),
+        ],
+        actions=["panel"],
+    )
 
 
 def _message(status: NotebookStatus) -> Iterator[Notice]:

@@ -131,6 +131,8 @@ class Notice(Message):
         "gpu",
         "disk-full",
         "smaller-profile",
+        "rebalance",
+        "session",
     ]
     level: Literal["info", "warning", "error"]
     title: Sentence

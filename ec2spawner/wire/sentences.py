@@ -45,6 +45,9 @@ Code = Literal[
     "limit-exceeded",
     "gpu-unused",
     "admin-message",
+    "rebalance",
+    "session-back",
+    "session-not-back",
     # What a notice says below its title.
     "documents-saved",
     "session-continues",
@@ -67,6 +70,9 @@ Code = Literal[
     "limit-no-start",
     "profile-without-gpu",
     "message-text",
+    "spot-may-end",
+    "session-later",
+    "session-lost",
     # Replies to a button.
     "extension-bounded",
     "limit-not-extended",
@@ -92,6 +98,10 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     **dict.fromkeys(("home-full", "system-disk-full"), frozenset({"gib"})),
     **dict.fromkeys(("gpu-lost", "gpu-memory-errors", "gpu-xid"), frozenset({"index"})),
     "gpu-unused": frozenset({"count"}),
+    # Of variables; of `session-back` in so many kernels.
+    "session-back": frozenset({"count", "kernels"}),
+    "session-later": frozenset({"count"}),
+    "session-lost": frozenset({"count"}),
     # Whose limit, as in `wire.Limit`: `user`, `group`, `project` or `hub`, and its name.
     "limit-share": frozenset({"percent", "scope", "name"}),
     "limit-used-up": frozenset({"scope", "name"}),

@@ -101,6 +101,16 @@ class SleepProgress(Message):
     size_bytes: Bytes = 0
 
 
+class StepResult(Message):
+    """What became of one step of a server's end."""
+
+    step: ShortText
+    """`documents`, `hook`, `session`, `notebook` or `home`."""
+    outcome: Literal["done", "late", "failed"]
+    seconds: Seconds
+    detail: ShortText = ""
+
+
 class SessionSaved(Message):
     """Notebook extension -> agent: the order of this id is done."""
 
@@ -108,6 +118,8 @@ class SessionSaved(Message):
     id: ShortText
     session: SavedSession | None = None
     """None where there was nothing to save, or it could not be saved."""
+    steps: Annotated[list[StepResult], Field(max_length=4)] = []
+    """Those that the extension took by itself: the user's hooks."""
 
 
 class WokenKernel(Message):

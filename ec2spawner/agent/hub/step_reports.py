@@ -9,13 +9,17 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from ...core.backoff import Backoff
-from ...wire import AgentEvent
+from ...wire import AgentEvent, SavedSession
 from .client import HubClient, HubRefusedError, HubUnreachableError, PowerOffError
 
 log = logging.getLogger(__name__)
 
 UNKNOWN_LEASE = 404
 """A hub that lost its store may still recover this lease, and then needs the report."""
+
+RETRY_SECONDS = 4.0
+"""Maximum between two tries while the hub is unreachable: an instance that EC2 reclaims has some
+seconds left for its last report."""
 
 StepName = Literal["home", "notebook", "ready", "failed", "stopped"]
 
@@ -30,16 +34,26 @@ class StepReports:
         self._now = now
         self._queue: asyncio.Queue[AgentEvent] = asyncio.Queue()
 
-    def report(self, step: StepName, message: str = "", port: int | None = None) -> None:
+    def report(
+        self,
+        step: StepName,
+        message: str = "",
+        *,
+        port: int | None = None,
+        session: SavedSession | None = None,
+    ) -> None:
         """Queue an event with the current time."""
         log.info("%s%s", step, f": {message}" if message else "")
-        self._queue.put_nowait(
-            AgentEvent(step=step, at=self._now(), message=message[:500], port=port)
+        event = AgentEvent(
+            step=step, at=self._now(), message=message[:500], port=port, session=session
         )
+        self._queue.put_nowait(event)
 
-    async def report_now(self, step: StepName, message: str, timeout: float) -> None:
+    async def report_now(
+        self, step: StepName, message: str, timeout: float, session: SavedSession | None = None
+    ) -> None:
         """Post an event once, bypassing the queue. Raises `HubError`."""
-        event = AgentEvent(step=step, at=self._now(), message=message[:500])
+        event = AgentEvent(step=step, at=self._now(), message=message[:500], session=session)
         try:
             async with asyncio.timeout(timeout):
                 await self._hub.report(event)
@@ -66,7 +80,7 @@ class StepReports:
             log.warning("some steps were not reported within %.0f s", timeout)
 
     async def _post(self, event: AgentEvent) -> None:
-        backoff = Backoff()
+        backoff = Backoff(longest=RETRY_SECONDS)
         while True:
             try:
                 await self._hub.report(event)

@@ -19,7 +19,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...wire import AgentState, DocumentsSaved, NotebookReply, NotebookRequest, Observation
+from ...wire import (
+    AgentState,
+    DocumentsSaved,
+    NotebookReply,
+    NotebookRequest,
+    Observation,
+    SessionSaved,
+    SleepProgress,
+)
 from ..settings import NotebookUser
 
 log = logging.getLogger(__name__)
@@ -39,7 +47,7 @@ WRITE_SECONDS = 5.0
 
 PEER = struct.Struct("3i")
 
-MESSAGE = TypeAdapter(Observation | NotebookRequest | DocumentsSaved)
+MESSAGE = TypeAdapter(Observation | NotebookRequest | DocumentsSaved | SleepProgress | SessionSaved)
 
 
 class LocalSocket:
@@ -52,11 +60,13 @@ class LocalSocket:
         on_observation: Callable[[Observation], None],
         on_request: Callable[[NotebookRequest], Awaitable[NotebookReply]],
         on_saved: Callable[[], None],
+        on_sleep: Callable[[SleepProgress | SessionSaved], None] = lambda said: None,
     ) -> None:
         self._user = user
         self._on_observation = on_observation
         self._on_request = on_request
         self._on_saved = on_saved
+        self._on_sleep = on_sleep
         self._temporary: Path | None = None
         path = run_dir / "agent.sock"
         if len(os.fsencode(path)) > MAX_PATH_BYTES:
@@ -153,6 +163,8 @@ class LocalSocket:
                 self._on_observation(message)
             elif isinstance(message, DocumentsSaved):
                 self._on_saved()
+            elif isinstance(message, SleepProgress | SessionSaved):
+                self._on_sleep(message)
             else:
                 # One request at a time per connection, so that a flood waits in its own.
                 writer.write(_line(await self._on_request(message)))

@@ -40,6 +40,9 @@ export interface ISentenceParameters {
   'limit-exceeded': { scope: string; name: string };
   'gpu-unused': { count: number };
   'admin-message': object;
+  rebalance: object;
+  'session-back': { count: number; kernels: number };
+  'session-not-back': object;
   'documents-saved': object;
   'session-continues': object;
   'files-not-kept': object;
@@ -61,6 +64,9 @@ export interface ISentenceParameters {
   'limit-no-start': object;
   'profile-without-gpu': { files_kept: boolean };
   'message-text': { text: string };
+  'spot-may-end': object;
+  'session-later': { count: number };
+  'session-lost': { count: number };
   'extension-bounded': object;
   'limit-not-extended': { scope: string; name: string; at: number };
   'idle-time-bounded': { min_seconds: number; max_seconds: number; seconds: number };
@@ -391,7 +397,9 @@ export interface INotice {
     | 'budget'
     | 'gpu'
     | 'disk-full'
-    | 'smaller-profile';
+    | 'smaller-profile'
+    | 'rebalance'
+    | 'session';
   level: 'info' | 'warning' | 'error';
   title: ISentence;
   details: ISentence[];

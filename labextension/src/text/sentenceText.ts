@@ -115,6 +115,17 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
         'The GPUs have not been used for an hour',
         params.count
       );
+    case 'rebalance':
+      return trans.__('AWS may reclaim this instance soon');
+    case 'session-back':
+      return trans._n(
+        'Your session is back: %1 variable',
+        'Your session is back: %1 variables',
+        params.count,
+        params.count
+      );
+    case 'session-not-back':
+      return trans.__('Your session did not come back');
     case 'admin-message':
       return trans.__('Message from an admin');
 
@@ -127,6 +138,17 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('Files on this machine are not kept.');
     case 'save-now':
       return trans.__('Save your work now.');
+    case 'spot-may-end':
+      return trans.__('Spot capacity of its kind is scarce. If it ends, there is a warning.');
+    case 'session-later':
+      return trans._n(
+        '%1 is loaded when a cell first uses it.',
+        '%1 are loaded when a cell first uses them.',
+        params.count,
+        params.count
+      );
+    case 'session-lost':
+      return trans.__('%1 did not come back.', params.count);
     case 'files-kept':
       return trans.__('Files are kept; kernel memory is lost.');
     case 'session-sleeps':

@@ -273,6 +273,8 @@ class Machine:
     metadata_url: str = ""
     spot_notice: str = ""
     """What EC2 announces to this spot instance."""
+    rebalance_notice: str = ""
+    """What it recommends."""
     public_key: str = ""
     """Of the key pair that it was launched with."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -448,7 +450,11 @@ async def metadata_service(machine: Machine) -> web.AppRunner:
         return web.Response(text=texts[request.match_info["what"]])
 
     async def spot(request: web.Request) -> web.Response:
-        texts = {"instance-life-cycle": "spot", "spot/instance-action": machine.spot_notice}
+        texts = {
+            "instance-life-cycle": "spot",
+            "spot/instance-action": machine.spot_notice,
+            "events/recommendations/rebalance": machine.rebalance_notice,
+        }
         if machine.public_key:
             texts |= {
                 "public-keys/": "0=ops",

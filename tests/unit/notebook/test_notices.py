@@ -29,6 +29,8 @@ from ec2spawner.wire import (
     NoticesEvent,
     Stop,
     Telemetry,
+    Wake,
+    WokenKernel,
     sentence,
 )
 
@@ -513,3 +515,46 @@ def test_an_admins_message_is_one_notice_until_it_is_withdrawn() -> None:
     assert (shown.kind, shown.id, shown.title.code) == ("message", "message-1", "admin-message")
     assert shown.details == [sentence("message-text", text="Please stop by 18:00")]
     assert notices(status(message=None)) == []
+
+
+# --- spot capacity, and what came back of a session ------------------------------------------
+
+
+def woken(state: str = "done", **changes: Any) -> WokenKernel:
+    given: dict[str, Any] = {"path": "a.ipynb", "kernel_name": "python3", "variables": 3}
+    return WokenKernel(state=state, **given | {"expected": 4} | changes)
+
+
+def wake(*kernels: WokenKernel, state: str = "done") -> Wake:
+    return Wake(
+        id="s1",
+        slept_at=NOW - 60 * MINUTE,
+        trigger="idle",
+        state=state,
+        kernels=list(kernels),
+        kernel_count=len(kernels),
+    )
+
+
+def test_a_rebalance_recommendation_is_an_early_warning() -> None:
+    at = NOW - MINUTE
+    found = only(notices(status(rebalance_at=at)))
+    assert (found.kind, found.level, found.title.code) == ("rebalance", "info", "rebalance")
+    with_notice = notices(status(rebalance_at=at, interruption_at=NOW + MINUTE))
+    assert [each.kind for each in with_notice] == ["interruption"], "the warning came true"
+
+
+def test_a_session_that_is_back_says_what_is_not() -> None:
+    whole = only(notices(status(wake=wake(woken(later=1)))))
+    assert (whole.level, whole.title.params) == ("info", {"count": 4, "kernels": 1})
+    assert codes(whole) == ["session-later"]
+    gone = woken("failed", variables=0, code="notebook-gone")
+    part = only(notices(status(wake=wake(woken(lost_count=1), gone))))
+    assert (part.level, part.title.params) == ("warning", {"count": 3, "kernels": 1})
+    assert part.details == [sentence("session-lost", count=5)]
+    nothing = only(notices(status(wake=wake(gone))))
+    assert nothing.title.code == "session-not-back"
+
+
+def test_a_session_that_is_still_waking_is_no_news() -> None:
+    assert notices(status(wake=wake(woken("restoring"), state="waking"))) == []
