@@ -44,6 +44,7 @@ from .hub.spawn.lease_request import NotOfferedInHomeZone, Server, new_lease
 from .hub.spawn.limits import limit_error
 from .hub.spawn.notebook_port import NotebookNotReached, check_notebook_port
 from .hub.spawn.server_options import per_server_options
+from .hub.spawn.sleep_choice import sleep_of
 from .provisioner.lifecycle.recovery import SavedServer, saved
 from .provisioner.lifecycle.start import StartFailed
 from .provisioner.limits.admission import LimitReached
@@ -146,7 +147,8 @@ class EC2Spawner(OptionTraits, Spawner):
         idle = await policy_of(options, self, choice.profile, chosen_idle, choice.payer)
         running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
-        environment, hub_api_url = notebook_environment(self, running)
+        sleep = sleep_of(options, choice, provisioner, self)
+        environment, hub_api_url = notebook_environment(self, running, sleep)
         command = [*self.cmd, *self.get_args()]
         start = NotebookStart(environment, command, self.api_token, self.server.base_url)
         diagnosis = Diagnosis(self, options, provisioner)
@@ -158,6 +160,7 @@ class EC2Spawner(OptionTraits, Spawner):
                     choice,
                     options=options,
                     idle=idle,
+                    sleep=sleep,
                     provisioner=provisioner,
                     hub_api_url=hub_api_url,
                     sealed_start=running.seal.close(start),

@@ -33,6 +33,7 @@ from ..wire import (
     Stop,
     Telemetry,
 )
+from ..wire.sleep import MAX_BYTES
 
 OBSERVATION_LIMIT = timedelta(seconds=60)
 """The last observation of the extension counts for this long. After that only terminals, GPU and
@@ -42,9 +43,6 @@ NEAR = timedelta(seconds=90)
 """Activity is reported at once if the deadline that the hub knows is nearer than this. Otherwise
 the next heartbeat is early enough."""
 
-
-MAX_SESSION_BYTES = "EC2SPAWNER_SLEEP_MAX_BYTES"
-"""In the lease's environment: how much of the home's disk a sleeping session may take."""
 
 DEFAULT_SESSION_BYTES = 50 * 2**30
 """For a hub that does not set it."""
@@ -251,7 +249,7 @@ def max_session_bytes(grant: LeaseGrant) -> int:
     """
     if grant.home.kind == "none":
         return 0
-    text = grant.environment.get(MAX_SESSION_BYTES, "")
+    text = grant.environment.get(MAX_BYTES, "")
     return int(text) if text.isdecimal() else DEFAULT_SESSION_BYTES
 
 

@@ -21,7 +21,7 @@ DEFAULT_SECONDS = 3600.0
 
 
 class UserRequests:
-    """The stop, an extension or another idle time, for the owner of one server.
+    """The stop, a sleep, an extension or another idle time, for the owner of one server.
 
     What the hub grants is applied to `status`, and `push` shows it to the user.
     """
@@ -35,8 +35,8 @@ class UserRequests:
         """The hub's decision, or that it does not answer. Raises nothing of the hub's."""
         seconds = request.seconds or DEFAULT_SECONDS
         try:
-            if request.type == "stop":
-                await self._hub.stop()
+            if request.type in {"stop", "sleep"}:
+                await self._hub.stop(sleep=request.type == "sleep")
                 granted = None
             elif request.type == "idle":
                 granted = await self._choose_idle(seconds)

@@ -51,6 +51,7 @@ from .api import (
     server_end,
 )
 from .api import agent as agent_api
+from .api import sleep as sleep_api
 from .api import usage as usage_api
 from .api import user as user_api
 from .api.save_before_stop import saving_before_stop
@@ -97,8 +98,8 @@ def arrange() -> None:
     except RuntimeError:
         return
     instances_scope.define(app)
-    of_users = (user_api, server_end, instances, admin_actions, rehearsal, usage_api, costs)
-    for module in (agent_api, *of_users):
+    of_users = (user_api, server_end, instances, admin_actions, rehearsal, sleep_api, usage_api)
+    for module in (agent_api, *of_users, costs):
         apihandlers.default_handlers.extend(module.handlers)
     page_handlers.default_handlers.extend(usage_pages.handlers)
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers

@@ -15,6 +15,7 @@ from .handlers import (
     IdleHandler,
     InputHandler,
     SavedHandler,
+    SleepHandler,
     StatusHandler,
     StopHandler,
 )
@@ -91,6 +92,7 @@ class NotebookExtension(ExtensionApp):
                 (r"/ec2spawner/api/history", HistoryHandler, arguments),
                 (r"/ec2spawner/api/extend", ExtendHandler, arguments),
                 (r"/ec2spawner/api/idle", IdleHandler, arguments),
+                (r"/ec2spawner/api/sleep", SleepHandler, arguments),
                 (r"/ec2spawner/api/stop", StopHandler, arguments),
                 (r"/ec2spawner/api/input", InputHandler, arguments),
                 (r"/ec2spawner/api/saved", SavedHandler, arguments),

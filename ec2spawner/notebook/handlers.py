@@ -126,6 +126,15 @@ class StopHandler(_Handler):
         await self.ask("stop")
 
 
+class SleepHandler(_Handler):
+    """`POST sleep`: save the session, then stop this server; only the owner may."""
+
+    @web.authenticated
+    async def post(self) -> None:
+        """Ask the hub for the sleep; 409 with the reason if this server cannot."""
+        await self.ask("sleep")
+
+
 class SavedBody(BaseModel):
     """`POST saved`: after a stop was announced, this page has saved its documents."""
 

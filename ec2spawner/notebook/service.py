@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Coroutine
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from jupyter_server.serverapp import ServerApp
 from ..core.idle.policy import shortest_limit
 from ..telemetry import HistoryBuffer
 from ..wire import AgentState, DocumentsSaved, NotebookStatus, Observation, ServerState
+from ..wire.sleep import MAX_BYTES
 from .agent_link import AgentLink
 from .guest_status import notices_for_guest
 from .metrics import on_metrics_endpoint
@@ -145,6 +147,7 @@ class NotebookService:
             managed=True,
             agent_connected=link.connected.is_set(),
             end_url=self.end_url,
+            can_sleep=os.environ.get(MAX_BYTES, "0") != "0",
             **{name: getattr(state, name) for name in ServerState.model_fields},
         )
 

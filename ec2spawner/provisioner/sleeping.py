@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..wire import Stop
+from .model.lease import LeaseState
 from .model.sleeping_session import SleepingSession
 from .state.state import State
+
+
+class CannotSleep(Exception):
+    """The session cannot be saved; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +19,18 @@ class Sleeping:
     """The hub's records of saved sessions."""
 
     state: State
+
+    async def put_to_sleep(self, lease_id: str, message: str) -> None:
+        """Save the session of a running server, then let it end, as its user asks.
+
+        Raises `CannotSleep`.
+        """
+        lease = self.state.leases.get(lease_id)
+        if lease is None or lease.state is not LeaseState.READY:
+            raise CannotSleep("this server does not run, or is being stopped")
+        if not lease.sleep.save_seconds:
+            raise CannotSleep("this hub cannot keep the variables of this server: stop it instead")
+        await self.state.end(lease_id, Stop(reason="user", message=message, sleep="user"))
 
     def of(self, user: str, server: str) -> SleepingSession | None:
         """What a start of the server can wake now."""

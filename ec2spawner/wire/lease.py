@@ -259,3 +259,5 @@ class StopRequest(Message):
     """`POST leases/{id}/stop` on the owner's behalf."""
 
     reason: Literal["user"] = "user"
+    sleep: bool = False
+    """Save the session first; 409 where the server cannot."""

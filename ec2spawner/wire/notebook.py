@@ -58,8 +58,9 @@ class Observation(Message):
 class NotebookRequest(Message):
     """Notebook extension -> agent: the user pressed a button."""
 
-    type: Literal["extend", "stop", "idle"]
-    """`extend`: keep for `seconds` from now. `idle`: stop after `seconds` without work."""
+    type: Literal["extend", "stop", "sleep", "idle"]
+    """`extend`: keep for `seconds` from now. `sleep`: save the session, then stop. `idle`: stop
+    after `seconds` without work."""
     id: int
     seconds: Annotated[float, Field(gt=0)] | None = None
 
@@ -170,6 +171,8 @@ class NotebookStatus(ServerState):
     """Whether the requesting user may extend and stop: only the owner, not users with whom the
     server is shared."""
     agent_connected: bool
+    can_sleep: bool = False
+    """Whether the session can be saved on request."""
     notices: list[Notice] = []
     end_url: str = ""
     """The path at which the hub answers a `ServerEnd` when this server no longer does; it needs no

@@ -15,6 +15,16 @@ for it; its user continues on other hardware."""
 Count = Annotated[int, Field(ge=0, le=2**31)]
 Bytes = Annotated[int, Field(ge=0, le=2**60)]
 
+WAKE = "EC2SPAWNER_WAKE"
+"""In the environment of a notebook server: what its start wakes. `sleeping`, what sleeps; `last`,
+also what was woken before; `no`, nothing."""
+
+MAX_BYTES = "EC2SPAWNER_SLEEP_MAX_BYTES"
+"""There too: the most that a session may take on disk. With 0 none is saved."""
+
+KEEP_SECONDS = "EC2SPAWNER_SLEEP_KEEP_SECONDS"
+"""There too: a session that was saved longer ago has expired."""
+
 MAX_KERNELS = 20
 """More kernels than these are counted, not listed."""
 

@@ -104,9 +104,12 @@ class HubClient:
         request = IdleRequest(server_seconds=seconds)
         return _parse(IdleResponse, await self._call("idle", request))
 
-    async def stop(self) -> None:
-        """Ask for the server's stop on the owner's behalf. Raises `HubError`."""
-        await self._call("stop", StopRequest())
+    async def stop(self, *, sleep: bool = False) -> None:
+        """Ask for the server's stop on the owner's behalf, `sleep` with its session saved first.
+
+        Raises `HubError`.
+        """
+        await self._call("stop", StopRequest(sleep=sleep))
 
     async def _call(self, call: str, message: BaseModel, hold: float = 0.0) -> bytes:
         """A call about the lease, which the hub may hold for `hold` seconds; the body."""

@@ -26,7 +26,7 @@ MARKETS_OF: Mapping[str, tuple[Market, ...]] = {
 WAITS = "spot-wait"
 """The value of `market` for a start that waits while spot is sold out, instead of failing."""
 
-ONCE = ("move_home", "replace_home", "afresh")
+ONCE = ("move_home", "replace_home", "afresh", "session")
 """Options that apply to one start only."""
 
 OPTIONS = (
@@ -121,6 +121,8 @@ class Choice(Generic[P]):
     """If it waits: the other markets that the profile opens to its user."""
     payer: str = ""
     """To whom the server is charged; empty is its user."""
+    wakes: bool = True
+    """Wake the session that sleeps; otherwise it stays asleep."""
 
 
 def open_markets(profile: Profile) -> tuple[str, ...]:
@@ -168,6 +170,7 @@ def apply_user_options(
         waits=waits,
         otherwise=_other_markets(profile, markets) if waits else (),
         payer=_payer(payers, user_options.get("payer")),
+        wakes=_wakes(user_options),
     )
 
 
@@ -291,6 +294,13 @@ def _afresh(user_options: Mapping[str, object]) -> bool:
     if asked in (True, "true"):
         return True
     raise OptionsRefused(f"afresh: {_shown(asked)} is not that. Send true, or leave it out.")
+
+
+def _wakes(user_options: Mapping[str, object]) -> bool:
+    asked = user_options.get("session", "wake")
+    if asked in ("wake", "fresh"):
+        return asked == "wake"
+    raise OptionsRefused(f"session: {_shown(asked)} is not that. Send wake or fresh.")
 
 
 def _size(option: str, asked: object, bounds: Bounds) -> int:

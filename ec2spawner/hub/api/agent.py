@@ -25,6 +25,7 @@ from ...provisioner.instances.claims import (
 from ...provisioner.model.agent_protocol import why_unfit
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import data_mounts
+from ...provisioner.sleeping import CannotSleep
 from ...wire import (
     AgentEvent,
     Certificates,
@@ -260,10 +261,21 @@ class StopHandler(LeaseHandler):
     """`POST leases/{id}/stop`: begin the stop that the user requested in the notebook."""
 
     async def call(self, lease: Lease) -> None:
-        """End the lease; 204."""
-        self.read(StopRequest)
+        """End the lease; 204, or 409 if it is to sleep and cannot."""
+        if self.read(StopRequest).sleep:
+            await self.put_to_sleep(lease)
+            return
         stop = Stop(reason="user", message="You stopped it from the notebook")
         await self.provisioner.end(lease.lease_id, stop)
+        self.set_status(204)
+
+    async def put_to_sleep(self, lease: Lease) -> None:
+        """Save the session, then end the lease; 204, or 409 with the reason."""
+        try:
+            message = "You put it to sleep from the notebook"
+            await self.provisioner.sleeping.put_to_sleep(lease.lease_id, message)
+        except CannotSleep as error:
+            self.refuse(409, str(error))
         self.set_status(204)
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...core.sleep.rules import SleepRules
 from ..app.service import HubService
+from ..spawn.sleep_choice import sleep_environment
 from . import server_end
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner
 
 
-def notebook_environment(spawner: Spawner, running: HubService) -> tuple[dict[str, str], str]:
+def notebook_environment(
+    spawner: Spawner, running: HubService, sleep: SleepRules
+) -> tuple[dict[str, str], str]:
     """The notebook's environment, and the hub's API as agents reach it."""
-    environment: dict[str, str] = spawner.get_env()
+    environment: dict[str, str] = {**spawner.get_env(), **sleep_environment(sleep)}
     secret = spawner.user.settings["cookie_secret"]
     environment[server_end.ADDRESS] = server_end.address(
         spawner.hub.base_url, secret, spawner.lease_id

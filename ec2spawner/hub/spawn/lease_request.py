@@ -13,6 +13,7 @@ from ...core.names import home_folder
 from ...core.offers.spot_wait import Wait, longest_wait
 from ...core.profiles.choices import Choice
 from ...core.profiles.profiles import InstanceType, resolve
+from ...core.sleep.rules import SleepRules
 from ...provisioner.model.cloud import CloudError, DataVolume, Image, LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
 from ...provisioner.model.lease import Lease, LeaseState
@@ -46,6 +47,7 @@ async def new_lease(
     *,
     options: Options,
     idle: IdlePolicy,
+    sleep: SleepRules,
     provisioner: Provisioner,
     hub_api_url: str,
     sealed_start: str,
@@ -93,7 +95,7 @@ async def new_lease(
         sealed_start=sealed_start,
         image=image,
         after_stop=options.after_stop_of(profile),
-        sleep=options.sleep_rules_of(profile),
+        sleep=sleep,
         mounts=mounts_of(server, options, profile),
         wait=_wait(choice, provisioner.now(), start_timeout),
         # A user who is renamed still pays.

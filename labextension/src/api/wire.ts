@@ -427,6 +427,8 @@ export interface INotebookStatus {
   /** False for a person with whom the server is only shared. */
   can_control: boolean;
   agent_connected: boolean;
+  /** Whether the session can be saved on request. */
+  can_sleep: boolean;
   cost: ICost | null;
   profile: string;
   instance_type: string;

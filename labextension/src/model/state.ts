@@ -141,7 +141,7 @@ export function canControl(status: INotebookStatus): boolean {
 
 /** True where its session can be put to sleep from here. */
 export function canSleep(status: INotebookStatus): boolean {
-  return canControl(status) && status.files_kept && status.idle_policy?.then === 'sleep';
+  return canControl(status) && status.can_sleep;
 }
 
 /** True where the server is being stopped, or has fallen silent. */

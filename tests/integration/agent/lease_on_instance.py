@@ -40,6 +40,7 @@ from ec2spawner.wire import (
     Limit,
     Refusal,
     Stop,
+    StopRequest,
 )
 from tests import polling
 
@@ -100,7 +101,7 @@ class StubHub:
         self.extended_until: datetime | None = None
         self.extend_answer: ExtendResponse | None = None
         self.idle_answer: IdleResponse | None = None
-        self.stop_asked = self.extend_asked = 0
+        self.stop_asked = self.sleep_asked = self.extend_asked = 0
         self.granted_at = 0.0
         self.state = 1
         self._changed = asyncio.Event()
@@ -204,6 +205,7 @@ class StubHub:
             return web.Response(text=self.idle_answer.model_dump_json())
         if call == "stop":
             self.stop_asked += 1
+            self.sleep_asked += StopRequest.model_validate_json(body).sleep
             return web.json_response({})
         return await self._heartbeat(Heartbeat.model_validate_json(body))
 

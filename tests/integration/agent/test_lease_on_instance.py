@@ -212,12 +212,14 @@ async def test_requests_of_the_buttons_reach_the_hub(machine: Machine, hub: Stub
                 assert in_all == {None}, "what its owner spends"
                 assert "budget" not in {notice["kind"] for notice in status["notices"]}
                 pressed = {"seconds": 60, "server_seconds": 60}
-                for button in ("stop", "extend", "idle"):
+                for button in ("stop", "sleep", "extend", "idle"):
                     code, said = await other.call("POST", f"ec2spawner/api/{button}", json=pressed)
                     assert (code, said["sentence"]["code"]) == (403, "owner-only")
         assert hub.stop_asked == 0
         assert (await ada.call("POST", "ec2spawner/api/stop", json={}))[0] == 200
         assert hub.stop_asked == 1
+        assert (await ada.call("POST", "ec2spawner/api/sleep", json={}))[0] == 200
+        assert (hub.stop_asked, hub.sleep_asked) == (2, 1)
         url = f"{machine.base_url}ec2spawner/api/status"
         async with aiohttp.ClientSession() as nobody, nobody.get(url) as answer:
             assert answer.status == 403

@@ -156,10 +156,12 @@ async def agent_of_new_instance(hub: Hub, known: set[str]) -> AgentByHand:
 
 
 @asynccontextmanager
-async def server_by_hand(hub: Hub, user: str, server: str = "") -> AsyncIterator[AgentByHand]:
+async def server_by_hand(
+    hub: Hub, user: str, server: str = "", options: dict[str, Any] | None = None
+) -> AsyncIterator[AgentByHand]:
     """A server of `user` that is ready, and its agent. Stopped at the end, where it still runs."""
     known = {instance["instance_id"] for instance in await hub.embedded.instances()}
-    starting = asyncio.create_task(hub.request_server(user, server))
+    starting = asyncio.create_task(hub.request_server(user, server, options))
     agent = await agent_of_new_instance(hub, known)
     try:
         await agent.obtain_lease()

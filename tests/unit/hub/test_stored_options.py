@@ -42,7 +42,9 @@ def stored_options(db: Session) -> object:
 
 
 def test_options_for_one_start_are_never_stored(db: Session) -> None:
-    spawner = spawner_with(db, {"profile": "t4", "replace_home": "empty", "afresh": True})
+    spawner = spawner_with(
+        db, {"profile": "t4", "replace_home": "empty", "afresh": True, "session": "fresh"}
+    )
     drop_one_time_options(spawner)
     assert stored_options(db) == {"profile": "t4"}
     assert spawner.user_options == {"profile": "t4"}

@@ -49,6 +49,13 @@ def refusal(**options: object) -> str:
     return str(refused.value)
 
 
+def test_a_start_wakes_what_sleeps_unless_it_is_to_be_fresh() -> None:
+    assert (chosen().wakes, chosen(session="wake").wakes) == (True, True)
+    assert not chosen(session="fresh").wakes
+    for wrong in ("both", "", True, ["wake"], None):
+        assert refusal(session=wrong).startswith("session: ")
+
+
 # --- the profile -----------------------------------------------------------------------------
 
 

@@ -36,6 +36,7 @@ async def leased(world: World, profile: dict[str, Any] | None = None, /, **chose
         choice,
         options=options,
         idle=options.idle_policy(only, choice.server_idle_seconds),
+        sleep=options.sleep_rules_of(only),
         provisioner=world.provisioner,
         hub_api_url="http://10.0.0.5:8081/hub/api",
         sealed_start="sealed",

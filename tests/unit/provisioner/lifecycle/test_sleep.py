@@ -12,6 +12,7 @@ import pytest
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.sleeping_session import SleepingSession
+from ec2spawner.provisioner.sleeping import CannotSleep
 from ec2spawner.wire import IdlePolicy, SavedSession, Stop
 from tests.stored import sleeping
 from tests.unit.provisioner.world import Agent, World
@@ -106,6 +107,27 @@ async def test_a_second_stop_does_not_shorten_a_sleep(world: World) -> None:
     await agent.event("stopped", session=saved(world))
     assert (await world.stop_of(lease)).reason == "idle"
     assert found(world) is not None
+
+
+async def test_its_user_puts_a_running_server_to_sleep(world: World) -> None:
+    lease, agent = await serving(world, idle=IdlePolicy(then="stop"))
+    await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "You put it to sleep")
+    stop = world.now(lease).stop
+    assert stop is not None
+    assert (stop.reason, stop.sleep, stop.save_seconds) == ("user", "user", 300)
+    with pytest.raises(CannotSleep, match="is being stopped"):
+        await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "")
+    await agent.event("stopped", session=saved(world))
+    await world.state(lease, LeaseState.ENDED)
+
+
+async def test_a_server_that_cannot_save_is_not_stopped_instead(world: World) -> None:
+    lease, _ = await world.ready()
+    with pytest.raises(CannotSleep, match="cannot keep the variables"):
+        await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "")
+    assert world.now(lease).state is LeaseState.READY
+    with pytest.raises(CannotSleep):
+        await world.provisioner.sleeping.put_to_sleep("lease-of-nobody", "")
 
 
 # --- what is recorded ---

@@ -1,0 +1,44 @@
+"""What a start does about the session that sleeps of its server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...config import Options, Profile
+from ...core.profiles.choices import Choice
+from ...core.sleep.rules import SleepRules
+from ...provisioner.provisioner import Provisioner
+from ...wire.sleep import KEEP_SECONDS, MAX_BYTES, WAKE
+from ..app.user_account import created_at
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+
+def sleep_of(
+    options: Options, choice: Choice[Profile], provisioner: Provisioner, spawner: Spawner
+) -> SleepRules:
+    """How the session of the server is saved, and what its start wakes."""
+    rules = options.sleep_rules_of(choice.profile)
+    if not choice.wakes or _is_of_another(provisioner, spawner):
+        return replace(rules, wake="no")
+    return rules
+
+
+def _is_of_another(provisioner: Provisioner, spawner: Spawner) -> bool:
+    """Whether it was saved before the account was created: by a deleted user of that name, whose
+    home the new one gets. To wake it would run what that user has left."""
+    last = provisioner.sleeping.last(spawner.user.name, spawner.name)
+    created = created_at(spawner.user)
+    return last is not None and created is not None and last.session.slept_at < created
+
+
+def sleep_environment(rules: SleepRules) -> Mapping[str, str]:
+    """What the notebook's environment says of it."""
+    return {
+        WAKE: rules.wake,
+        MAX_BYTES: str(rules.max_bytes if rules.save_seconds else 0),
+        KEEP_SECONDS: f"{rules.keep_seconds:.0f}",
+    }

@@ -1,0 +1,162 @@
+"""Sleep through a real hub: what stops save, what is kept of it, and what the next start wakes. The
+agent is the test; nothing but its user's own calls sees what sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import AgentByHand, now, server_by_hand, silence_agents
+from tests.stored import sleeping
+
+pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.asyncio(loop_scope="module")]
+
+OPTIONS = (
+    "c.EC2Spawner.idle = {'server': '4s', 'warn': '1s'}",
+    "c.EC2Spawner.sleep = {'save': '2m', 'keep': '3d', 'max_disk_gib': 2}",
+    "c.EC2Spawner.stop_timeout = '5s'",
+    "c.EC2Spawner.home = {'kind': 'ebs', 'size_gib': 20}",
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    folder: Path = tmp_path_factory.mktemp("sleep")
+    embedded = await Embedded(folder / "embedded").start()
+    silence_agents(embedded)
+    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", *OPTIONS))
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        await embedded.stop()
+        print(running.tail(120))
+
+
+def saved(session_id: str = "s-1") -> dict[str, Any]:
+    session = sleeping().session.model_copy(update={"id": session_id})
+    return session.model_dump(mode="json") | {"slept_at": now()}
+
+
+async def ask(hub: Hub, method: str, user: str, what: str, token: str) -> httpx.Response:
+    headers = {"Authorization": f"token {token}"}
+    async with httpx.AsyncClient(timeout=30, headers=headers) as client:
+        return await client.request(method, f"{hub.url}/hub/api/ec2/users/{user}/server/{what}")
+
+
+async def strangers(hub: Hub) -> list[str]:
+    """Tokens of another user, and of the admins' service."""
+    await hub.add_user("eve")
+    return [await hub.user_token("eve"), hub.api.headers["Authorization"].split()[1]]
+
+
+async def asleep(hub: Hub, user: str) -> dict[str, Any] | None:
+    reply = await ask(hub, "GET", user, "session", await hub.user_token(user))
+    assert reply.status_code == 200, reply.text
+    session: dict[str, Any] | None = reply.json()["session"]
+    return session
+
+
+async def put_to_sleep(hub: Hub, agent: AgentByHand, user: str, session: Any) -> dict[str, Any]:
+    """The stop as its agent gets it, which then saves."""
+    reply = await ask(hub, "POST", user, "sleep", await hub.user_token(user))
+    assert reply.status_code == 202, reply.text
+    stop: dict[str, Any] = (await agent.heartbeat()).json()["stop"]
+    assert (await agent.event("stopped", session=session)).status_code == 204
+    await hub.wait_gone(user)
+    return stop
+
+
+async def test_an_idle_server_sleeps_and_its_owner_sees_what_sleeps(hub: Hub) -> None:
+    async with server_by_hand(hub, "ann") as agent:
+        environment = agent.grant["environment"]
+        assert environment["EC2SPAWNER_WAKE"] == "sleeping"
+        assert environment["EC2SPAWNER_SLEEP_MAX_BYTES"] == str(2 * 2**30)
+        assert environment["EC2SPAWNER_SLEEP_KEEP_SECONDS"] == str(3 * 86400)
+        idle_since = datetime.now(UTC)
+
+        async def stopping() -> dict[str, Any] | None:
+            reply = await agent.heartbeat(idle_since=idle_since.isoformat(), sent_at=now())
+            stop: dict[str, Any] | None = reply.json()["stop"]
+            return stop
+
+        stop = await until(stopping, 30, "the idle stop")
+        assert (stop["reason"], stop["sleep"], stop["save_seconds"]) == ("idle", "idle", 120)
+        assert await asleep(hub, "ann") is None
+        # Longer than `stop_timeout`: it saves, and nobody ends it meanwhile.
+        await asyncio.sleep(6)
+        assert (await agent.heartbeat()).is_success
+        assert (await agent.event("stopped", session=saved())).status_code == 204
+        await hub.wait_gone("ann")
+    session = await asleep(hub, "ann")
+    assert session is not None
+    assert (session["id"], session["trigger"], session["variables"]) == ("s-1", "idle", 14)
+    assert session["reason"].startswith("It had been idle for")
+    assert session["kernels"][0]["path"] == "train.ipynb"
+    assert 0.005 < session["usd_per_day"] < 0.02, "3 GiB of a gp3 volume"
+    slept_at, expires_at = (
+        datetime.fromisoformat(session[name]) for name in ("slept_at", "expires_at")
+    )
+    assert expires_at - slept_at == timedelta(days=3)
+    for token in await strangers(hub):
+        assert (await ask(hub, "GET", "ann", "session", token)).status_code == 403
+
+
+async def test_only_its_owner_puts_a_server_to_sleep(hub: Hub) -> None:
+    await hub.add_user("bob")
+    bob = await hub.user_token("bob")
+    reply = await ask(hub, "POST", "bob", "sleep", bob)
+    assert (reply.status_code, "does not run" in reply.text) == (409, True)
+    async with server_by_hand(hub, "bob") as agent:
+        for token in await strangers(hub):
+            reply = await ask(hub, "POST", "bob", "sleep", token)
+            assert reply.status_code in {403, 404}
+        assert (await agent.heartbeat()).json()["stop"] is None
+        stop = await put_to_sleep(hub, agent, "bob", saved())
+        assert (stop["reason"], stop["sleep"]) == ("user", "user")
+
+
+async def test_a_start_wakes_it_or_starts_fresh(hub: Hub) -> None:
+    async with server_by_hand(hub, "cid") as agent:
+        assert (await agent.say("stop", {"sleep": True})).status_code == 204
+        assert (await agent.heartbeat()).json()["stop"]["sleep"] == "user"
+        assert (await agent.event("stopped", session=saved())).status_code == 204
+        await hub.wait_gone("cid")
+    async with server_by_hand(hub, "cid", options={"session": "fresh"}) as agent:
+        assert agent.grant["environment"]["EC2SPAWNER_WAKE"] == "no"
+        assert await asleep(hub, "cid") is not None, "it is still there"
+    async with server_by_hand(hub, "cid") as agent:
+        assert agent.grant["environment"]["EC2SPAWNER_WAKE"] == "sleeping", "fresh was once only"
+        assert await asleep(hub, "cid") is None
+    assert await asleep(hub, "cid") is None, "the stop by its user has saved nothing"
+    reply = await hub.request_server("cid", options={"session": "both"})
+    assert (reply.status_code, "session" in reply.text) == (400, True)
+
+
+async def test_what_sleeps_survives_the_hub(hub: Hub) -> None:
+    async with server_by_hand(hub, "dan") as agent:
+        await put_to_sleep(hub, agent, "dan", saved("s-9"))
+    await hub.kill()
+    await hub.start()
+    session = await asleep(hub, "dan")
+    assert session is not None
+    assert session["id"] == "s-9"
+
+
+async def test_an_account_wakes_nothing_of_a_deleted_one_of_its_name(hub: Hub) -> None:
+    async with server_by_hand(hub, "fay") as agent:
+        await put_to_sleep(hub, agent, "fay", saved())
+    assert (await hub.api.delete("/users/fay")).status_code == 204
+    await asyncio.sleep(1.1)  # JupyterHub remembers when an account was created, in seconds
+    await hub.add_user("fay")
+    assert await asleep(hub, "fay") is None
+    async with server_by_hand(hub, "fay") as agent:
+        assert agent.grant["environment"]["EC2SPAWNER_WAKE"] == "no"
