@@ -20,7 +20,7 @@ CALLERS = frozenset({"do", "call", "pages"})
 IAM_PREFIXES = {"monitoring": "cloudwatch"}
 """Name of a service in a signature -> in IAM's actions, where they differ."""
 
-IAM_ACTIONS = {"ListObjectsV2": "ListBucket"}
+IAM_ACTIONS = {"DeleteMessageBatch": "DeleteMessage", "ListObjectsV2": "ListBucket"}
 """Name of an action in a request -> in IAM, where they differ."""
 
 

@@ -19,6 +19,7 @@ from .steps.context import Context, answer
 from .steps.costs import check_costs
 from .steps.files import check_files
 from .steps.image import check_driver, check_image
+from .steps.interruptions import check_interruptions
 from .steps.network import check_network
 from .steps.profiles import check_profiles, profiles_of
 from .topics import Section, Topic
@@ -109,7 +110,8 @@ async def _in_aws(
         findings,
     )
     announce("prices and permissions")
-    _, permissions = await asyncio.gather(
+    _, _, permissions = await asyncio.gather(
+        check_interruptions(context, findings),
         check_costs(context, resolved, zones, network.public, findings),
         judge_permissions(
             context.cloud, context.config, image, resolved.all_types, network.subnets

@@ -70,6 +70,8 @@ class Topic(Enum):
     IDLE_HOUR = _Subject("idle-hour", Section.COST, "an idle hour")
     WORST_MONTH = _Subject("worst-month", Section.COST, "a month at its worst")
     PERMISSION = _Subject("permission", Section.PERMISSIONS, "permissions")
+    INTERRUPTION_QUEUE = _Subject("interruption-queue", Section.PERMISSIONS, "queue of spot events")
+    REHEARSALS = _Subject("rehearsals", Section.PERMISSIONS, "rehearsals")
     ALARMS = _Subject("alarms", Section.ALARMS, "alarms")
 
     @property

@@ -31,6 +31,7 @@ from .values import (
     HttpUrl,
     OrFunction,
     PositiveDuration,
+    QueueUrl,
     RoleArn,
     SecurityGroupId,
     SpawnerFunction,
@@ -110,6 +111,12 @@ class Options(Words):
         description="Name of the IAM instance profile of instances. Users have its permissions. "
         "Empty is none.",
         examples=["notebooks"],
+    )
+    interruption_queue: QueueUrl = Field(
+        default="",
+        description="URL of the SQS queue to which EventBridge sends spot interruption warnings. "
+        "Agents see them without it. Empty is none.",
+        examples=["https://sqs.us-east-1.amazonaws.com/123456789012/ec2spawner-interruptions"],
     )
     rehearsal_role: RoleArn = Field(
         default="",

@@ -76,6 +76,14 @@ RoleArn = Annotated[
         "arn:aws:iam::123456789012:role/ec2spawner-rehearsal",
     ),
 ]
+QueueUrl = Annotated[
+    str,
+    _pattern(
+        r"(https?://[^/\s]+/\d{12}/[A-Za-z0-9_-]{1,80})?",
+        "URL of an SQS queue",
+        "https://sqs.us-east-1.amazonaws.com/123456789012/ec2spawner-interruptions",
+    ),
+]
 Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 

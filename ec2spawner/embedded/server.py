@@ -50,6 +50,7 @@ from .runtime.instance_runtime import InstanceRuntime
 from .services import fault_injection
 from .services.fault_injection import FaultInjection, FaultInjectionHandler
 from .services.public_parameters import PublicParameters
+from .services.queues import Queues
 from .services.service_quotas import ServiceQuotas
 from .storage import buckets
 from .storage.buckets import BucketHandler
@@ -230,6 +231,7 @@ class EmbeddedEC2:
             {
                 "pricing": PriceList(on_demand_prices, REGION),
                 "servicequotas": ServiceQuotas(quotas, notes["account"], REGION),
+                "sqs": Queues(moto),
                 "ssm": PublicParameters(built.image_id),
             },
             throttle,

@@ -34,6 +34,7 @@ from ..alarms.delivery import Delivery
 from ..alarms.destinations import destinations
 from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
+from ..aws.monitoring.spot_event_queue import SpotEventQueue
 from ..config import ConfigError, Judged, Options, judge_options, small_disks, unsaved_sleep
 from ..core.partitions import why_prices_are_unknown
 from ..provisioner.model.cloud import CloudError
@@ -59,6 +60,7 @@ from .app import api_address, internal_ssl, log_limits, log_sanitizer, metrics
 from .app.cloudwatch import CloudWatchMetrics
 from .app.default_payers import default_payers, user_names
 from .app.event_log import EventLog
+from .app.interruption_queue import InterruptionQueue
 from .app.service import HubService, publish, utc_now
 from .pages import usage_pages
 from .pages.jinja_environment import TEMPLATES
@@ -190,6 +192,10 @@ async def _begin(app: JupyterHub) -> None:
         if namespace := options.cloudwatch_namespace:
             published = CloudWatchMetrics(cloud.client, namespace, options.hub_name, provisioner)
             provisioner.spawn(published.run(), "CloudWatch")
+        if url := options.interruption_queue:
+            queue = SpotEventQueue(url, options.region, options.endpoint_url or None)
+            received = InterruptionQueue(queue, provisioner)
+            provisioner.spawn(received.run(), "interruption queue")
         if options.alarms.to:
             delivery = Delivery(provisioner.alarms, destinations(options), Clock(utc_now))
             provisioner.spawn(delivery.run(), "delivery of alarms")

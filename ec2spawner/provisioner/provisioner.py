@@ -44,6 +44,7 @@ from .lifecycle.home_attachment import HomeAttachment
 from .lifecycle.instance_loss import InstanceLoss
 from .lifecycle.recovery import Recovery, SavedServer
 from .lifecycle.repricing import Repricing
+from .lifecycle.spot_events import SpotEvents
 from .lifecycle.start import Start
 from .lifecycle.start_timeout import LostStarts, SilentInstances, StartFailures, StartTimeouts
 from .lifecycle.tagging import Tagging
@@ -162,6 +163,7 @@ class Provisioner:
         self.sleeping = Sleeping(state)
         self.overview = Overview(state, market, surveys)
         self.admin_actions = AdminActions(state)
+        self.spot_events = SpotEvents(state)
         self.admission = admission = Admission(state, market)
         self.spot_waits = SpotWaits(state, admission)
         self.start_durations = StartDurations(store, tasks)

@@ -14,6 +14,9 @@ from ..iam.policy import Access, Policy
 from ..instances.lifecycle import Lifecycles
 from .policy_use import PolicyUse
 
+IAM_ACTIONS = {"DeleteMessageBatch": "DeleteMessage"}
+"""Name of an action in a request -> in IAM, where they differ."""
+
 OF_RESOURCES = frozenset(
     {*EXISTING, *CREATED, "CreateFleet", "RunInstances", "CreateTags", "DeleteTags"}
 )
@@ -125,9 +128,13 @@ class Authorization:
         elif service == "ssm":
             names = asked.get("Names") or [asked.get("Name") or ""]
             resources = [self._parameter_arn(str(name)) for name in names]
+        elif service == "sqs":
+            name = str(asked.get("QueueUrl") or asked.get("QueueName")).rpartition("/")[2]
+            resources = [f"arn:aws:sqs:{self._moto.region}:{self._moto.account}:{name}"]
         elif service == "monitoring" and "Namespace" in asked:
             context["cloudwatch:namespace"] = (str(asked["Namespace"]),)
         prefix = IAM_PREFIXES.get(service, service)
+        action = IAM_ACTIONS.get(action, action)
         return [Access(f"{prefix}:{action}", resource, context) for resource in resources]
 
     def _parameter_arn(self, name: str) -> str:

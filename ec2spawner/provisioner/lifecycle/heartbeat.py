@@ -90,7 +90,8 @@ class Heartbeats:
             self._deadline_is_earlier(contact)
         self._record_idle(lease, contact.idle_since, now)
         contact.busy_because = heartbeat.busy_because
-        contact.interruption_at = heartbeat.interruption_at
+        contact.notices = contact.notices.heard(heartbeat.interruption_at)
+        contact.interruption_at = contact.notices.ends_at(now)
         contact.telemetry = heartbeat.telemetry or contact.telemetry
         self._record_gpu_use(lease.lease_id, heartbeat.telemetry, now)
         contact.gpu_unattended = heartbeat.gpu_unattended

@@ -15,6 +15,7 @@ from typing import Any
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow
 from ...core.ledger.segments import close
+from ...core.sleep.spot_events import Notices
 from ...wire import PROTOCOL, AdminMessage, Step, Telemetry
 from ..model.lease import OPEN, Lease, LeaseState, Snapshot, StepEvent
 from ..model.lease_costs import costs_of, scopes_of
@@ -32,7 +33,9 @@ class Contact:
     idle_since: datetime | None = None
     busy_because: str = ""
     interruption_at: datetime | None = None
-    """When EC2 reclaims the spot instance, if its agent has seen the notice."""
+    """When EC2 reclaims the spot instance, as `notices` say."""
+    notices: Notices = field(default_factory=Notices)
+    """What its agent and EventBridge have reported of that."""
     telemetry: Telemetry | None = None
     gpu_measured_at: float | None = None
     """When the use of its GPUs was reported last, by the hub's uptime in seconds; None while it is

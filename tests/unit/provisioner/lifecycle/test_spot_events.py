@@ -1,0 +1,43 @@
+"""Spot events that reach the hub through EventBridge, beside what agents report."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ec2spawner.core.sleep.spot_events import OVERDUE, SpotEvent
+from tests.unit.provisioner.world import World
+
+
+async def test_an_announced_interruption_is_that_of_the_agent(world: World) -> None:
+    lease, agent = await world.ready()
+    now = world.clock()
+    event = SpotEvent("interruption", agent.instance_id, now)
+    contact = world.provisioner._state.leases.contact(lease.lease_id)
+    await agent.heartbeat(None)
+    world.provisioner.spot_events.happened(event)
+    assert contact.interruption_at == event.ends_at
+    await agent.heartbeat(None)
+    assert contact.interruption_at == event.ends_at, "its agent polls and has not seen it yet"
+    exact = event.ends_at - timedelta(seconds=2)
+    await agent.heartbeat(None, interruption_at=exact)
+    world.provisioner.spot_events.happened(event)
+    assert contact.interruption_at == exact
+    await agent.heartbeat(None)
+    assert contact.interruption_at is None, "withdrawn"
+
+
+async def test_an_announcement_of_which_nothing_comes_ends(world: World) -> None:
+    lease, agent = await world.ready()
+    event = SpotEvent("interruption", agent.instance_id, world.clock())
+    world.provisioner.spot_events.happened(event)
+    world.clock.advance(120 + OVERDUE.total_seconds() + 1)
+    await agent.heartbeat(None)
+    assert world.provisioner._state.leases.contact(lease.lease_id).interruption_at is None
+
+
+async def test_events_of_others_and_recommendations_change_nothing(world: World) -> None:
+    lease, agent = await world.ready()
+    now = world.clock()
+    world.provisioner.spot_events.happened(SpotEvent("interruption", "i-00000000", now))
+    world.provisioner.spot_events.happened(SpotEvent("rebalance", agent.instance_id, now))
+    assert world.provisioner._state.leases.contact(lease.lease_id).interruption_at is None
