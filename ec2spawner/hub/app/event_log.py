@@ -1,4 +1,5 @@
-"""Phases and refusals of starts, and ends of servers, as events in JupyterHub's event log.
+"""Phases and refusals of starts, ends of servers, and sessions that sleep, as events in
+JupyterHub's event log.
 
 `c.EventLogger.handlers` are called synchronously: one event takes 0.12 ms with a file, and as long
 as the disk or a log service takes if that hangs. So ours are written in a thread, and no start
@@ -21,9 +22,12 @@ from ...provisioner.model.lease_events import (
     LeaseEnded,
     LeaseEvent,
     PhaseEnded,
+    SessionEnded,
+    SessionSlept,
     StartDenied,
     Subject,
 )
+from ...provisioner.model.sleeping_session import SleepingSession
 from ...provisioner.runtime.supervise import Supervised
 from ...provisioner.state.lease_events import LeaseEvents
 
@@ -34,6 +38,8 @@ SCHEMAS: Final = Path(__file__).parent / "event_schemas"
 START_PHASE: Final = "https://events.ec2spawner.org/start-phase"
 SERVER_STOP: Final = "https://events.ec2spawner.org/server-stop"
 START_DENIED: Final = "https://events.ec2spawner.org/start-denied"
+SESSION_SLEEP: Final = "https://events.ec2spawner.org/session-sleep"
+SESSION_END: Final = "https://events.ec2spawner.org/session-end"
 
 SLOW: Final = 30.0
 """Seconds after which a handler that has not returned is logged."""
@@ -99,6 +105,30 @@ def _content(event: LeaseEvent, contact: str) -> tuple[str, dict[str, Any], date
         case StartDenied(subject, at, scope, limit):
             denied = {"scope": scope, "limit": limit.value if limit else None, "contact": contact}
             return START_DENIED, {**_whose(subject), **denied}, at
+        case SessionSlept(sleeping):
+            session = sleeping.session
+            of_session = {
+                "trigger": session.trigger,
+                "seconds": round(session.seconds, 3),
+                "size_bytes": session.size_bytes,
+                "kernels": session.kernel_count,
+                "variables": sum(kernel.variables for kernel in session.kernels),
+                "lost": sum(kernel.lost_count for kernel in session.kernels),
+            }
+            return SESSION_SLEEP, {**_of_session(sleeping), **of_session}, session.slept_at
+        case SessionEnded(sleeping, at, outcome):
+            slept = (at - sleeping.session.slept_at).total_seconds()
+            ended = {"outcome": outcome.value, "slept_seconds": round(max(slept, 0.0), 3)}
+            return SESSION_END, {**_of_session(sleeping), **ended}, at
+
+
+def _of_session(sleeping: SleepingSession) -> Mapping[str, str]:
+    """Without its profile and payer: the stop of the same lease has them."""
+    return {
+        "lease_id": sleeping.lease_id,
+        "username": sleeping.user,
+        "servername": sleeping.server,
+    }
 
 
 def _whose(subject: Subject) -> Mapping[str, str]:

@@ -67,7 +67,7 @@ class ServerHomes:
         """
         await self.volumes.replace_gone(home, snapshot_id)
         if not snapshot_id:
-            await self.state.sleeping.forget(home.user, home.server)
+            await self.state.sleeping.forget(home.user, home.server, self.state.clock.now())
 
     async def delete(self, home: Home) -> None:
         """Delete it for good, in the background: volume, snapshots and record.
@@ -75,7 +75,7 @@ class ServerHomes:
         What sleeps in it goes with it. Raises `StoreError`.
         """
         await self.state.homes.leave(home)
-        await self.state.sleeping.forget(home.user, home.server)
+        await self.state.sleeping.forget(home.user, home.server, self.state.clock.now())
         self.state.wake()
 
     async def rename(self, home: Home, server: str) -> None:

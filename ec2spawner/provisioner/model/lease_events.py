@@ -1,4 +1,5 @@
-"""What is reported of leases, once each: the phases of their starts, refusals, and their ends.
+"""What is reported of leases, once each: the phases of their starts, refusals, their ends, and
+the sessions that they leave asleep.
 
 Plain values for whoever reads `state.lease_events`. They name users and servers: personal data.
 """
@@ -11,9 +12,11 @@ from datetime import datetime
 
 from ...core.ledger.cost_rows import Purpose
 from ...core.limits.bounds import Kind
+from ...core.sleep.session_end import SessionEnd
 from ...core.starts.outcome import Outcome
 from ...core.starts.phases import Phase
 from ...wire import Market
+from .sleeping_session import SleepingSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +77,21 @@ class StartDenied:
     """What it bounds; None where spending is limited and the price is unknown."""
 
 
-LeaseEvent = PhaseEnded | LeaseEnded | StartDenied
+@dataclass(frozen=True, slots=True)
+class SessionSlept:
+    """The session of a server was saved before its instance ended."""
+
+    sleeping: SleepingSession
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnded:
+    """A session that slept was woken, or can be woken no more."""
+
+    sleeping: SleepingSession
+    at: datetime
+    """UTC."""
+    outcome: SessionEnd
+
+
+LeaseEvent = PhaseEnded | LeaseEnded | StartDenied | SessionSlept | SessionEnded

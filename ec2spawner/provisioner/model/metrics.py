@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Final
+from typing import Final, get_args
 
 from prometheus_client import Counter, Histogram
 
 from ...core.alarms.alarm import Kind
 from ...core.ledger.cost_rows import Purpose
+from ...core.sleep.session_end import SessionEnd
 from ...core.starts.outcome import Outcome
-from ...wire import Market
+from ...wire import Market, Trigger
 
 NO_MARKET: Final = "none"
 """Label of a start for which nothing was bought."""
@@ -48,6 +49,18 @@ ENDED: Final = Counter(
     "ec2spawner_leases_ended_total",
     "Servers that ended, and starts that failed, by the reason",
     ["reason"],
+)
+
+SLEPT: Final = Counter(
+    "ec2spawner_sessions_slept_total",
+    "Sessions whose variables were saved before their instance ended, by what caused that",
+    ["trigger"],
+)
+
+SESSIONS_ENDED: Final = Counter(
+    "ec2spawner_sessions_ended_total",
+    "Sleeping sessions that were woken, replaced or deleted, or that expired",
+    ["outcome"],
 )
 
 INTERRUPTIONS: Final = Counter(
@@ -90,5 +103,9 @@ for _outcome, _market in product(Outcome, [*Market, NO_MARKET]):
     START_SECONDS.labels(_outcome, _market)
 for _purpose in Purpose:
     GPU_SECONDS.labels(_purpose)
+for _trigger in get_args(Trigger):
+    SLEPT.labels(_trigger)
+for _end in SessionEnd:
+    SESSIONS_ENDED.labels(_end)
 for _kind in Kind:
     ALARMS.labels(_kind)

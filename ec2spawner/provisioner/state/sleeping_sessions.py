@@ -10,15 +10,20 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from ...core.sleep.session_end import SessionEnd
+from ..model import metrics
+from ..model.lease_events import SessionEnded, SessionSlept
 from ..model.sleeping_session import SleepingSession
 from ..store.store import Store
+from .lease_events import LeaseEvents
 
 
 class SleepingSessions:
     """The last one of each server. Memory changes at once; the store follows."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, events: LeaseEvents) -> None:
         self._store = store
+        self._events = events
         self._found: dict[tuple[str, str], SleepingSession] = {}
 
     def load(self, found: Iterable[SleepingSession]) -> None:
@@ -46,7 +51,14 @@ class SleepingSessions:
 
     async def record(self, session: SleepingSession) -> None:
         """Replace what the server had. Where that cannot be stored, each pass retries."""
+        before = self._found.get((session.user, session.server))
+        if before is not None and before.session.id == session.session.id:
+            return  # its agent did not get the answer
+        if before is not None:
+            self._report_end(before, session.session.slept_at, SessionEnd.REPLACED)
         self._found[session.user, session.server] = session
+        metrics.SLEPT.labels(session.session.trigger).inc()
+        self._events.add(SessionSlept(session))
         write = partial(self._store.save_sleeping_session, session)
         await self._store.write_behind.now_or_later(_subject(session.user, session.server), write)
 
@@ -55,6 +67,7 @@ class SleepingSessions:
         found = self._found.get((user, server))
         if found is None or found.woken_at is not None:
             return
+        self._report_end(found, at, SessionEnd.WOKEN)
         woken = self._found[user, server] = replace(found, woken_at=at)
         write = partial(self._store.save_sleeping_session, woken)
         self._store.write_behind.later(_subject(user, server), write)
@@ -67,11 +80,28 @@ class SleepingSessions:
         if found := self._found.pop((user, server), None):
             self._found[user, new] = replace(found, server=new)
 
-    async def forget(self, user: str, server: str) -> None:
-        """Its files are gone, or will be. Raises `StoreError`; then each pass retries."""
-        if self._found.pop((user, server), None) is not None:
+    async def forget(self, user: str, server: str, at: datetime) -> None:
+        """Its files are gone, or will be. Where that cannot be stored, each pass retries."""
+        if found := self._found.pop((user, server), None):
+            self._report_end(found, at, SessionEnd.DELETED)
             write = partial(self._store.forget_sleeping_session, user, server)
-            await self._store.write_behind.now(_subject(user, server), write)
+            await self._store.write_behind.now_or_later(_subject(user, server), write)
+
+    def expire(self, now: datetime) -> None:
+        """Forget what has expired; the next pass stores that. The owner's next start deletes the
+        files, which only it can."""
+        for (user, server), found in list(self._found.items()):
+            if found.expires_at <= now:
+                del self._found[user, server]
+                self._report_end(found, found.expires_at, SessionEnd.EXPIRED)
+                write = partial(self._store.forget_sleeping_session, user, server)
+                self._store.write_behind.later(_subject(user, server), write)
+
+    def _report_end(self, session: SleepingSession, at: datetime, outcome: SessionEnd) -> None:
+        """Once: what was woken has ended."""
+        if session.woken_at is None:
+            metrics.SESSIONS_ENDED.labels(outcome).inc()
+            self._events.add(SessionEnded(session, at, outcome))
 
 
 def _subject(user: str, server: str) -> str:

@@ -55,7 +55,7 @@ class State:
         self.clock = clock
         self.zones = Zones()
         self.leases = LeaseRegistry(store, clock, settings.time_zone)
-        self.lease_events = LeaseEvents()
+        self.lease_events = events = LeaseEvents()
         self.interruptions = Interruptions()
         self.instances = InstanceCache(settings, clock, self.interruptions)
         self.refused_terminations = RefusedTerminations(self.instances, clock)
@@ -67,7 +67,7 @@ class State:
         self.spending = Spending(clock, settings)
         self.incidents = Incidents()
         self.denied_starts = DeniedStarts(store)
-        self.sleeping = SleepingSessions(store)
+        self.sleeping = SleepingSessions(store, events)
         self.brake = Brake(clock)
         self.stock = Stock()
         """As the last pass found it."""

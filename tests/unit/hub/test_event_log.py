@@ -18,12 +18,15 @@ from jupyter_events import EventLogger
 
 from ec2spawner.core.ledger.cost_rows import Purpose
 from ec2spawner.core.limits.bounds import Kind
+from ec2spawner.core.sleep.session_end import SessionEnd
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.core.starts.phases import Phase
 from ec2spawner.hub.app import event_log
 from ec2spawner.hub.app.event_log import (
     SCHEMAS,
     SERVER_STOP,
+    SESSION_END,
+    SESSION_SLEEP,
     START_DENIED,
     START_PHASE,
     EventLog,
@@ -31,11 +34,14 @@ from ec2spawner.hub.app.event_log import (
 from ec2spawner.provisioner.model.lease_events import (
     LeaseEnded,
     PhaseEnded,
+    SessionEnded,
+    SessionSlept,
     StartDenied,
     Subject,
 )
 from ec2spawner.provisioner.state.lease_events import LeaseEvents
-from ec2spawner.wire import Market, Step, Stop
+from ec2spawner.wire import Market, Step, Stop, Trigger
+from tests.stored import sleeping
 
 AT = datetime(2026, 11, 23, 23, 59, 59, tzinfo=UTC)
 ADA = Subject(
@@ -111,8 +117,7 @@ async def test_a_refused_start_is_written_with_the_limit_and_who_can_raise_it() 
         denied, unpriced = await written(handler, 2)
     assert denied["__schema__"] == START_DENIED
     assert denied["__timestamp__"].startswith("2026-11-23T23:59:59")
-    fields = {name: value for name, value in denied.items() if not name.startswith("__")}
-    assert fields == {
+    assert fields_of(denied) == {
         "lease_id": "lease-2",
         "username": "bob",
         "servername": "gpu",
@@ -123,6 +128,26 @@ async def test_a_refused_start_is_written_with_the_limit_and_who_can_raise_it() 
         "contact": "ops@example.org",
     }
     assert (unpriced["scope"], unpriced["limit"]) == ("hub", None)
+
+
+async def test_a_session_is_written_when_it_sleeps_and_when_that_ends() -> None:
+    handler = Lines()
+    session = sleeping("gpu")
+    async with writing(handler) as events:
+        events.add(SessionSlept(session))
+        woken_at = session.session.slept_at + timedelta(hours=2)
+        events.add(SessionEnded(session, woken_at, SessionEnd.WOKEN))
+        slept, ended = await written(handler, 2)
+    whose = {"lease_id": "lease-1", "username": "ada", "servername": "gpu"}
+    assert slept["__schema__"] == SESSION_SLEEP
+    numbers = {"kernels": 1, "variables": 14, "lost": 0, "size_bytes": 3 * 2**30, "seconds": 8.0}
+    assert fields_of(slept) == {**whose, **numbers, "trigger": "idle"}
+    assert ended["__schema__"] == SESSION_END
+    assert fields_of(ended) == {**whose, "outcome": "woken", "slept_seconds": 7200.0}
+
+
+def fields_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in event.items() if not name.startswith("__")}
 
 
 async def test_a_handler_that_hangs_holds_up_neither_the_loop_nor_a_report(
@@ -160,7 +185,13 @@ def schema(name: str) -> Mapping[str, Any]:
 
 
 def test_schemas_describe_every_field_and_name_personal_data() -> None:
-    named = {"start-phase": START_PHASE, "server-stop": SERVER_STOP, "start-denied": START_DENIED}
+    named = {
+        "start-phase": START_PHASE,
+        "server-stop": SERVER_STOP,
+        "start-denied": START_DENIED,
+        "session-sleep": SESSION_SLEEP,
+        "session-end": SESSION_END,
+    }
     assert {f"{name}.yaml" for name in named} == {each.name for each in SCHEMAS.iterdir()}
     for name, schema_id in named.items():
         found = schema(name)
@@ -175,6 +206,8 @@ def test_schemas_describe_every_field_and_name_personal_data() -> None:
 
 
 def test_schemas_know_every_phase_outcome_reason_and_limit() -> None:
+    assert schema("session-sleep")["properties"]["trigger"]["enum"] == list(get_args(Trigger))
+    assert schema("session-end")["properties"]["outcome"]["enum"] == list(SessionEnd)
     assert schema("start-denied")["properties"]["limit"]["enum"] == [*Kind, None]
     phases = schema("start-phase")["properties"]["phase"]["enum"]
     assert set(phases) == {step.value for step in Step} - {"ready"}

@@ -58,6 +58,7 @@ async def test_phases_and_the_end_of_a_server_are_reported_once(world: World) ->
         name = "ec2spawner_start_phase_seconds_count"
         assert counted(name, phase=phase, market="spot") == before + 1
     last = found[-1]
+    assert isinstance(last, PhaseEnded)
     subject = last.subject
     assert (subject.lease_id, subject.user, subject.server) == (lease.lease_id, "ada", "gpu")
     assert (subject.profile, subject.instance_type) == ("t4", "g4dn.xlarge")

@@ -8,9 +8,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from ec2spawner.core.sleep.rules import SleepRules
+from ec2spawner.core.sleep.session_end import SessionEnd
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.lease_events import SessionEnded, SessionSlept
 from ec2spawner.provisioner.model.sleeping_session import SleepingSession
 from ec2spawner.provisioner.sleeping import CannotSleep
 from ec2spawner.wire import IdlePolicy, SavedSession, Stop
@@ -248,9 +251,47 @@ async def test_it_goes_with_its_home(world: World) -> None:
     assert (await world.store.load()).sleeping == ()
 
 
-async def test_it_expires(world: World) -> None:
+async def test_it_expires_once_and_is_forgotten(world: World) -> None:
     await asleep(world)
-    world.clock.advance(30 * DAY - 1)
-    assert found(world) is not None
+    before = counted("expired")
+    session = found(world)
+    assert session is not None
+    world.clock.advance((session.expires_at - world.clock()).total_seconds() - 1)
+    await world.complete_passes(1)
+    assert found(world) == session
     world.clock.advance(1)
-    assert found(world) is None
+    assert found(world) is None, "also before the next pass"
+    await world.complete_passes(2)
+    assert (await world.store.load()).sleeping == ()
+    assert counted("expired") == before + 1
+
+
+async def test_the_end_of_each_sleep_is_reported_once(world: World) -> None:
+    await asleep(world)
+    await world.restart()  # what was reported before is not reported again
+    events = world.provisioner.lease_events
+    await asleep(world, "s-2", sleep=replace(RULES, wake="no"))
+    await asleep(world, "s-3")
+    batch, _ = await events.next_batch()
+    reported = [each for each in batch if isinstance(each, SessionSlept | SessionEnded)]
+    assert [(type(each), each.sleeping.session.id) for each in reported] == [
+        *((SessionEnded, "s-1"), (SessionSlept, "s-2")),
+        *((SessionEnded, "s-2"), (SessionSlept, "s-3")),
+    ]
+    ends = [each.outcome for each in reported if isinstance(each, SessionEnded)]
+    assert ends == [SessionEnd.REPLACED, SessionEnd.WOKEN]
+
+
+async def test_a_report_that_is_repeated_is_recorded_once(world: World) -> None:
+    lease, agent = await serving(world)
+    before = REGISTRY.get_sample_value("ec2spawner_sessions_slept_total", {"trigger": "idle"}) or 0
+    await world.stop(lease, "idle")
+    for _ in range(2):
+        await agent.event("stopped", session=saved(world))
+    slept = REGISTRY.get_sample_value("ec2spawner_sessions_slept_total", {"trigger": "idle"})
+    assert slept == before + 1
+
+
+def counted(outcome: str) -> float:
+    labels = {"outcome": outcome}
+    return REGISTRY.get_sample_value("ec2spawner_sessions_ended_total", labels) or 0
