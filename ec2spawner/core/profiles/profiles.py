@@ -165,6 +165,8 @@ class Hardware:
     memory_gib: float
     scratch_gb: int
     """Instance store in GB, lost at the stop; 0 for none."""
+    gpu_memory_bytes: int = 0
+    """Of all GPUs together; 0 without one."""
 
 
 def describe(types: Sequence[InstanceType]) -> Hardware:
@@ -175,6 +177,8 @@ def describe(types: Sequence[InstanceType]) -> Hardware:
         vcpus=min(kind.vcpus for kind in types),
         memory_gib=min(kind.memory_mib for kind in types) / 1024,
         scratch_gb=min(kind.local_disk_gb for kind in types),
+        # A share of a GPU counts as none.
+        gpu_memory_bytes=max(least.gpu_count, 1) * least.gpu_memory_mib * 2**20,
     )
 
 

@@ -27,10 +27,14 @@ so that a page without a script sends them all and we know which ones count."""
 def read_form(form_data: Mapping[str, Sequence[object]]) -> dict[str, object]:
     """User options from what the browser posted, for `Spawner.options_from_form`.
 
-    The fields of cards that were not chosen are left out, and so are empty ones. Nothing else is
-    judged here: a field sent twice stays a list, to be refused with the rest.
+    The fields of cards that were not chosen are left out, and so are empty ones. A button that
+    wakes what sleeps sends `wake`, the profile to wake it on, whatever else is chosen. Nothing else
+    is judged here: a field sent twice stays a list, to be refused with the rest.
     """
     options: dict[str, object] = {}
+    if wake := form_data.get("wake"):
+        others = {name: form_data[name] for name in form_data if name not in ("wake", "session")}
+        form_data = others | {"profile": wake, "session": ["wake"]}
     profile = [value for value in form_data.get("profile", ()) if value != ""]
     for name, values in form_data.items():
         option, dot, slug = name.partition(".")

@@ -14,7 +14,13 @@ import pytest
 import pytest_asyncio
 
 from tests.harness import Embedded, Hub, demo_config, until
-from tests.integration.hub.agent_by_hand import AgentByHand, now, server_by_hand, silence_agents
+from tests.integration.hub.agent_by_hand import (
+    AgentByHand,
+    browser,
+    now,
+    server_by_hand,
+    silence_agents,
+)
 from tests.stored import sleeping
 
 pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.asyncio(loop_scope="module")]
@@ -139,6 +145,18 @@ async def test_a_start_wakes_it_or_starts_fresh(hub: Hub) -> None:
     assert await asleep(hub, "cid") is None, "the stop by its user has saved nothing"
     reply = await hub.request_server("cid", options={"session": "both"})
     assert (reply.status_code, "session" in reply.text) == (400, True)
+
+
+async def test_the_pages_of_its_owner_lead_to_the_wake(hub: Hub) -> None:
+    async with server_by_hand(hub, "gil") as agent:
+        await put_to_sleep(hub, agent, "gil", saved())
+    async with browser(hub, "gil") as ours:
+        spawn = (await ours.get("/hub/spawn")).text
+        assert "Your session is asleep" in spawn
+        assert "14 variables, 3.2 GB" in spawn
+        assert 'name="wake"' in spawn
+        home = (await ours.get("/hub/home")).text
+        assert "You put it to sleep. Your files and variables are kept." in home
 
 
 async def test_what_sleeps_survives_the_hub(hub: Hub) -> None:

@@ -782,6 +782,25 @@ def test_the_page_of_a_stopped_server_says_how_it_ended() -> None:
     assert "was stopped" not in hub_page("not_running.html", **context).text
 
 
+def test_the_home_page_of_a_sleeping_session_leads_to_its_wake() -> None:
+    at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
+    notice = StopNotice(at, "<b>It</b>", "Your files and variables are kept.", asleep=True)
+
+    def home(notice: StopNotice | None, **server: object) -> Page:
+        known = {"active": False, "pending": None, "stop_notice": notice}
+        user = person("ann")
+        user.all_spawners = lambda **_: []
+        context = {"user": user, "default_server": SimpleNamespace(**known | server)}
+        return hub_page("home.html", url="/hub/spawn/ann", no_spawner_check=True, **context)
+
+    shown = home(notice)
+    assert "Your session is asleep since 14:50 UTC on 20 November. <b>It</b>." in shown.text
+    assert "Wake it" in shown.text
+    assert "asleep" not in home(None).text
+    assert "asleep" not in home(replace(notice, asleep=False)).text
+    assert "asleep" not in home(notice, active=True).text
+
+
 def test_text_from_the_hub_is_never_inserted_as_html() -> None:
     for script in (TEMPLATES / "ec2spawner").glob("*.js"):
         source = script.read_text(encoding="utf-8")

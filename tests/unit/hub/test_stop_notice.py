@@ -24,5 +24,12 @@ def test_a_server_that_its_user_did_not_stop_has_a_notice() -> None:
     assert notice_of(None, NOW) is None
 
 
+def test_what_its_user_put_to_sleep_has_a_notice_too() -> None:
+    notice = notice_of(ended("user"), None, asleep=True)
+    assert notice is not None
+    assert notice.asleep
+    assert notice.files == "Your files and variables are kept."
+
+
 def test_a_server_from_before_its_user_was_created_has_none() -> None:
     assert notice_of(ended(), NOW + timedelta(microseconds=1)) is None

@@ -16,6 +16,7 @@ from ....core.text import durations
 from ....wire import Market
 from ..jinja_environment import environment
 from . import profile_card_text
+from .asleep import Asleep, Expired
 from .profile_card import Bounds, Card, initial_card
 from .stop_notice import StopNotice
 
@@ -51,6 +52,10 @@ class SpawnForm:
     """What is retained of the last server."""
     home_size: HomeSize | None = None
     """None if the user cannot choose it."""
+    asleep: Asleep | None = None
+    """What sleeps of the last server; None if nothing does."""
+    expired: Expired | None = None
+    """What slept of it for too long."""
     interruptions: str = ""
     """Source and date of the interruption rates."""
     contact: str = "an admin of this JupyterHub"

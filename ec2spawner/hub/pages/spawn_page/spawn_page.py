@@ -16,9 +16,11 @@ from ...spawn.allowed_profiles import allowed_profiles, payers_of
 from ...spawn.server_options import ProfileListError, options_for_page
 from ...spawn.user_options import read_link
 from .affordable_cards import payer_label, with_refusals
+from .asleep import asleep, expired
 from .profile_card import Card
 from .profile_card_builder import cards_for, home_sentence, home_size
 from .retention_text import retained_text
+from .session_asleep import session_asleep
 from .spawn_form import SpawnForm, render_spawn_form
 from .stop_notice import last_stop
 
@@ -31,18 +33,22 @@ async def render_options_form(
 ) -> str:
     """The form of the spawn page, in HTML. Raises `SpawnError`."""
     options, cards = await cards_of(spawner, hub_options, provisioner)
-    user = spawner.user.name
+    user, stored = spawner.user.name, spawner.orm_spawner.user_options or {}
+    notice = last_stop(provisioner, spawner.user, spawner.name)
+    found = session_asleep(provisioner, options, spawner.user, spawner.name)
     linked, is_foreign = linked_choice(spawner, service.utc_now())
     form = SpawnForm(
         region=options.region,
         now=provisioner.now(),
-        chosen=linked or (spawner.orm_spawner.user_options or {}),
+        chosen=linked or stored,
         linked=is_foreign,
-        notice=last_stop(provisioner, spawner.user, spawner.name),
+        notice=None if notice and notice.asleep else notice,
         home=home_sentence(options),
         keeps_home=options.home.kind != "none",
         kept=retained_text(provisioner, spawner.user.name, spawner.name),
         home_size=home_size(options, provisioner.homes.of(spawner.user.name, spawner.name)),
+        asleep=asleep(found, cards, str(stored.get("market", ""))) if found else None,
+        expired=expired(provisioner.sleeping.last(user, spawner.name), provisioner.now()),
         interruptions=INTERRUPTIONS_SOURCE,
         contact=options.contact,
         payers=[(x, payer_label(x, user)) for x in payers_of(options, spawner)],

@@ -20,25 +20,36 @@ class StopNotice:
     reason: str
     files: str
     """What happened to the files, in a sentence."""
+    asleep: bool = False
+    """A start brings the variables of its kernels back."""
 
 
 def last_stop(provisioner: Provisioner, user: User, server: str) -> StopNotice | None:
-    """How this server's last run ended; None if its user ended it."""
-    return notice_of(provisioner.last_ended(user.name, server), created_at(user))
+    """How this server's last run ended; None if its user ended it and nothing sleeps."""
+    last = provisioner.last_ended(user.name, server)
+    sleeping = provisioner.sleeping.of(user.name, server)
+    asleep = last is not None and sleeping is not None and sleeping.lease_id == last.lease_id
+    return notice_of(last, created_at(user), asleep=asleep)
 
 
-def notice_of(lease: Lease | None, created: datetime | None) -> StopNotice | None:
-    """The notice for the last server under a user's name; None if its user stopped it, or if it was
-    requested before the user was `created`: then it was a deleted user's of that name."""
+def notice_of(
+    lease: Lease | None, created: datetime | None, *, asleep: bool = False
+) -> StopNotice | None:
+    """The notice for the last server under a user's name, whose session is `asleep` or not; None if
+    its user stopped it without a sleep, or if it was requested before the user was `created`: then
+    it was a deleted user's of that name."""
     if lease is None or lease.stop is None or lease.ended_at is None:
         return None
     if created is not None and lease.requested_at < created:
         return None
     not_kept = lease.after_stop.then != "terminate" and lease.stop.then == "terminate"
-    if (lease.stop.reason == "user" and not not_kept) or lease.ready_at is None:
+    is_expected = lease.stop.reason == "user" and not not_kept and not asleep
+    if is_expected or lease.ready_at is None:
         return None
+    kept = "Your files and variables are kept." if asleep else "Your files are kept."
     return StopNotice(
         at=lease.ended_at,
         reason=lease.stop.message.rstrip(". ") or "No reason was given",
-        files="Your files are kept." if lease.home_kind != "none" else "Its files were not kept.",
+        files=kept if lease.home_kind != "none" else "Its files were not kept.",
+        asleep=asleep,
     )

@@ -143,7 +143,9 @@ def test_a_gpu_in_words(instance_type: str, text: str) -> None:
 
 def test_a_card_promises_the_minimum_of_its_types() -> None:
     kinds = [TYPES["g4dn.2xlarge"], TYPES["g4dn.xlarge"], TYPES["m5.xlarge"]]
-    assert profiles.describe(kinds[:2]) == profiles.Hardware("1 × T4, 16 GB", 4, 16.0, 125)
+    assert profiles.describe(kinds[:2]) == profiles.Hardware(
+        "1 × T4, 16 GB", 4, 16.0, 125, gpu_memory_bytes=16 * 2**30
+    )
     assert profiles.describe(kinds).gpu_text == ""
     assert profiles.describe(kinds).scratch_gb == 0
 

@@ -3,8 +3,7 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   const at = new Date(time.dateTime);
   if (Number.isNaN(at.getTime())) continue;
   time.title = time.textContent;
-  time.textContent =
-    at.toLocaleTimeString([], { hour: "numeric", minute: "2-digit" }) +
-    " on " +
-    at.toLocaleDateString([], { day: "numeric", month: "long" });
+  const day = at.toLocaleDateString([], { day: "numeric", month: "long" });
+  const hour = at.toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
+  time.textContent = time.dataset.show === "day" ? day : hour + " on " + day;
 }

@@ -7,10 +7,21 @@
 
   // A second click must not ask for a second server. The buttons come back with the page when
   // the browser's Back restores it from its cache.
-  function waiting(yes) {
-    for (const button of buttons) {
-      button.disabled = yes;
-      button.querySelector(".ec2-start-verb").textContent = yes ? "Starting" : "Start";
+  const closed = []; // by a click; those that never could start stay as they are
+  function close() {
+    closed.push(...[...buttons].filter((button) => !button.disabled));
+    write(closed, true, "Starting");
+  }
+
+  function reopen() {
+    write(closed.splice(0), false, "Start");
+  }
+
+  function write(some, disabled, word) {
+    for (const button of some) {
+      button.disabled = disabled;
+      const verb = button.querySelector(".ec2-start-verb");
+      if (verb) verb.textContent = word;
     }
   }
 
@@ -54,8 +65,9 @@
     window.addEventListener("pageshow", followPayer);
   }
 
-  form.addEventListener("submit", () => waiting(true));
-  window.addEventListener("pageshow", () => waiting(false));
+  // Once the form has been read: the name of a button that is disabled before is not sent.
+  form.addEventListener("submit", () => setTimeout(close));
+  window.addEventListener("pageshow", reopen);
   const shownAt = Date.now();
   setInterval(() => growOlder(shownAt), 20000);
 })();

@@ -1,0 +1,29 @@
+"""Why a variable or a kernel of a sleeping session does not come back, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+VARIABLES: Final[Mapping[str, str]] = {}
+"""`wire.LostVariable.code` -> words in brackets behind the name."""
+
+KERNELS: Final[Mapping[str, str]] = {
+    "busy": "a cell was running",
+    "no-extension": "this kernel cannot save its variables",
+    "not-python": "only Python kernels can save their variables",
+    "timed-out": "there was not enough time to save all",
+    "no-space": "there was not enough space in your home",
+    "died": "its kernel ended while it was saved",
+}
+"""`wire.SavedKernel.code` -> why nothing or not all of it was saved."""
+
+
+def why_lost(code: str) -> str:
+    """Why a variable was not saved; a later agent may know more codes."""
+    return VARIABLES.get(code, "could not be saved")
+
+
+def why_incomplete(code: str) -> str:
+    """Why a kernel was not saved, or not all of it; empty where it was."""
+    return KERNELS.get(code, "it could not be saved") if code else ""
