@@ -32,6 +32,7 @@ from .hub.failure.start_failure import StartFailure
 from .hub.pages.progress.migration_progress import moving
 from .hub.pages.progress.progress import progress_event
 from .hub.pages.progress.spot_wait_status import spot_wait_status
+from .hub.pages.progress.waking import waking_of
 from .hub.pages.spawn_page.spawn_page import render_options_form
 from .hub.pages.spawn_page.stop_notice import StopNotice, last_stop
 from .hub.security.sealed_start import NotebookStart, Seal, SealBroken
@@ -291,7 +292,8 @@ class EC2Spawner(OptionTraits, Spawner):
         while lease is not None:
             zone, move = home_zone_of(provisioner, lease), moving(provisioner, lease)
             waiting = None if move else spot_wait_status(provisioner, lease)
-            yield progress_event(lease, usual, provisioner.now(), zone, waiting, move)
+            wakes = waking_of(provisioner, lease)
+            yield progress_event(lease, usual, provisioner.now(), zone, waiting, move, wakes)
             if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:
                 return
             await provisioner.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)

@@ -10,6 +10,7 @@ from ....provisioner.model.lease import AttemptOutcome, Lease, LeaseState, StepE
 from ....wire import Step
 from .attempt_text import current_attempts, home_note, market_note, shown
 from .migration_progress import Moving
+from .waking import Waking
 
 TITLES = {
     Step.REQUEST: "Looking for a machine",
@@ -33,12 +34,14 @@ def progress_event(
     home_zone: str = "",
     waiting: Mapping[str, Any] | None = None,
     moving: Moving | None = None,
+    wakes: Waking | None = None,
 ) -> dict[str, Any]:
     """One event for JupyterHub's progress stream; `usual` in seconds per step.
 
     `home_zone` is the only zone in which the home can be used; empty if any can.
     `waiting` is the status of a start that waits for spot (`hub.pages.spot_wait_status`).
-    `moving` is the move of the home that the start waits for.
+    `moving` is the move of the home that the start waits for, `wakes` the session that it brings
+    back.
     """
     begun = first_events(lease)
     has_moved = Step.MOVE in begun
@@ -55,6 +58,7 @@ def progress_event(
         "progress": 100 if ready else _percent(begun, current, usual, now, moving),
         "message": waiting["message"] if waiting else said,
         "waiting": waiting,
+        "waking": {"heading": wakes.heading, "lines": wakes.lines} if wakes else None,
         "steps": steps,
         "attempts": [
             shown(

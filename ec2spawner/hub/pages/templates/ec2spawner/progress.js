@@ -167,6 +167,23 @@ require(["jhapi"], function (JHAPI) {
     if (instead) setText(element("ec2-agree"), instead.words);
   }
 
+  // --- a session that comes back -------------------------------------------------------------
+  function drawWaking(waking) {
+    const box = element("ec2-waking");
+    box.hidden = !waking;
+    const lines = waking ? waking.lines : [];
+    while (box.children.length > lines.length) box.lastChild.remove();
+    lines.forEach((line, index) => {
+      if (!box.children[index]) box.append(paragraph("mb-0"));
+      setText(box.children[index], line);
+    });
+  }
+
+  function headingOf(event) {
+    if (event.waiting) return "Waiting to start your ";
+    return event.waking ? event.waking.heading + " " : "Starting your ";
+  }
+
   // The price that was read is sent: nothing dearer is bought if it has changed since.
   function agree() {
     const instead = latest && latest.waiting && latest.waiting.instead;
@@ -194,6 +211,7 @@ require(["jhapi"], function (JHAPI) {
   function draw() {
     if (!latest || leaving) return;
     drawWaiting(latest.waiting);
+    drawWaking(latest.waking);
     drawAttempts(latest);
     latest.steps.forEach(drawStep);
     const usual = typeof latest.usual_seconds === "number" ? latest.usual_seconds : null;
@@ -235,7 +253,7 @@ require(["jhapi"], function (JHAPI) {
     logAttempts(event);
     log(event.message);
     if (event.profile) {
-      const heading = (event.waiting ? "Waiting to start your " : "Starting your ") + event.profile;
+      const heading = headingOf(event) + event.profile;
       setText(element("ec2-heading"), heading);
       document.title = heading;
     }
@@ -468,6 +486,7 @@ require(["jhapi"], function (JHAPI) {
     shown = 0;
     clearTimeout(retry);
     element("ec2-steps").replaceChildren();
+    drawWaking(null);
     element("ec2-failed").hidden = true;
     element("ec2-after-failure").hidden = true;
     element("ec2-actions").hidden = false;
