@@ -7,7 +7,7 @@ from typing import Any
 
 from ._version import __version__ as __version__
 
-_EXTENSIONS = ("ec2spawner.cost.magics", "ec2spawner.gpu_check.magic")
+_EXTENSIONS = ("ec2spawner.cost.magics", "ec2spawner.gpu_check.magic", "ec2spawner.sleep.magics")
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
@@ -16,7 +16,7 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext ec2spawner`: what `ec2spawner.cost` brings, and `%gpu_check`."""
+    """`%load_ext ec2spawner`: the magics of `cost` and `sleep`, and `%gpu_check`."""
     for name in _EXTENSIONS:
         import_module(name).load(shell)
 

@@ -1,4 +1,4 @@
-"""Loads `%%cost`, `%cost` and `%gpu_check` on an instance of ec2spawner.
+"""Loads the magics of cost, of the GPU check, and of sleep and wake on an instance of ec2spawner.
 
 IPython runs this at its start in the environment that ec2spawner is installed in. What the user's
 own profile says comes later and wins. Nothing here may fail, or leave a name behind. The file's
@@ -19,7 +19,7 @@ def _ec2spawner_magics():
     except ImportError:
         pass  # A kernel of another environment may read this folder too.
     except Exception:
-        shell.log.exception("ec2spawner: %%cost and %gpu_check are not loaded")
+        shell.log.exception("ec2spawner: %%cost, %gpu_check and %sleep are not loaded")
 
 
 _ec2spawner_magics()

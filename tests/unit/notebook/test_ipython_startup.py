@@ -12,7 +12,7 @@ import pytest
 STARTUP = Path(__file__).parents[3] / "jupyter-config" / "ipython-startup" / "50-ec2spawner.py"
 ASK = """
 shell = get_ipython()
-print([bool(shell.find_magic(name)) for name in ("cost", "gpu_check")])
+print([bool(shell.find_magic(name)) for name in ("cost", "gpu_check", "sleep")])
 print([name for name in shell.user_ns if "ec2spawner" in name])
 """
 
@@ -37,7 +37,7 @@ def ipython(tmp_path: Path, code: str, **environment: str) -> list[str]:
 @pytest.mark.parametrize(("socket", "loaded"), [("/run/agent.sock", True), ("", False)])
 def test_magics_are_there_where_an_agent_is(tmp_path: Path, socket: str, loaded: bool) -> None:
     said = ipython(tmp_path, ASK, EC2SPAWNER_AGENT_SOCKET=socket)
-    assert said == [f"[{loaded}, {loaded}]", "[]"]
+    assert said == [f"[{loaded}, {loaded}, {loaded}]", "[]"]
 
 
 def test_a_kernel_without_the_package_starts_silently(tmp_path: Path) -> None:

@@ -1,0 +1,120 @@
+"""Where saved variables are: the folders of kernels and their generations, in the owner's home.
+
+```text
+~/.ec2spawner/sleep/kernels/<key>/<generation>/manifest.json, and a file for each group
+```
+
+A generation is complete once it has its manifest, which is written last. Loading a saved variable
+runs code, so only folders and files that belong to this user, and that no other user can write, are
+read; links are refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import secrets
+import shutil
+import stat
+import time
+from pathlib import Path
+from typing import Final
+
+from .manifest import from_journal, write
+from .owned import MANIFEST, of_sleep
+
+KERNELS: Final = "kernels"
+GENERATION: Final = re.compile(r"[0-9]{17}-[0-9a-f]{8}")
+
+
+def root() -> Path:
+    """The folder of sleep in this user's home."""
+    return Path.home() / ".ec2spawner" / "sleep"
+
+
+def kernel_key(path: str, kernel_name: str) -> str:
+    """The name of a kernel's folder.
+
+    `path`: of the notebook, absolute or relative to the home, which gives the same key; or the
+    name of a console. The first part is for people, the second distinguishes.
+    """
+    with contextlib.suppress(ValueError, RuntimeError):
+        path = str(Path(path).relative_to(Path.home()))
+    path = path.lstrip("/")
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", Path(path).stem).strip("-")[:40] or "kernel"
+    digest = hashlib.sha256(f"{path}\0{kernel_name}".encode("utf-8", "surrogatepass"))
+    return f"{readable}-{digest.hexdigest()[:16]}"
+
+
+def new_generation(kernel: str | Path) -> Path:
+    """A new, empty folder below the kernel's folder `kernels/<key>`; its name sorts by time.
+
+    Raises OSError.
+    """
+    folder = Path(kernel)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in of_sleep(folder):
+        each.chmod(0o700)
+    # Of a clock that was set back, too: a new generation is the last one.
+    stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime()) + f"{time.time_ns() // 10**6 % 1000:03}"
+    names = [each.name[:17] for each in generations(folder)]
+    if names and stamp <= names[-1]:
+        stamp = f"{int(names[-1]) + 1:017}"
+    made = folder / f"{stamp}-{secrets.token_hex(4)}"
+    made.mkdir(mode=0o700)
+    return made
+
+
+def generations(kernel: str | Path) -> list[Path]:
+    """All generations of a kernel, the oldest first, incomplete ones too."""
+    try:
+        found = list(Path(kernel).iterdir())
+    except OSError:
+        return []
+    return sorted(each for each in found if GENERATION.fullmatch(each.name))
+
+
+def latest(kernel: str | Path) -> Path | None:
+    """The last complete generation of a kernel's folder `kernels/<key>`, or None."""
+    for generation in reversed(generations(kernel)):
+        try:
+            if stat.S_ISREG((generation / MANIFEST).lstat().st_mode):
+                return generation
+        except OSError:
+            continue
+    return None
+
+
+def remove_older(generation: str | Path) -> None:
+    """Remove the kernel's generations before this one, if this one is complete.
+
+    Errors are ignored: what is left is removed the next time.
+    """
+    kept = Path(generation)
+    if latest_is_before(kept):
+        return
+    for each in generations(kept.parent):
+        if each.name < kept.name:
+            # Without its manifest first: a removal that is cut short leaves an incomplete one.
+            with contextlib.suppress(OSError):
+                (each / MANIFEST).unlink()
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def latest_is_before(generation: Path) -> bool:
+    """Whether this generation has no manifest."""
+    return not (generation / MANIFEST).is_file()
+
+
+def conclude(generation: str | Path, code: str) -> bool:
+    """Write the manifest of a generation whose kernel hangs or has ended, from its journal.
+
+    `code`: why the variables that the journal does not have were not saved, such as `timed-out`.
+    False: there is nothing that could be read. A manifest that is there stays.
+    """
+    folder = Path(generation)
+    if (folder / MANIFEST).exists():
+        return True
+    manifest = from_journal(folder, code)
+    return manifest is not None and write(folder, manifest)

@@ -1,0 +1,185 @@
+"""Sleep and wake of this process: its namespace, its hooks in IPython, what still waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from . import folder as folders
+from . import manifest as manifests
+from . import naming, owned, report
+from .manifest import Manifest
+from .restoring import Restored, Restoring
+from .saving import Report, save_namespace
+
+IDLE_SECONDS: Final = 1.0
+"""Without a cell, before a large variable is restored that no cell has asked for."""
+
+
+class Kernel:
+    """One shell of IPython, or a plain Python process without one."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.kept: list[str] = []
+        self.forgotten: list[str] = []
+        self._restoring: Restoring | None = None
+        self._timer: Any = None
+        self._is_hooked = False
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The user's variables."""
+        return naming.namespace(self.shell)
+
+    @property
+    def pending(self) -> dict[str, int]:
+        """What is not restored yet, in bytes by name."""
+        if self._restoring is None:
+            return {}
+        self._restoring.forget_assigned()
+        return self._restoring.pending
+
+    def save(self, folder: Path, *, seconds: float, max_bytes: int, progress: Report) -> Manifest:
+        """Save the namespace as a generation. Raises OSError, `owned.NotOurs`."""
+        hidden: Mapping[str, Any] = getattr(self.shell, "user_ns_hidden", {})
+        carried = self._restoring.carried_over() if self._restoring is not None else ()
+        return save_namespace(
+            self.namespace,
+            folder,
+            seconds=seconds,
+            max_bytes=max_bytes,
+            hidden=hidden,
+            kept=self.kept,
+            forgotten=self.forgotten,
+            carried_over=carried,
+            report=progress,
+        )
+
+    def restore(self, folder: Path, *, eager_bytes: int, progress: Report) -> Restored:
+        """Restore a generation. Raises `manifest.Unreadable`."""
+        try:
+            owned.check(folder)
+        except (owned.NotOurs, OSError) as why:
+            raise manifests.Unreadable(str(why)) from None
+        manifest = manifests.read(folder)
+        self.kept, self.forgotten = list(manifest.kept), list(manifest.forgotten)
+        self._restoring = Restoring(self.namespace, folder, manifest, progress)
+        self._hook()
+        found = self._restoring.begin(eager_bytes)
+        self._wait_for_idleness()
+        return found
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Save these names before all others, from now on."""
+        for name in names:
+            self.kept = [*(each for each in self.kept if each != name), name]
+            self.forgotten = [each for each in self.forgotten if each != name]
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Do not save these names, and do not restore them, until they are kept again."""
+        for name in names:
+            self.forgotten = [*(each for each in self.forgotten if each != name), name]
+            self.kept = [each for each in self.kept if each != name]
+            if self._restoring is not None:
+                self._restoring.drop(name)
+
+    # --- large variables: when a cell names them, or when nothing runs ---
+
+    def restore_now(self, names: Iterable[str]) -> list[str]:
+        """Restore these names at once; which of them are there now."""
+        if self._restoring is None:
+            return []
+        lost = len(self._restoring.result.lost)
+        found = self._restoring.restore_names(names)
+        for each in self._restoring.result.lost[lost:]:
+            report.say(f"{each.name} could not be restored: {report.reason(each)}")
+        return found
+
+    def cell_begins(self, info: Any) -> None:
+        """IPython's `pre_run_cell`: restore what the cell names."""
+        self._cancel()
+        with contextlib.suppress(Exception):
+            if names := naming.used_by(info.raw_cell or "", self.namespace, self.pending):
+                self.restore_now(names)
+
+    def cell_ended(self, result: Any) -> None:
+        """IPython's `post_run_cell`: a name that only the cell's functions could know."""
+        with contextlib.suppress(Exception):
+            error = result.error_in_exec if result is not None else None
+            name = getattr(error, "name", "") if isinstance(error, NameError) else ""
+            if name in self.pending and self.restore_now([name]):
+                report.say(f"{name} was asleep, and is restored now: run the cell again.")
+            self._wait_for_idleness()
+
+    def idle(self) -> None:
+        """Restore one more file, the smallest; then wait again, so that a cell can begin."""
+        self._timer = None
+        pending = self.pending
+        if pending:
+            # What fails, or is interrupted, is reported when a cell names it, or by `%wake`.
+            with contextlib.suppress(Exception, KeyboardInterrupt):
+                self.restore_now([min(pending, key=pending.__getitem__)])
+            self._wait_for_idleness()
+
+    def unhook(self) -> None:
+        """Restore nothing more."""
+        self._cancel()
+        if self._is_hooked:
+            self.shell.events.unregister("pre_run_cell", self.cell_begins)
+            self.shell.events.unregister("post_run_cell", self.cell_ended)
+            self._is_hooked = False
+
+    def _hook(self) -> None:
+        if self.shell is not None and not self._is_hooked:
+            self.shell.events.register("pre_run_cell", self.cell_begins)
+            self.shell.events.register("post_run_cell", self.cell_ended)
+            self._is_hooked = True
+
+    def _wait_for_idleness(self) -> None:
+        self._cancel()
+        if not self.pending:
+            return
+        # A terminal's IPython has no loop between two cells: there, cells alone restore.
+        with contextlib.suppress(RuntimeError):
+            self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self.idle)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+_kernel: Kernel | None = None
+
+
+def current() -> Kernel:
+    """The one of this process."""
+    global _kernel
+    shell = naming.shell()
+    if _kernel is None or _kernel.shell is not shell:
+        _kernel = Kernel(shell)
+    return _kernel
+
+
+def kernel_folder(path: str = "") -> Path:
+    """The folder of a notebook's kernel, of this one's by default, in the owner's home."""
+    import os
+
+    key = folders.kernel_key(path or os.environ.get("JPY_SESSION_NAME", ""), kernel_name())
+    return folders.root() / folders.KERNELS / key
+
+
+def kernel_name() -> str:
+    """The name of this kernel's specification, empty where it is not known."""
+    import json
+
+    with contextlib.suppress(Exception):
+        application = sys.modules["ipykernel.kernelapp"].IPKernelApp.instance()
+        with open(application.abs_connection_file, encoding="utf-8") as file:  # noqa: PTH123
+            return str(json.load(file).get("kernel_name", ""))
+    return ""

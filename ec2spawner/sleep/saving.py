@@ -1,0 +1,485 @@
+"""Saving a namespace: a survey, a plan, and one file after the other until the deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pickle
+import sys
+import time
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from . import children, naming, owned, plan
+from . import manifest as manifests
+from .manifest import DEFINITION, MODULE, Entry, Journal, Manifest
+from .plan import Group
+from .survey import Found, Survey
+from .time_limit import Late, is_possible, limited
+from .values import pickling, source, unpickling
+from .values.archive import NoSpace
+
+SURVEY_SHARE: Final = 0.15
+"""Of the time: the search for shared objects ends then."""
+MANIFEST_SECONDS: Final = 1.0
+"""Left for the manifest, or a tenth of the time where that is less."""
+VERIFIED_BYTES: Final = 4 << 20
+"""Up to this size, what a child saved is loaded there once: what cannot be, is not saved."""
+NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Report = Callable[[dict[str, Any]], None]
+
+
+class Failure(NamedTuple):
+    """Why a variable was not saved."""
+
+    code: str
+    detail: str = ""
+
+
+class CarriedOver(NamedTuple):
+    """A variable that was not restored since the last wake: its file is still there."""
+
+    entry: Entry
+    folder: Path
+
+
+def save_namespace(
+    namespace: dict[str, Any],
+    folder: Path,
+    *,
+    seconds: float,
+    max_bytes: int,
+    hidden: Mapping[str, Any],
+    kept: Sequence[str] = (),
+    forgotten: Sequence[str] = (),
+    carried_over: Sequence[CarriedOver] = (),
+    report: Report = lambda _: None,
+) -> Manifest:
+    """Save what the user has made, in a new generation. Raises OSError, `owned.NotOurs`."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    owned.check(folder)
+    names = [n for n in naming.of_user(namespace, hidden) if n not in forgotten]
+    saving = _Saving(namespace, folder, seconds, max_bytes, names, kept, forgotten, report)
+    return saving.run([each for each in carried_over if each.entry.name not in forgotten])
+
+
+class _Saving:
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        folder: Path,
+        seconds: float,
+        max_bytes: int,
+        names: Sequence[str],
+        kept: Sequence[str],
+        forgotten: Sequence[str],
+        report: Report,
+    ) -> None:
+        self._started = time.monotonic()
+        self._deadline = self._started + seconds - min(MANIFEST_SECONDS, seconds / 10)
+        self._namespace = namespace
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._names = names
+        self._kept = kept
+        self._report = report
+        self._used = 0
+        self._number = 0
+        self._entries = {name: _first_entry(name, namespace[name]) for name in names}
+        self._manifest = Manifest(
+            tuple(self._entries.values()),
+            saved_at=time.time(),
+            kept=tuple(kept),
+            forgotten=tuple(forgotten),
+            search_path=_search_path(),
+            directory=_directory(),
+        )
+        self._journal = Journal(folder, self._manifest)
+        self._survey = Survey(namespace, seconds * SURVEY_SHARE)
+        self._found: dict[str, Found] = {}
+        self._links: dict[tuple[Path, str], str] = {}
+
+    def run(self, carried_over: Iterable[CarriedOver]) -> Manifest:
+        """Save everything, and write the manifest."""
+        try:
+            self._note(self._modules())
+            groups = plan.order(self._groups())
+            self._save(groups)
+            for each in carried_over:
+                if each.entry.name not in self._namespace:
+                    self._carry_over(each)
+            self._manifest = replace(
+                self._manifest,
+                entries=tuple(self._entries.values()),
+                seconds=time.monotonic() - self._started,
+            )
+            manifests.write(self._folder, self._manifest)
+            return self._manifest
+        finally:
+            self._journal.close()
+
+    # --- what there is ---
+
+    def _modules(self) -> list[Entry]:
+        found = []
+        for name in self._names:
+            value = self._namespace[name]
+            if isinstance(value, types.ModuleType):
+                entry = replace(self._entries[name], kind=MODULE, target=value.__name__)
+                if sys.modules.get(value.__name__) is value:
+                    found.append(replace(entry, saved=True))
+                else:
+                    why = "a module that cannot be imported by its name"
+                    found.append(replace(entry, code="not-storable", detail=why))
+        return found
+
+    def _groups(self) -> list[Group]:
+        names = [name for name in self._names if self._entries[name].kind != MODULE]
+        for name in names:
+            try:
+                found = self._survey.visit(name)
+            except Exception:
+                found = Found(name, runs_code=True, plain=False, complete=False)
+            self._found[name] = found
+            is_definition = self._survey.definitions.name_of(self._namespace[name]) is not None
+            self._entries[name] = replace(
+                self._entries[name],
+                kind=DEFINITION if is_definition else manifests.VALUE,
+                size_bytes=found.size_bytes,
+                gpu=found.gpu,
+                plain=found.plain,
+                sharing="complete" if found.complete else "partial",
+                libraries=_versions(found.libraries),
+            )
+        storable = [name for name in names if not self._found[name].holds_namespace]
+        shared = [pair for pair in self._survey.shared if {*pair} <= {*storable}]
+        for name in {*names} - {*storable}:
+            why = "it holds all variables"
+            self._note([replace(self._entries[name], code="not-storable", detail=why)])
+        return [self._group(each) for each in plan.groups(storable, shared)]
+
+    def _group(self, names: tuple[str, ...]) -> Group:
+        found = [self._found[name] for name in names]
+        # What several names reach is known of the first one only.
+        for flag, of_group in (
+            ("runs_code", any),
+            ("in_process", any),
+            ("gpu", any),
+            ("plain", all),
+        ):
+            value = of_group(getattr(each, flag) for each in found)
+            for each in found:
+                setattr(each, flag, value)
+        for name in names:
+            one = self._found[name]
+            self._entries[name] = replace(self._entries[name], gpu=one.gpu, plain=one.plain)
+        # A child cannot use a GPU; and without a main thread, no time limit is possible here.
+        runs_code = found[0].runs_code or not is_possible()
+        return Group(
+            names,
+            size_bytes=sum(each.size_bytes for each in found),
+            in_child=runs_code and not found[0].in_process,
+            definition=all(self._entries[name].kind == DEFINITION for name in names),
+            kept=any(name in self._kept for name in names),
+        )
+
+    # --- saving ---
+
+    def _save(self, groups: list[Group]) -> None:
+        waiting = list(groups)
+        while waiting:
+            first = waiting[0]
+            together = [first]
+            for each in waiting[1:]:
+                if each.in_child != first.in_child:
+                    break
+                together.append(each)
+            del waiting[: len(together)]
+            again = self._in_children(together, len(waiting)) if first.in_child else []
+            if not first.in_child:
+                again = [more for each in together for more in self._here(each)]
+            waiting = again + waiting
+
+    def _here(self, group: Group) -> list[Group]:
+        """Save in this process; what to try again in another way."""
+        self._number += 1
+        number, started = self._number, time.monotonic()
+        remaining = self._deadline - started
+        runs_code = self._found[group.names[0]].runs_code
+        limit = plan.limit_seconds(group, remaining, 0) if runs_code else remaining
+        try:
+            size = limited(lambda: self._write(group, number, fast_only=not runs_code), limit)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a value's own code raises
+            self._remove(number)
+            needs_dill = isinstance(error, (pickle.PicklingError, TypeError, AttributeError))
+            if not runs_code and (needs_dill or isinstance(error, NotImplementedError)):
+                return [self._as_code(group)]
+            return self._failed(group, _failure(error))
+        self._saved(group, number, size, time.monotonic() - started)
+        return []
+
+    def _as_code(self, group: Group) -> Group:
+        """The group, which only dill can save."""
+        found = [self._found[name] for name in group.names]
+        for each in found:
+            each.runs_code, each.plain = True, False
+            self._entries[each.name] = replace(self._entries[each.name], plain=False)
+        return replace(group, in_child=not any(each.in_process for each in found))
+
+    def _in_children(self, groups: Sequence[Group], waiting: int) -> list[Group]:
+        """Save in children; what to try again in another way."""
+        numbers = {}
+        for group in groups:
+            self._number += 1
+            numbers[group] = self._number
+        after = {group: waiting + len(groups) - n - 1 for n, group in enumerate(groups)}
+        again: list[Group] = []
+        started = time.monotonic()
+
+        def limit(group: Group) -> float:
+            nonlocal started
+            started = time.monotonic()
+            return plan.limit_seconds(group, self._deadline - started, after[group])
+
+        results = children.run(
+            groups,
+            lambda group: self._work_in_child(group, numbers[group]),
+            limit,
+            lambda group: 2 * group.size_bytes,
+        )
+        for group, result in results:
+            failure = None
+            if isinstance(result, children.Hung):
+                late = time.monotonic() >= self._deadline
+                failure = Failure("deadline" if late else "timed-out")
+            elif isinstance(result, children.Died):
+                failure = Failure("crashed", str(result))
+            elif isinstance(result, list):
+                failure = Failure(*result)
+            if failure is None:
+                self._saved(group, numbers[group], result, time.monotonic() - started)
+            else:
+                self._remove(numbers[group])
+                again += self._failed(group, failure)
+        return again
+
+    def _work_in_child(self, group: Group, number: int) -> Any:
+        """The size of the file, or a failure."""
+        try:
+            size = self._write(group, number, fast_only=False)
+            if size <= VERIFIED_BYTES:
+                self._verify(group, number)
+            self._used += size  # as the parent will know
+            return size
+        except BaseException as error:
+            return list(_failure(error))
+
+    def _verify(self, group: Group, number: int) -> None:
+        # Without the names that the file itself is to bring.
+        others = {n: v for n, v in self._namespace.items() if n not in group.names}
+        try:
+            unpickling.load(
+                self._path(number),
+                namespace=self._namespace,
+                definition=others.__getitem__,
+                bytecode=True,
+                may_use_gpu=False,
+            )
+        except BaseException as error:
+            failure = _failure(error)
+            raise _NotRestorable(failure.detail or failure.code) from None
+
+    def _write(self, group: Group, number: int, *, fast_only: bool) -> int:
+        with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
+            return pickling.save(
+                {name: self._namespace[name] for name in group.names},
+                self._path(number),
+                definitions=self._survey.definitions,
+                share=self._survey.share,
+                free=self._free,
+                fast_only=fast_only,
+            )
+
+    def _free(self, written: int) -> int:
+        disk = os.statvfs(self._folder)
+        return plan.free_bytes(
+            self._max_bytes,
+            self._used + written,
+            disk.f_bavail * disk.f_frsize,
+            disk.f_blocks * disk.f_frsize,
+        )
+
+    # --- what became of it ---
+
+    def _saved(self, group: Group, number: int, size: int, seconds: float) -> None:
+        self._used += size
+        whole = sum(self._found[name].size_bytes for name in group.names) or 1
+        left = size
+        done = []
+        for place, name in enumerate(group.names):
+            share = size * self._found[name].size_bytes // whole
+            share = left if place == len(group.names) - 1 else share
+            left -= share
+            entry = replace(
+                self._entries[name],
+                saved=True,
+                size_bytes=share,
+                seconds=seconds,
+                file=f"{number}.sleep",
+                source=self._source(name) if group.definition else "",
+            )
+            done.append(entry)
+        self._note(done)
+
+    def _failed(self, group: Group, failure: Failure) -> list[Group]:
+        """Note it; or what is left to try: the names of a group one by one."""
+        if len(group.names) > 1 and failure.code != "deadline":
+            for name in group.names:
+                self._entries[name] = replace(self._entries[name], sharing="lost")
+            return [
+                replace(
+                    group,
+                    names=(name,),
+                    size_bytes=self._found[name].size_bytes,
+                    in_child=group.in_child or failure.code not in ("no-space", "not-storable"),
+                )
+                for name in group.names
+            ]
+        entries = []
+        for name in group.names:
+            entry = replace(self._entries[name], code=failure.code, detail=failure.detail)
+            text = self._source(name) if group.definition else ""
+            if text and failure.code != "deadline":
+                why = "from its source"
+                entry = replace(entry, saved=True, code="", detail=why, source=text, size_bytes=0)
+            entries.append(entry)
+        self._note(entries)
+        return []
+
+    def _source(self, name: str) -> str:
+        """Write a definition's source beside its bytecode; the name of the file."""
+        value = self._namespace[name]
+        text = source.of(value).encode("utf-8", "replace")
+        if not text or len(text) > self._free(0):
+            return ""
+        self._number += 1
+        number = self._number
+        try:
+            owned.replace_file(self._folder / f"{number}.py", text)
+        except OSError:
+            return ""
+        self._used += len(text)
+        return f"{number}.py"
+
+    def _carry_over(self, each: CarriedOver) -> None:
+        """What was never restored stays as it is, by a link: it needs neither time nor space."""
+        self._number += 1
+        entry, new = each.entry, {}
+        try:
+            for file in filter(None, {entry.file, entry.source}):
+                if each.entry.size_bytes > self._free(0):
+                    raise NoSpace
+                suffix = Path(file).suffix
+                known = self._links.get((each.folder, file))
+                new[file] = known or f"{self._number}{suffix}"
+                if known is None:
+                    os.link(each.folder / file, self._folder / new[file])
+                    self._links[each.folder, file] = new[file]
+            self._used += entry.size_bytes
+            entry = replace(
+                entry, file=new.get(entry.file, ""), source=new.get(entry.source, ""), saved=True
+            )
+        except (OSError, NoSpace) as error:
+            failure = _failure(error)
+            entry = replace(entry, saved=False, code=failure.code, detail=failure.detail)
+        self._note([entry])
+
+    def _note(self, entries: list[Entry]) -> None:
+        self._entries |= {each.name: each for each in entries}
+        self._journal.note(entries)
+        done = [each for each in self._entries.values() if each.saved or each.code]
+        self._report(
+            {
+                "kind": "progress",
+                "name": entries[-1].name if entries else "",
+                "done": len(done),
+                "of": len(self._entries),
+                "size_bytes": self._used,
+                "seconds": round(time.monotonic() - self._started, 2),
+            }
+        )
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number}.sleep"
+
+    def _remove(self, number: int) -> None:
+        path = self._path(number)
+        for each in (path, path.with_name(path.name + owned.TEMPORARY)):
+            each.unlink(missing_ok=True)
+
+
+class _NotRestorable(Exception):
+    """It was saved, and could not be loaded."""
+
+
+def _failure(error: BaseException) -> Failure:
+    if isinstance(error, Late):
+        return Failure("deadline")
+    if isinstance(error, NoSpace) or (isinstance(error, OSError) and error.errno in NO_SPACE):
+        return Failure("no-space")
+    if isinstance(error, pickling.NotStorable):
+        return Failure("not-storable", str(error))
+    if isinstance(error, pickling.NoDill):
+        return Failure("no-dill")
+    if isinstance(error, _NotRestorable):
+        return Failure("not-restorable", str(error))
+    if isinstance(error, MemoryError):
+        return Failure("memory")
+    if isinstance(error, RecursionError):
+        return Failure("too-deep")
+    code = "not-storable" if isinstance(error, (pickle.PicklingError, TypeError)) else "failed"
+    return Failure(code, described(error))
+
+
+def described(error: BaseException) -> str:
+    """An error in one short line; its text may be of a user's class."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = ""
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name)[: manifests.MAX_TEXT]
+
+
+def _first_entry(name: str, value: Any) -> Entry:
+    kind = type(value)
+    prefix = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    text = f"{prefix}{kind.__qualname__}"[: manifests.MAX_TEXT]
+    return Entry(name, type=text, python=manifests.python_version())
+
+
+def _versions(libraries: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for name in sorted(libraries):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            found[name] = version[: manifests.MAX_TEXT]
+    return found
+
+
+def _search_path() -> tuple[str, ...]:
+    return tuple(each for each in sys.path if isinstance(each, str) and each)
+
+
+def _directory() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""

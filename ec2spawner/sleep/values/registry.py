@@ -1,0 +1,88 @@
+"""Types with their own way to be saved: those that users register, and Polars.
+
+The most specific registered type of a value wins, in the order of its class's bases.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NamedTuple
+
+from .archive import CHUNK, Writer
+
+Save = Callable[[Any, IO[bytes]], None]
+Load = Callable[[IO[bytes]], Any]
+
+
+class Ways(NamedTuple):
+    """How values of a type are saved and loaded."""
+
+    save: Save
+    load: Load
+
+
+_registered: dict[type, Ways] = {}
+
+
+def register(type: type, save: Save, load: Load) -> None:  # noqa: A002 - the name for callers
+    """Save values of this type, and of its subclasses, by `save(value, file)`.
+
+    `file`: binary, to write to. `load(file)` returns the value. Both run in another process than
+    the kernel's where that is possible, with a time limit. `load` is saved with the value, so
+    that it needs no registration before waking. Registering a type again replaces its functions.
+    """
+    if not isinstance(type, __builtins_type):
+        raise TypeError("the first argument is a class")
+    if not callable(save) or not callable(load):
+        raise TypeError("save and load are functions")
+    _registered[type] = Ways(save, load)
+
+
+__builtins_type = type
+
+
+def ways_of(kind: type) -> Ways | None:
+    """How a class's values are saved, if by functions of this registry."""
+    for each in kind.__mro__:
+        if each in _registered:
+            return _registered[each]
+    if kind.__module__.partition(".")[0] == "polars" and kind.__name__ == "DataFrame":
+        return Ways(_save_polars, load_polars)
+    return None
+
+
+def is_registered(kind: type) -> bool:
+    """Whether a user's functions save values of this class."""
+    return any(each in _registered for each in kind.__mro__)
+
+
+def reduce(value: Any, ways: Ways, writer: Writer) -> Any:
+    """What `__reduce__` would return."""
+    number = writer.block(_written(value, ways.save))
+    return registered, (number, ways.load)
+
+
+def registered(number: int, load: Load) -> Any:
+    """Found by the unpickler under this name, which gives it the archive."""
+    raise TypeError("only an archive can be read")
+
+
+def _written(value: Any, save: Save) -> Iterator[Any]:
+    """What `save` writes, in pieces. It is in memory once, because it may write as it likes."""
+    file = io.BytesIO()
+    save(value, file)
+    content = file.getbuffer()
+    for start in range(0, len(content), CHUNK):
+        yield content[start : start + CHUNK]
+
+
+def _save_polars(frame: Any, file: IO[bytes]) -> None:
+    frame.write_ipc(file, compression="uncompressed")
+
+
+def load_polars(file: IO[bytes]) -> Any:
+    """A data frame of Polars from its own format."""
+    import polars
+
+    return polars.read_ipc(file)
