@@ -116,7 +116,7 @@ def _ask(path: str) -> Reading:
     try:
         state = json.loads(_line(path, deadline))
         return _reading(state.get("cost"), announced(state))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, AttributeError):
         return Reading(why=NO_RESPONSE)
 
 

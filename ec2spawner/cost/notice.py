@@ -24,17 +24,20 @@ class Notice:
 
 
 def announced(state: Mapping[str, Any]) -> Notice | None:
-    """The notice in a state of the agent; None without one. Raises `ValueError`, `TypeError` or
-    `AttributeError` if what is there cannot be read.
+    """The notice in a state of the agent; None without one, and for one that this version cannot
+    read.
 
     An order to save because of an interruption is the same notice as the interruption.
     """
-    if at := state.get("interruption_at"):
-        return Notice(INTERRUPTION, _seconds(at))
-    if order := state.get("sleep"):
-        trigger = str(order["trigger"])
-        named = "" if trigger == INTERRUPTION else str(order["id"])
-        return Notice(trigger, _seconds(order["until"]), named)
+    try:
+        if at := state.get("interruption_at"):
+            return Notice(INTERRUPTION, _seconds(at))
+        if order := state.get("sleep"):
+            trigger = str(order["trigger"])
+            named = "" if trigger == INTERRUPTION else str(order["id"])
+            return Notice(trigger, _seconds(order["until"]), named)
+    except (ValueError, TypeError, KeyError):
+        return None
     return None
 
 

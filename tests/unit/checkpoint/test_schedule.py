@@ -47,3 +47,10 @@ def test_what_the_agent_announces() -> None:
     interruption = Notice("interruption", 1_777_903_800.0)
     assert announced({"interruption_at": at, "sleep": order}) == interruption
     assert announced({"sleep": {**order, "trigger": "interruption"}}) == interruption
+
+
+def test_a_notice_in_another_form_is_none() -> None:
+    assert announced({"interruption_at": "soon"}) is None
+    assert announced({"interruption_at": 3}) is None
+    assert announced({"sleep": {"id": "s1"}}) is None
+    assert announced({"sleep": 1}) is None
