@@ -21,6 +21,7 @@ c.EC2Spawner.region = demo["region"]
 c.EC2Spawner.subnets = demo["subnets"]
 c.EC2Spawner.image = demo["image_id"]
 c.EC2Spawner.store_url = f"sqlite:///{demo['data_dir']}/ec2spawner.sqlite"
+c.EC2Spawner.rehearsal_role = demo.get("rehearsal_role", "")
 c.EC2Spawner.profile_list = [
     {
         "display_name": "T4, 16 GB",

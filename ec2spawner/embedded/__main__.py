@@ -38,6 +38,7 @@ async def _serve(options: argparse.Namespace) -> None:
         terminated_visible_seconds=options.terminated_visible_seconds,
         lag_seed=options.lag_seed,
         lag_seconds=options.lag_seconds,
+        rehearsals=options.rehearsals,
     )
     facts = await server.start()
     try:
@@ -69,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ec2spawner.embedded", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 (default) takes a free one")
     parser.add_argument("--data-dir", help="keeps volumes; default: a temporary directory")
+    parser.add_argument(
+        "--rehearsals",
+        action="store_true",
+        help="let the hub interrupt its spot servers on purpose, as after a deployment of "
+        "configs/aws/interruptions.yaml",
+    )
     parser.add_argument(
         "--hub-name",
         default=HUB_NAME,

@@ -32,7 +32,7 @@ from .gateway.gateway import Gateway, GatewayHandler
 from .gateway.missing_resources import References
 from .gateway.policy_use import PolicyUse
 from .gateway.throttle import Throttle
-from .iam.hub_policy import hub_policy
+from .iam.hub_policy import hub_policy, interruption_statements
 from .images import Images
 from .instances.actions import Instances
 from .instances.fleet import Fleets
@@ -99,6 +99,8 @@ class Facts:
     """What a control call needs. This and the access keys are random at each start."""
     lag_seed: int
     """Of the read-after-write lags: `--lag-seed` repeats them."""
+    rehearsal_role: str
+    """ARN of the role for `c.EC2Spawner.rehearsal_role`; empty without `--rehearsals`."""
 
 
 class EmbeddedEC2:
@@ -120,9 +122,10 @@ class EmbeddedEC2:
         terminated_visible_seconds: float = TERMINATED_VISIBLE_SECONDS,
         lag_seed: int | None = None,
         lag_seconds: float | None = None,
+        rehearsals: bool = False,
     ) -> None:
-        """`lag_seed` repeats the read-after-write lags of an earlier run; `lag_seconds` is one lag
-        for everything instead."""
+        """`rehearsals`: the hub may interrupt its spot servers on purpose. `lag_seed` repeats the
+        read-after-write lags of an earlier run; `lag_seconds` is one lag for everything instead."""
         self._temporary = data_dir is None
         self._wanted_data_dir = Path(data_dir).resolve() if data_dir is not None else None
         self._port = port
@@ -131,6 +134,7 @@ class EmbeddedEC2:
         self._terminated_visible_seconds = terminated_visible_seconds
         seed = secrets.randbits(32) if lag_seed is None else lag_seed
         self._lag = ReadLag(seed, lag_seconds)
+        self._rehearsals = rehearsals
         self._stack = contextlib.AsyncExitStack()
         self._facts: Facts | None = None
 
@@ -260,7 +264,10 @@ class EmbeddedEC2:
             signer.certificate_pem,
             keys,
         )
-        hub_key = keys.issue_for_hub(hub_policy(REGION, notes["account"], self._hub_name))
+        of_account = REGION, notes["account"]
+        more = interruption_statements(*of_account) if self._rehearsals else ()
+        hub_key = keys.issue_for_hub(hub_policy(*of_account, self._hub_name, more))
+        role = await fault_injection.create_role(moto) if self._rehearsals else ""
         port = self._listen(gateway, controls, experiments, moto, keys)
         runtime.s3_endpoint = f"http://{HOST}:{port}"
         return Facts(
@@ -280,6 +287,7 @@ class EmbeddedEC2:
             admin_secret_access_key=keys.administrator.secret,
             control_token=controls.token,
             lag_seed=self._lag.seed,
+            rehearsal_role=role,
         )
 
     def _listen(

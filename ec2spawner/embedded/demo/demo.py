@@ -159,7 +159,8 @@ def _environment() -> dict[str, str]:
 async def _start_embedded(
     running: AsyncExitStack, data_dir: Path, boot_seconds: float
 ) -> tuple[asyncio.subprocess.Process, dict[str, Any]]:
-    command = ["-m", "ec2spawner.embedded", "--json", "--data-dir", str(data_dir / "ec2")]
+    command = ["-m", "ec2spawner.embedded", "--json", "--rehearsals"]
+    command += ["--data-dir", str(data_dir / "ec2")]
     with _open_log(data_dir / "embedded-ec2.log") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,

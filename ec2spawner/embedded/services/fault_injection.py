@@ -25,6 +25,7 @@ from ..instances.lifecycle import Lifecycles
 
 SERVICE: Final = "fis"
 ACTION: Final = "aws:ec2:send-spot-instance-interruptions"
+ROLE: Final = "ec2spawner-rehearsal"
 PRINCIPAL: Final = "fis.amazonaws.com"
 NOTICE: Final = timedelta(minutes=2)
 DURATION: Final = re.compile(r"PT(\d+)M")
@@ -140,6 +141,23 @@ class FaultInjection:
         if found is None:
             raise EC2Error("ResourceNotFoundException", "There is no such template.", 404)
         return found
+
+
+async def create_role(moto: Moto) -> str:
+    """The ARN of a new role for rehearsals, as `configs/aws/interruptions.yaml` makes it."""
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": PRINCIPAL},
+                "Action": "sts:AssumeRole",
+            }
+        ],
+    }
+    fields = {"RoleName": ROLE, "AssumeRolePolicyDocument": json.dumps(trust)}
+    await moto.forward_call("CreateRole", fields, service="iam")
+    return f"arn:aws:iam::{moto.account}:role/{ROLE}"
 
 
 def _failed() -> dict[str, str]:

@@ -1,0 +1,109 @@
+"""Fault Injection Service of the embedded EC2: who may use it, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import boto3
+import pytest
+import pytest_asyncio
+from botocore.exceptions import ClientError
+
+from ec2spawner.embedded.server import EmbeddedEC2
+from ec2spawner.embedded.services.fault_injection import ACTION
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedded() -> AsyncIterator[EmbeddedEC2]:
+    async with EmbeddedEC2(boot_seconds=0.0, rehearsals=True) as running:
+        yield running
+
+
+def client(embedded: EmbeddedEC2, service: str, *, admin: bool = False) -> Any:
+    facts = embedded.facts
+    key = (facts.admin_access_key_id, facts.admin_secret_access_key)
+    if not admin:
+        key = (facts.aws_access_key_id, facts.aws_secret_access_key)
+    return boto3.client(
+        service,
+        region_name=facts.region,
+        endpoint_url=facts.ec2_endpoint,
+        aws_access_key_id=key[0],
+        aws_secret_access_key=key[1],
+    )
+
+
+def template(embedded: EmbeddedEC2, instance_id: str, **changes: Any) -> dict[str, Any]:
+    facts = embedded.facts
+    arn = f"arn:aws:ec2:{facts.region}:{facts.account}:instance/{instance_id}"
+    target = {"resourceType": "aws:ec2:spot-instance", "resourceArns": [arn]}
+    action = {
+        "actionId": ACTION,
+        "parameters": {"durationBeforeInterruption": changes.pop("duration", "PT2M")},
+        "targets": {"SpotInstances": "server"},
+    }
+    return {
+        "clientToken": "t",
+        "description": "d",
+        "stopConditions": [{"source": "none"}],
+        "targets": {"server": {**target, "selectionMode": "ALL"}},
+        "actions": {"interrupt": action},
+        "roleArn": facts.rehearsal_role,
+        **changes,
+    }
+
+
+async def code_of(call: Callable[..., Any], **parameters: Any) -> str:
+    with pytest.raises(ClientError) as raised:
+        await asyncio.to_thread(call, **parameters)
+    return str(raised.value.response["Error"]["Code"])
+
+
+async def test_what_is_refused(embedded: EmbeddedEC2) -> None:
+    fis = client(embedded, "fis")
+    create, known = fis.create_experiment_template, "i-0123456789abcdef0"
+    for duration in ("PT1M", "PT16M", "PT120S", "2 minutes"):
+        made = template(embedded, known, duration=duration)
+        assert await code_of(create, **made) == "ValidationException"
+    other = f"arn:aws:iam::{embedded.facts.account}:role/ec2spawner-rehearsal-other"
+    made = template(embedded, known, roleArn=other)
+    assert await code_of(create, **made) == "ValidationException"
+    made = template(embedded, known, roleArn=other.replace("ec2spawner-rehearsal", "admin"))
+    assert await code_of(create, **made) == "AccessDeniedException", "the hub may not pass it"
+    assert await code_of(fis.get_experiment, id="EXP1") == "ResourceNotFoundException"
+    assert await code_of(fis.list_experiments) == "UnsupportedOperation"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_an_instance_that_is_not_spot_fails_the_experiment(
+    embedded: EmbeddedEC2, is_there: bool
+) -> None:
+    facts, instance_id = embedded.facts, "i-0123456789abcdef0"
+    if is_there:
+        launched = await asyncio.to_thread(
+            client(embedded, "ec2", admin=True).run_instances,
+            ImageId=facts.image_id,
+            InstanceType="t3.micro",
+            SubnetId=facts.subnets[0],
+            MinCount=1,
+            MaxCount=1,
+        )
+        instance_id = launched["Instances"][0]["InstanceId"]
+    fis = client(embedded, "fis")
+    made = await asyncio.to_thread(
+        fis.create_experiment_template, **template(embedded, instance_id)
+    )
+    begun = await asyncio.to_thread(
+        fis.start_experiment,
+        clientToken="t",
+        experimentTemplateId=made["experimentTemplate"]["id"],
+    )
+    found = await asyncio.to_thread(fis.get_experiment, id=begun["experiment"]["id"])
+    assert found["experiment"]["state"] == {
+        "status": "failed",
+        "reason": "Target resolution returned empty set",
+    }
