@@ -301,7 +301,7 @@ class _Saving:
             return pickling.save(
                 {name: self._namespace[name] for name in group.names},
                 self._path(number),
-                definitions=self._survey.definitions,
+                known=self._survey.definitions,
                 share=self._survey.share,
                 free=self._free,
                 fast_only=fast_only,
@@ -333,7 +333,7 @@ class _Saving:
                 size_bytes=share,
                 seconds=seconds,
                 file=f"{number}.sleep",
-                source=self._source(name) if group.definition else "",
+                source=self._source(name) if self._entries[name].kind == DEFINITION else "",
             )
             done.append(entry)
         self._note(done)
@@ -355,7 +355,7 @@ class _Saving:
         entries = []
         for name in group.names:
             entry = replace(self._entries[name], code=failure.code, detail=failure.detail)
-            text = self._source(name) if group.definition else ""
+            text = self._source(name) if entry.kind == DEFINITION else ""
             if text and failure.code != "deadline":
                 why = "from its source"
                 entry = replace(entry, saved=True, code="", detail=why, source=text, size_bytes=0)

@@ -318,8 +318,13 @@ class Survey:
         else:
             if value.__globals__ is not self._namespace:
                 return ()
-            cells = [_content(cell) for cell in value.__closure__ or ()]
-            below = [*cells, value.__defaults__, value.__kwdefaults__, value.__dict__]
+            # Cells: functions that share a variable are one group.
+            below = [
+                *(value.__closure__ or ()),
+                value.__defaults__,
+                value.__kwdefaults__,
+                value.__dict__,
+            ]
         if not is_root and self.definitions.name_of(value) is not None:
             return ()
         found.runs_code, found.plain = True, False
@@ -336,10 +341,3 @@ def _is_sized(value: Any) -> bool:
 def _is_descriptor(value: Any) -> bool:
     descriptors = (types.FunctionType, classmethod, staticmethod, property)
     return isinstance(value, (*descriptors, types.GetSetDescriptorType, types.MemberDescriptorType))
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # empty
-        return None

@@ -1,29 +1,24 @@
 """Pickling a few names into one archive.
 
 Python's own pickler in C goes first, because it is many times faster; what it cannot save, such as
-lambdas and classes that are defined in a function, goes to dill. Both reduce arrays, tensors,
-registered types and what the notebook defines in the same way.
+most of the interpreter's own types, goes to dill. Both reduce arrays, tensors, registered types and
+what the notebook defines in the same way.
 """
 
 from __future__ import annotations
 
-import enum
 import importlib
 import pickle
 import types
-import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from . import arrays, registry, tensors
+from . import arrays, definitions, registry, tensors
 from .archive import Writer
 
 PROTOCOL: Final = 5
 """Of every Python that this package runs on."""
-
-TYPING: Final = (typing.NewType, typing.ParamSpec, typing.TypeVar, typing.TypeVarTuple)
-"""Definitions that are no classes, and that Python pickles by their name."""
 
 NEVER: Final = {
     "_asyncio.Future": "a future",
@@ -87,7 +82,7 @@ class Definitions:
         self._names = {
             id(value): name
             for name, value in reversed(list(namespace.items()))
-            if is_definition(value, namespace)
+            if definitions.is_ours(value, namespace)
         }
 
     def name_of(self, value: Any) -> str | None:
@@ -95,33 +90,25 @@ class Definitions:
         return self._names.get(id(value))
 
 
-def is_definition(value: Any, namespace: Mapping[str, Any]) -> bool:
-    """Whether the notebook itself defines this function or class."""
-    if isinstance(value, types.FunctionType):
-        return value.__globals__ is namespace
-    if isinstance(value, TYPING):
-        return value.__module__ == "__main__"
-    return isinstance(value, type) and vars(value).get("__module__") == "__main__"
-
-
 def save(
     values: Mapping[str, Any],
     path: Path,
     *,
-    definitions: Definitions,
+    known: Definitions,
     share: Callable[[Any], bool],
     free: Callable[[int], int],
     fast_only: bool,
 ) -> int:
     """Write these names to an archive; its size in bytes.
 
-    `share`: see `arrays.reduce`; `free`: see `archive.Writer`; `fast_only`: without dill. Raises
+    `known`: what values refer to by name; `share`: see `arrays.reduce`; `free`: see
+    `archive.Writer`; `fast_only`: without dill. Raises
     NotStorable, NoDill, archive.NoSpace, OSError and whatever the values' own code raises.
     """
     names = {id(value): name for name, value in values.items()}
     try:
         with Writer(path, free) as writer:
-            _FastPickler(writer, names, definitions, share).dump(dict(values))
+            _FastPickler(writer, names, known, share).dump(dict(values))
             return writer.commit()
     except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as why:
         if fast_only:
@@ -131,7 +118,7 @@ def save(
     if slow is None:
         raise NoDill(str(fast)) from None
     with Writer(path, free) as writer:
-        slow(writer, names, definitions, share).dump(dict(values))
+        slow(writer, names, known, share).dump(dict(values))
         return writer.commit()
 
 
@@ -142,12 +129,12 @@ class _Reductions:
         self,
         writer: Writer,
         names: Mapping[int, str],
-        definitions: Definitions,
+        known: Definitions,
         share: Callable[[Any], bool],
     ) -> None:
         self._writer = writer
         self._of_file = names
-        self._definitions = definitions
+        self._definitions = known
         self._share = share
         self._storages = tensors.StorageWriter(writer)
         self._ways: dict[type, registry.Ways | None] = {}
@@ -155,8 +142,15 @@ class _Reductions:
     def reducer_override(self, value: Any) -> Any:
         """Called by the pickler for what is not a builtin value, by dill's for all."""
         kind = type(value)
-        if kind is types.FunctionType or isinstance(value, type) or kind in TYPING:
+        if definitions.is_ours(value, self._definitions.namespace):
             return self._definition(value)
+        if kind is types.FunctionType:
+            if definitions.is_importable(value):
+                return NotImplemented
+            return definitions.reduce(value, self._definitions.namespace)
+        part = definitions.PARTS.get(kind)
+        if part is not None:
+            return part(value)
         if kind is dict and value is self._definitions.namespace:
             return namespace, ()
         if kind is types.ModuleType:
@@ -174,34 +168,25 @@ class _Reductions:
         return NotImplemented
 
     def _definition(self, value: Any) -> Any:
+        """By its name, unless this file is to bring it or it has none."""
         name = self._definitions.name_of(value)
         if name is not None and id(value) not in self._of_file:
             return definition, (name,)
-        if isinstance(value, TYPING) and value.__module__ == "__main__":
-            return _reduced_typing(value)
-        if isinstance(value, enum.EnumMeta) and value.__module__ == "__main__":
-            return _reduced_enum(value)
-        if value.__module__ != "__main__":
-            return NotImplemented
-        outer, _, inner = value.__qualname__.rpartition(".")
+        outer, _, inner = getattr(value, "__qualname__", "").rpartition(".")
         holder = self._definitions.namespace.get(outer)
         if (
             self._definitions.name_of(holder) is not None
+            and isinstance(holder, type)
             and id(holder) not in self._of_file
             and vars(holder).get(inner) is value
         ):
             return getattr, (holder, inner)
-        if not self._by_value:
-            # By Python's rules it would be found by its name, which its own file is to bring.
-            raise pickle.PicklingError("only dill saves what the notebook defines")
-        return NotImplemented
+        return definitions.reduce(value, self._definitions.namespace)
 
     def _ways_of(self, kind: type) -> registry.Ways | None:
         if kind not in self._ways:
             self._ways[kind] = registry.ways_of(kind)
         return self._ways[kind]
-
-    _by_value = False
 
 
 class _FastPickler(_Reductions, pickle.Pickler):
@@ -218,8 +203,6 @@ def _dill_pickler() -> type | None:
         return None
 
     class DillPickler(_Reductions, dill.Pickler):
-        _by_value = True
-
         def __init__(self, writer: Writer, *about: Any) -> None:
             super().__init__(
                 writer, PROTOCOL, byref=False, recurse=False, buffer_callback=writer.buffer
@@ -240,47 +223,3 @@ def definition(name: str) -> Any:
 def namespace() -> Any:
     """The namespace itself."""
     raise TypeError("only an archive can be read")
-
-
-PLAIN_ENUM: Final = frozenset(vars(enum.Enum("Plain", "A"))) | {"_value_repr_", "__new__"}
-"""What an enumeration has that its definition does not say."""
-
-
-def _reduced_typing(value: Any) -> Any:
-    if isinstance(value, typing.NewType):
-        return typing.NewType, (value.__name__, value.__supertype__)
-    about = {}
-    if isinstance(value, typing.TypeVar):
-        about = {"bound": value.__bound__, "covariant": value.__covariant__}
-        about["contravariant"] = value.__contravariant__
-    return make_typing, (type(value), value.__name__, getattr(value, "__constraints__", ()), about)
-
-
-def make_typing(kind: Any, name: str, constraints: Any, about: dict[str, Any]) -> Any:
-    """A type variable: Python would look for it under its name."""
-    made = kind(name, *constraints, **about)
-    made.__module__ = "__main__"
-    return made
-
-
-def _reduced_enum(kind: Any) -> Any:
-    members = [(name, each._value_) for name, each in kind.__members__.items()]
-    more = {
-        name: value
-        for name, value in vars(kind).items()
-        if name not in PLAIN_ENUM and name not in kind.__members__
-    }
-    return make_enum, (type(kind), kind.__name__, kind.__bases__, kind.__qualname__, members, more)
-
-
-def make_enum(
-    meta: Any, name: str, bases: Any, qualname: str, members: Any, more: Mapping[str, Any]
-) -> Any:
-    """An enumeration as its definition makes it."""
-    space = meta.__prepare__(name, bases)
-    space["__module__"], space["__qualname__"] = "__main__", qualname
-    for each, value in more.items():
-        space[each] = value
-    for each, value in members:
-        space[each] = value
-    return meta(name, bases, space)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from . import arrays, pickling, registry, tensors
+from . import arrays, definitions, pickling, registry, tensors
 from .archive import Damaged, Reader
 
 
@@ -23,6 +23,7 @@ class OtherPython(Exception):
 
 
 BYTECODE: Final = {
+    (definitions.__name__, "make_code"),
     ("builtins", "code"),
     ("types", "CodeType"),
     ("dill._dill", "_create_code"),
@@ -55,6 +56,7 @@ def load(
             (arrays.__name__, "array_block"): lambda *about: arrays.read(reader, *about),
             (tensors.__name__, "storage_block"): storages.read,
             (registry.__name__, "registered"): registered,
+            (definitions.__name__, "make_function"): definitions.function_in(namespace),
             (pickling.__name__, "definition"): definition,
             (pickling.__name__, "namespace"): lambda: namespace,
         }
@@ -83,16 +85,15 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """A class or function by its name."""
+        if (module, name) in BYTECODE and not self._bytecode:
+            raise OtherPython
         if (module, name) in self._own:
             return self._own[module, name]
         if module == "__main__":
             first, *more = name.split(".")
             return functools.reduce(getattr, more, self._definition(first))
-        if not self._bytecode:
-            if (module, name) in BYTECODE:
-                raise OtherPython
-            if (module, name) == ("dill._dill", "_load_type"):
-                return _type_without_code
+        if not self._bytecode and (module, name) == ("dill._dill", "_load_type"):
+            return _type_without_code
         return super().find_class(module, name)
 
 

@@ -40,6 +40,57 @@ model, part, point, red, pair = Model(), Model.Part(), Point(1), Color.RED, Pair
         )
 
 
+def test_classes_refer_to_themselves_and_their_instances(tmp_path: Path) -> None:
+    cell = """
+import dataclasses, functools, typing
+class Registry:
+    all = []
+    def __init__(self): Registry.all.append(self)
+    @classmethod
+    def last(cls): return cls.all[-1]
+    @staticmethod
+    def two(): return 2
+    @property
+    def three(self): return 3
+    @functools.cached_property
+    def four(self): return 4
+    class Inner:
+        def __init_subclass__(cls, **given): cls.given = given
+class Child(Registry.Inner, size=3): pass
+one = Registry()
+Registry.one = one
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Point:
+    x: int
+    y: list = dataclasses.field(default_factory=list)
+class Row(typing.NamedTuple):
+    a: int
+    b: int = 2
+    def total(self): return self.a + self.b
+@functools.lru_cache(maxsize=5)
+def cached(n): return n if n < 2 else cached(n - 1) + cached(n - 2)
+def pair():
+    n = 0
+    def up():
+        nonlocal n; n += 1
+    def get(): return n
+    return up, get
+up, get = pair()
+def recursive():
+    def inner(k): return 1 if k == 0 else k * inner(k - 1)
+    return inner
+factorial = recursive()
+"""
+    with sleep_and_wake(tmp_path, [cell]) as woken:
+        assert woken.say(
+            "up(); up()\n"
+            "print(Registry.last() is one is Registry.one, Registry.two(), one.three, one.four,"
+            " Child.given, [f.name for f in dataclasses.fields(Point)], Point(1) < Point(2),"
+            " dataclasses.replace(Point(1), x=5).x, Row(1).total(), cached(30),"
+            " cached.cache_info().maxsize, get(), factorial(5))"
+        ) == ("True 2 3 4 {'size': 3} ['x', 'y'] True 5 3 832040 5 2 120")
+
+
 def test_variables_share_what_they_shared(tmp_path: Path) -> None:
     cell = """
 import weakref
@@ -234,7 +285,7 @@ def test_without_dill_the_rest_is_saved(tmp_path: Path) -> None:
     (hidden / "dill.py").write_text("raise ImportError('not here')")
     with Notebook(tmp_path) as first:
         first.say(f"import sys; sys.path.insert(0, {str(hidden)!r})")
-        first.say("data, function = {'a': 1}, [lambda: 1]")
+        first.say("data, function = {'a': 1}, {}.keys()")
         first.save(tmp_path / "generation")
     found = entries(tmp_path / "generation")
     assert found["data"]["saved"]

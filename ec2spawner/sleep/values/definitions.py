@@ -1,0 +1,321 @@
+"""Functions and classes by value, and what is in them that Python does not pickle.
+
+A function or class is made empty first and filled afterwards, so that it may refer to itself, as a
+recursive closure does, or a class with a list of its instances. What is made here is found by the
+unpickler under these names, so their signatures are part of the format.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+import functools
+import importlib
+import marshal
+import sys
+import threading
+import types
+import typing
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+Reduced = Any
+"""What `__reduce__` may return, or NotImplemented."""
+
+TYPING: Final = (typing.NewType, typing.ParamSpec, typing.TypeVar, typing.TypeVarTuple)
+"""Definitions that are no classes, and that Python pickles by their name."""
+
+NOTEBOOK: Final = "__main__"
+"""Where a function finds its globals: the notebook, a module of this name, or its own."""
+
+FUNCTION_STATE: Final = (
+    "__annotations__",
+    "__dict__",
+    "__doc__",
+    "__kwdefaults__",
+    "__module__",
+    "__qualname__",
+)
+
+MADE_WITH: Final = ("__doc__", "__module__", "__orig_bases__", "__qualname__", "__slots__")
+"""Of a class: what it has from its beginning."""
+
+NOT_STATE: Final = frozenset(
+    {"__annotations_cache__", "__dict__", "__weakref__", "_abc_impl", *MADE_WITH}
+)
+PLAIN_ENUM: Final = frozenset(vars(enum.Enum("Plain", "A"))) | {"_value_repr_", "__new__"}
+"""What an enumeration has that its definition does not say."""
+PLAIN_TUPLE: Final = frozenset(vars(collections.namedtuple("PLAIN_TUPLE", "a"))) - {"__doc__"}
+
+
+def is_ours(value: Any, namespace: Mapping[str, Any]) -> bool:
+    """Whether the notebook itself defines this function, class or type variable."""
+    if isinstance(value, types.FunctionType):
+        return value.__globals__ is namespace
+    if isinstance(value, TYPING):
+        return value.__module__ == "__main__"
+    return isinstance(value, type) and vars(value).get("__module__") == "__main__"
+
+
+def is_importable(function: types.FunctionType) -> bool:
+    """Whether a library has this function under its name."""
+    found: Any = sys.modules.get(function.__module__)
+    if found is None or function.__module__ == "__main__":
+        return False
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is function
+
+
+def reduce(value: Any, namespace: Mapping[str, Any]) -> Reduced:
+    """A function, class or type variable of the notebook by its content.
+
+    Also functions of a library that are not importable, such as those that a decorator makes.
+    """
+    if isinstance(value, types.FunctionType):
+        return _function(value, namespace)
+    if isinstance(value, TYPING):
+        return _typing(value)
+    if isinstance(value, enum.EnumMeta):
+        return _enum(value)
+    if value.__bases__ == (tuple,) and hasattr(value, "_field_defaults"):
+        return _named_tuple(value)
+    return _class(value)
+
+
+# --- functions ---
+
+
+def _function(value: Any, namespace: Mapping[str, Any]) -> Reduced:
+    cells = value.__closure__ or ()
+    contents = [(cell, _content(cell)) for cell in cells]
+    state = {name: getattr(value, name) for name in FUNCTION_STATE}
+    state["__dict__"] = dict(value.__dict__)
+    state["cells"] = [(cell, found[0]) for cell, found in contents if found]
+    around = value.__globals__
+    home = NOTEBOOK if around is namespace else str(around.get("__name__", ""))
+    if home != NOTEBOOK and getattr(sys.modules.get(home), "__dict__", None) is not around:
+        home = ""  # made by `exec`, with globals of its own
+        state["globals"] = {n: around[n] for n in {"__name__", *_names(value.__code__)} & {*around}}
+    args = (value.__code__, value.__name__, value.__defaults__, cells or None, home)
+    return make_function, args, state, None, None, fill_function
+
+
+def _content(cell: Any) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # empty
+        return ()
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """The globals that a function may use."""
+    nested = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return set(code.co_names).union(*map(_names, nested))
+
+
+def make_function(code: Any, name: str, defaults: Any, cells: Any, home: str) -> Any:
+    """Found by the unpickler under this name, which gives it the namespace."""
+    raise TypeError("only an archive can be read")
+
+
+def function_in(namespace: dict[str, Any]) -> Callable[..., Any]:
+    """`make_function` for a namespace."""
+
+    def make(code: Any, name: str, defaults: Any, cells: Any, home: str) -> Any:
+        around = namespace if home == NOTEBOOK else {}
+        if home and home != NOTEBOOK:
+            around = vars(importlib.import_module(home))
+        return types.FunctionType(code, around, name, defaults, cells)
+
+    return make
+
+
+def fill_function(function: Any, state: dict[str, Any]) -> None:
+    """Give a function what it refers to. Functions that shared a variable share its cell again."""
+    for cell, content in state.pop("cells"):
+        cell.cell_contents = content
+    function.__dict__.update(state.pop("__dict__"))
+    if "globals" in state:
+        function.__globals__.update(state.pop("globals"))
+    for name, value in state.items():
+        setattr(function, name, value)
+
+
+def make_code(content: bytes) -> Any:
+    """Bytecode, of this version of Python only."""
+    return marshal.loads(content)  # noqa: S302 - the owner's own, as all of an archive
+
+
+def make_cell() -> Any:
+    """A cell; its content comes with the functions that have it."""
+    return types.CellType()
+
+
+# --- classes ---
+
+
+def _class(kind: type) -> Reduced:
+    own = vars(kind)
+    begin = {name: own[name] for name in MADE_WITH if name in own}
+    slots = begin.get("__slots__", ())
+    slots = {slots} if isinstance(slots, str) else set(slots)
+    state = {
+        name: value
+        for name, value in own.items()
+        if name not in NOT_STATE
+        and not isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
+    }
+    if "__slots__" in begin:
+        begin["__slots__"] = tuple(sorted(slots - {"__dict__", "__weakref__"}))
+        begin["__slots__"] += tuple(n for n in ("__dict__", "__weakref__") if n in slots)
+    args = (type(kind), kind.__name__, kind.__bases__, begin)
+    return make_class, args, state, None, None, fill_class
+
+
+def make_class(meta: Any, name: str, bases: Any, begin: dict[str, Any]) -> Any:
+    """A class without its attributes.
+
+    A metaclass of the notebook is not asked: what it did is among the attributes.
+    """
+    makers = (each for each in meta.__mro__ if each.__module__ != "__main__")
+    return next(makers).__new__(meta, name, bases, begin)
+
+
+def fill_class(kind: Any, state: dict[str, Any]) -> None:
+    """Give a class its attributes."""
+    for name, value in state.items():
+        # Python 3.14 keeps it under another name than the one to set it by.
+        type.__setattr__(kind, "__annotate__" if name == "__annotate_func__" else name, value)
+
+
+def _named_tuple(kind: Any) -> Reduced:
+    more = {name: value for name, value in vars(kind).items() if name not in PLAIN_TUPLE}
+    defaults = tuple(kind._field_defaults.values())
+    args = (kind.__name__, kind.__qualname__, kind._fields, defaults)
+    return make_named_tuple, args, more, None, None, fill_class
+
+
+def make_named_tuple(name: str, qualname: str, fields: Any, defaults: Any) -> Any:
+    """A named tuple as `collections.namedtuple` makes it."""
+    made = collections.namedtuple(name, fields, defaults=defaults, module="__main__")  # type: ignore[misc]
+    made.__qualname__ = qualname
+    return made
+
+
+def _enum(kind: Any) -> Reduced:
+    members = [(name, each._value_) for name, each in kind.__members__.items()]
+    more = {
+        name: value
+        for name, value in vars(kind).items()
+        if name not in PLAIN_ENUM and name not in kind.__members__
+    }
+    return make_enum, (type(kind), kind.__name__, kind.__bases__, kind.__qualname__, members, more)
+
+
+def make_enum(
+    meta: Any, name: str, bases: Any, qualname: str, members: Any, more: Mapping[str, Any]
+) -> Any:
+    """An enumeration as its definition makes it."""
+    space = meta.__prepare__(name, bases)
+    space["__module__"], space["__qualname__"] = "__main__", qualname
+    for each, value in more.items():
+        space[each] = value
+    for each, value in members:
+        space[each] = value
+    return meta(name, bases, space)
+
+
+def _typing(value: Any) -> Reduced:
+    if isinstance(value, typing.NewType):
+        return typing.NewType, (value.__name__, value.__supertype__)
+    about = {}
+    if isinstance(value, typing.TypeVar):
+        about = {"bound": value.__bound__, "covariant": value.__covariant__}
+        about["contravariant"] = value.__contravariant__
+    return make_typing, (type(value), value.__name__, getattr(value, "__constraints__", ()), about)
+
+
+def make_typing(kind: Any, name: str, constraints: Any, about: dict[str, Any]) -> Any:
+    """A type variable: Python would look for it under its name."""
+    made = kind(name, *constraints, **about)
+    made.__module__ = "__main__"
+    return made
+
+
+# --- what is in them ---
+
+
+def make_cached(function: Any, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
+    """A function with `functools.lru_cache`, empty."""
+    made = functools.lru_cache(**parameters)(function)
+    made.__dict__.update(attributes)
+    return made
+
+
+def make_cached_property(function: Any, name: str | None, doc: str | None) -> Any:
+    """A `functools.cached_property` in its class."""
+    made = functools.cached_property(function)
+    made.attrname, made.__doc__ = name, doc
+    return made
+
+
+def make_lock(is_locked: bool) -> Any:
+    """A lock in this state."""
+    lock = threading.Lock()
+    if is_locked:
+        lock.acquire()
+    return lock
+
+
+def make_reference(target: Any) -> Any:
+    """A weak reference; to nothing, if it was to nothing."""
+
+    class Gone:
+        pass
+
+    return weakref.ref(target if target is not None else Gone())
+
+
+def _cached(value: Any) -> Reduced:
+    if not hasattr(value, "cache_parameters") or not hasattr(value, "__wrapped__"):
+        return NotImplemented
+    attributes = {
+        n: v for n, v in vars(value).items() if n not in ("__wrapped__", "cache_parameters")
+    }
+    return make_cached, (value.__wrapped__, value.cache_parameters(), attributes)
+
+
+def _singleton(value: Any) -> Reduced:
+    """dataclasses compares some of its objects by identity."""
+    names = (name for name, each in vars(dataclasses).items() if each is value)
+    name = next(names, None)
+    return NotImplemented if name is None else (getattr, (dataclasses, name))
+
+
+def _reference(value: Any) -> Reduced:
+    return make_reference, (value(),)
+
+
+PARTS: Final[dict[type, Callable[[Any], Reduced]]] = {
+    types.CellType: lambda value: (make_cell, ()),
+    types.CodeType: lambda value: (make_code, (marshal.dumps(value),)),
+    types.MappingProxyType: lambda value: (types.MappingProxyType, (dict(value),)),
+    classmethod: lambda value: (classmethod, (value.__func__,)),
+    staticmethod: lambda value: (staticmethod, (value.__func__,)),
+    property: lambda value: (property, (value.fget, value.fset, value.fdel, value.__doc__)),
+    functools.cached_property: lambda value: (
+        make_cached_property,
+        (value.func, value.attrname, value.__doc__),
+    ),
+    type(functools.lru_cache(len)): _cached,
+    type(dataclasses.MISSING): _singleton,
+    type(dataclasses._FIELD): _singleton,  # type: ignore[attr-defined]
+    type(dataclasses._HAS_DEFAULT_FACTORY): _singleton,  # type: ignore[attr-defined]
+    type(threading.Lock()): lambda value: (make_lock, (value.locked(),)),
+    type(threading.RLock()): lambda value: (threading.RLock, ()),
+    weakref.ref: _reference,
+}
+"""How values of these types reduce; subclasses are not among them."""
