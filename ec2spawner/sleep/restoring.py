@@ -286,8 +286,8 @@ class Restoring:
         owned.check(self._folder)
         if file.endswith(".py"):
             text = source.read(self._folder / file)
-            name = entries[0].name
-            return {name: source.run(text, name, self._namespace, self._restore_needed)}, set()
+            made = source.run(text, self._namespace, self._restore_needed)
+            return {entries[0].name: made}, set()
         return unpickling.load(
             self._folder / file,
             namespace=self._namespace,

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
@@ -49,6 +50,7 @@ class Writer:
         self._pickle: list[list[int]] = []
         self._blocks: list[list[list[int]]] = []
         self._buffers: list[int] = []
+        self._checksum = 0
         self._position = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         self._number = os.open(self._temporary, flags, 0o600)
@@ -68,8 +70,7 @@ class Writer:
         size = memoryview(data).nbytes
         if size >= SMALL:
             self._flush()
-            self._pickle.append([self._position, size])
-            self._raw(data)
+            self._add(data, size)
         else:
             self._pending += data
             if len(self._pending) >= SMALL:
@@ -95,7 +96,12 @@ class Writer:
         """The file is there, under its name and on the disk; its size in bytes."""
         self._flush()
         index = json.dumps(
-            {"pickle": self._pickle, "blocks": self._blocks, "buffers": self._buffers}
+            {
+                "pickle": self._pickle,
+                "checksum": self._checksum,
+                "blocks": self._blocks,
+                "buffers": self._buffers,
+            }
         ).encode()
         self._raw(index + TAIL.pack(len(index)) + MAGIC)
         os.fsync(self._number)
@@ -111,8 +117,12 @@ class Writer:
     def _flush(self) -> None:
         if self._pending:
             data, self._pending = self._pending, bytearray()
-            self._pickle.append([self._position, len(data)])
-            self._raw(data)
+            self._add(data, len(data))
+
+    def _add(self, data: Any, size: int) -> None:
+        self._pickle.append([self._position, size])
+        self._checksum = zlib.crc32(data, self._checksum)
+        self._raw(data)
 
     def _raw(self, data: Any) -> None:
         view = memoryview(data).cast("B")
@@ -144,6 +154,7 @@ class Reader:
             index = self._index()
             self._pickle = _extents(index["pickle"], self._size)
             self._blocks = [_extents(each, self._size) for each in index["blocks"]]
+            self._checksum = index["checksum"]
             self._buffers = list(index["buffers"])
             _ = [self._blocks[number] for number in self._buffers]
         except (IndexError, KeyError, TypeError, ValueError, struct.error, RecursionError):
@@ -157,7 +168,13 @@ class Reader:
         self._file.close()
 
     def pickle(self) -> IO[bytes]:
-        """The pickle, to read from its start."""
+        """The pickle, to read from its start. It is a program: a changed bit could do anything."""
+        checksum = 0
+        whole = io.BufferedReader(_Pieces(self, self._pickle), SMALL)
+        while piece := whole.read(SMALL):
+            checksum = zlib.crc32(piece, checksum)
+        if checksum != self._checksum:
+            raise Damaged("the file is damaged")
         return io.BufferedReader(_Pieces(self, self._pickle), SMALL)
 
     def block_size(self, number: int) -> int:

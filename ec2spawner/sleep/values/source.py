@@ -24,11 +24,13 @@ class NoSource(Exception):
 
 
 def of(value: Any) -> str:
-    """The source of a function or class, as in its cell; empty where it is not known."""
+    """The source of a function or class, as in its cell; empty where that does not define it."""
     try:
+        value = inspect.unwrap(value)  # with the decorators that wrapped it
+        if "<locals>" in value.__qualname__:
+            return ""  # its source alone is another function: it has no closure
         is_class = isinstance(value, type)
         text = _of_class(value) if is_class else inspect.getsource(value.__code__)
-        text = inspect.cleandoc("\n" + text) if text.startswith((" ", "\t")) else text
     except (OSError, TypeError, ValueError, SyntaxError, AttributeError, RecursionError):
         return ""
     return text if len(text.encode("utf-8", "replace")) <= MAX_BYTES else ""
@@ -75,23 +77,24 @@ def read(path: Path) -> str:
         raise NoSource("its source is damaged") from None
 
 
-def run(text: str, name: str, namespace: dict[str, Any], needs: Callable[[set[str]], None]) -> Any:
-    """The function or class of this name, made by running its source in the namespace.
+def run(text: str, namespace: dict[str, Any], needs: Callable[[set[str]], None]) -> Any:
+    """The function or class of this source, made by running it in the namespace.
 
     `needs`: called with the names that running it uses, such as those of bases, decorators and
     defaults. Raises NoSource and whatever the source raises. The namespace has the name
-    afterwards only if it had it before.
+    afterwards only if it had it before, with its value.
     """
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError):
         raise NoSource("its source is not valid in this Python") from None
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    if len(body) != 1 or not isinstance(body[0], definitions) or body[0].name != name:
-        raise NoSource("its source does not define it by its name")
+    if len(body) != 1 or not isinstance(body[0], definitions):
+        raise NoSource("its source does not define it")
+    name = body[0].name
     file = f"<ec2spawner sleep: {name}>"
     remember(file, 1, text)
-    code = compile(text, file, "exec")
+    code = compile(text, file, "exec", dont_inherit=True)
     needs(_used(code))
     had, before = name in namespace, namespace.get(name)
     try:
@@ -125,7 +128,7 @@ def remember_for(value: Any, text: str) -> None:
                 remember(code.co_filename, first, text)
                 return
         remember(f"<ec2spawner sleep: {value.__name__}>", 1, text)
-    elif isinstance(value, types.FunctionType):
+    elif isinstance(value := inspect.unwrap(value), types.FunctionType):
         remember(value.__code__.co_filename, value.__code__.co_firstlineno, text)
 
 
