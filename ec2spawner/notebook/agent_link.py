@@ -11,7 +11,16 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..wire import AgentState, DocumentsSaved, NotebookReply, NotebookRequest, Observation, sentence
+from ..wire import (
+    AgentState,
+    DocumentsSaved,
+    NotebookReply,
+    NotebookRequest,
+    Observation,
+    SessionSaved,
+    SleepProgress,
+    sentence,
+)
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +83,7 @@ class AgentLink:
             await asyncio.sleep(wait)
             wait = min(wait * 2, RECONNECT_SECONDS)
 
-    def send(self, message: Observation | DocumentsSaved) -> bool:
+    def send(self, message: Observation | DocumentsSaved | SleepProgress | SessionSaved) -> bool:
         """Send a message; False while the agent is not connected or has not read the last one."""
         if self._writer is None or self._writer.transport.get_write_buffer_size() > 0:
             return False

@@ -210,6 +210,11 @@ class KernelWatches:
         ]
         return sorted(found, key=lambda kernel: kernel.execution_state != "busy")[:MAX]
 
+    def is_busy(self, kernel_id: str) -> bool:
+        """Whether a kernel runs something now."""
+        watch = self._watches.get(kernel_id)
+        return watch is not None and watch.check() == "busy"
+
     def runs_nothing_younger(self, kernel_id: str, seconds: float) -> bool:
         """Whether a kernel is idle, or whatever it runs has been running for so long; 0: idle."""
         watch = self._watches.get(kernel_id)

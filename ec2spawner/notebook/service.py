@@ -24,6 +24,7 @@ from .notice_events import NoticeEvents
 from .notices import notices
 from .observer import Observer
 from .open_pages import OpenPages
+from .sleep.sleep_service import SleepService
 from .standalone import Standalone
 
 OBSERVE_SECONDS = 1.0
@@ -65,12 +66,19 @@ class NotebookService:
         self.link = AgentLink(agent_socket, self._learn) if agent_socket else None
         self.observer = Observer(server)
         self.standalone = None if self.link else Standalone(self.observer, self.history)
+        self._check_notices = asyncio.Event()
+        """Set to check for new notices without waiting for the interval."""
+        self.sleep = (
+            SleepService(
+                server, self.observer.kernels.is_busy, self.link.send, self._check_notices.set, log
+            )
+            if self.link
+            else None
+        )
         self.pages: OpenPages | None = None
         """Set when a stop is announced."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._culling: set[str] = set()
-        self._check_notices = asyncio.Event()
-        """Set to check for new notices without waiting for the interval."""
         self._on_stop = contextlib.ExitStack()
 
     def start(self) -> None:
@@ -84,6 +92,8 @@ class NotebookService:
         if self.link is not None:
             self._spawn(self.link.run(), "agent link")
             self._spawn(self._observe_for_agent(self.link), "observe")
+            assert self.sleep is not None
+            self.sleep.begin()
         else:
             assert self.standalone is not None
             self._spawn(self.standalone.run(), "standalone")
@@ -91,6 +101,8 @@ class NotebookService:
 
     async def stop(self) -> None:
         """Cancel the tasks and close sockets and threads."""
+        if self.sleep is not None:
+            await self.sleep.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -138,16 +150,15 @@ class NotebookService:
         assert link is not None
         now = datetime.now(UTC)
         state = link.state
+        own: dict[str, Any] = {"now": now, "managed": True, "end_url": self.end_url}
+        if self.sleep is not None:
+            own |= {"saving": self.sleep.saving, "wake": self.sleep.wake}
         if state is None:
-            return NotebookStatus(
-                now=now, managed=True, agent_connected=False, end_url=self.end_url
-            )
+            return NotebookStatus(agent_connected=False, **own)
         return NotebookStatus(
-            now=now,
-            managed=True,
             agent_connected=link.connected.is_set(),
-            end_url=self.end_url,
             can_sleep=os.environ.get(MAX_BYTES, "0") != "0",
+            **own,
             **{name: getattr(state, name) for name in ServerState.model_fields},
         )
 
@@ -188,6 +199,8 @@ class NotebookService:
             self.pages = OpenPages(self._server.event_logger)
             self._check_notices.set()
             self._spawn(self._report_saved(self.link, self.pages), "saved")
+        if state.sleep is not None and self.sleep is not None:
+            self.sleep.order(state.sleep)
 
     async def _report_saved(self, link: AgentLink, pages: OpenPages) -> None:
         """Report to the agent once every open page has saved; it stops this server after 5 s."""

@@ -1,0 +1,250 @@
+"""Saves the variables of all kernels by an order of the agent, and writes the session's record.
+
+Whatever a kernel does, the record is written before the order's time is over: a kernel that does
+not report in time is concluded from its journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.serverapp import ServerApp
+from jupyter_server.utils import ensure_async
+
+from ...sleep import folder as folders
+from ...sleep import manifest as manifests
+from ...sleep.manifest import Unreadable
+from ...sleep.owned import MANIFEST
+from ...wire import SavedKernel, SavedSession, SleepOrder
+from ...wire.sleep import MAX_KERNELS
+from . import session_record
+from .kernel_call import CodeError, KernelGoneError, call
+from .reports import saved_kernel, unsaved
+from .running_kernels import RunningKernel, kernel_key
+from .session_record import SessionRecord, SleepingKernel
+
+log = logging.getLogger(__name__)
+
+PARALLEL = 2
+"""Kernels that save at the same time: one that pickles uses a core, one that writes the disk."""
+
+COMMIT_SECONDS = 1.0
+"""For concluding late kernels and writing the record: some small files."""
+
+POLL_SECONDS = 0.1
+
+INTERRUPT_SECONDS = 2.0
+"""Between two interrupts of a kernel that catches them."""
+
+NO_EXTENSION = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"})
+
+CODE = (
+    "__import__('ec2spawner.sleep', fromlist=['save'])"
+    ".save({folder!r}, seconds={seconds!r}, max_bytes={max_bytes!r})"
+)
+"""An expression: it leaves no name in the user's namespace."""
+
+
+@dataclass
+class KernelSave:
+    """One kernel while it is saved."""
+
+    kernel: RunningKernel
+    has_begun: bool = False
+    generation: Path | None = None
+    max_bytes: int = 0
+    variables: int = 0
+    size_bytes: int = 0
+    result: SavedKernel | None = None
+    why_not: str = "busy"
+    """The code if time is over now."""
+
+    def unsaved(self, code: str) -> SavedKernel:
+        """Nothing was saved, for this reason."""
+        return unsaved(self.kernel.notebook, self.kernel.kernel_name, code)
+
+    def hear(self, report: Mapping[str, Any]) -> None:
+        """Apply what the kernel reports."""
+        kernel = self.kernel
+        if report.get("kind") == "saved":
+            self.result = saved_kernel(kernel.notebook, kernel.kernel_name, report)
+            self.variables, self.size_bytes = self.result.variables, self.result.size_bytes
+        elif report.get("kind") == "progress":
+            self.variables = _count(report.get("done"), self.variables)
+            self.size_bytes = _count(report.get("size_bytes"), self.size_bytes)
+
+
+@dataclass
+class SessionSaving:
+    """One order, from its arrival until the record is written."""
+
+    server: ServerApp
+    root: Path
+    order: SleepOrder
+    is_busy: Callable[[str], bool]
+    """Whether the kernel of this id runs a cell."""
+    kernels: list[RunningKernel]
+    kept: list[SleepingKernel]
+    """What still sleeps of the session before, and has not woken yet: it stays as it is."""
+    end: float
+    """When all has to be done, by the monotonic clock; a spot notice may bring it nearer."""
+    saves: list[KernelSave] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.saves = [KernelSave(each) for each in self.kernels[: session_record.MAX_KERNELS]]
+        self._began = time.monotonic()
+        self._slots = asyncio.Semaphore(PARALLEL)
+
+    @property
+    def kernel_end(self) -> float:
+        """Until when kernels may save."""
+        return self.end - min(COMMIT_SECONDS, (self.end - self._began) / 5)
+
+    async def run(self) -> SavedSession | None:
+        """Save; None if there is no kernel, or nothing could be written."""
+        if not self.saves and not self.kept:
+            return None
+        idle_first = sorted(self.saves, key=lambda each: self.is_busy(each.kernel.kernel_id))
+        running = {asyncio.create_task(self._save(each)) for each in idle_first}
+        try:
+            while running and time.monotonic() < self.kernel_end:
+                _, running = await asyncio.wait(running, timeout=POLL_SECONDS)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+        return await asyncio.to_thread(self._commit)
+
+    # --- one kernel ---
+
+    async def _save(self, save: KernelSave) -> None:
+        try:
+            if not save.kernel.is_python:
+                save.result = save.unsaved("not-python")
+                return
+            await self._until_free(save)
+            async with self._slots:
+                await self._save_now(save)
+        except KernelGoneError:
+            save.why_not = "died"
+        except CodeError as error:
+            is_missing = str(error) in NO_EXTENSION
+            save.why_not = "no-extension" if is_missing else "failed"
+            log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
+        except Exception:
+            log.exception("ec2spawner: kernel %s was not saved", save.kernel.kernel_id)
+            save.why_not = "failed"
+
+    async def _until_free(self, save: KernelSave) -> None:
+        """Wait for a running cell; at half of the time it is interrupted, if the order says so.
+
+        The other half is for saving: how long that takes is not known before it is done.
+        """
+        kernel_id = save.kernel.kernel_id
+        interrupted_at = -INTERRUPT_SECONDS
+        while self.is_busy(kernel_id):
+            await asyncio.sleep(POLL_SECONDS)
+            now = time.monotonic()
+            is_due = now >= self._half() and now >= interrupted_at + INTERRUPT_SECONDS
+            if self.order.interrupt_busy and is_due:
+                log.warning("ec2spawner: interrupting kernel %s to save it", kernel_id)
+                interrupted_at = now
+                manager: Any = self.server.kernel_manager
+                await ensure_async(manager.interrupt_kernel(kernel_id))
+
+    def _half(self) -> float:
+        return self._began + (self.kernel_end - self._began) / 2
+
+    async def _save_now(self, save: KernelSave) -> None:
+        try:
+            kernel = self.server.kernel_manager.get_kernel(save.kernel.kernel_id)
+        except KeyError:
+            raise KernelGoneError from None
+        folder = self.root / folders.KERNELS / kernel_key(self.server, save.kernel)
+        save.generation = await asyncio.to_thread(folders.new_generation, folder)
+        save.has_begun, save.why_not = True, "timed-out"
+        save.max_bytes = self._share_of_bytes(save)
+        seconds = self._share_of_seconds()
+        code = CODE.format(folder=str(save.generation), seconds=seconds, max_bytes=save.max_bytes)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds + COMMIT_SECONDS):
+                await call(kernel, code, save.hear)
+
+    def _share_of_seconds(self) -> float:
+        """An equal share of what is left; what a kernel does not use, the next ones have."""
+        waiting = sum(not each.has_begun and each.result is None for each in self.saves)
+        turns = 1 + -(-waiting // PARALLEL)
+        return max((self.kernel_end - time.monotonic()) / turns, 0.1)
+
+    def _share_of_bytes(self, save: KernelSave) -> int:
+        others = [each for each in self.saves if each is not save]
+        taken = sum(
+            each.size_bytes if each.result else each.max_bytes for each in others if each.has_begun
+        )
+        waiting = sum(not each.has_begun and each.result is None for each in others)
+        return max(self.order.max_bytes - taken, 0) // (waiting + 1)
+
+    # --- the record ---
+
+    def _commit(self) -> SavedSession | None:
+        """Conclude what is not complete, then replace the record. Blocks."""
+        sleeping = [self._sleeping(each) for each in self.saves] + self.kept
+        saved = [each.saved for each in sleeping]
+        session = SavedSession(
+            id=self.order.id,
+            slept_at=datetime.now(UTC),
+            trigger=self.order.trigger,
+            seconds=time.monotonic() - self._began,
+            size_bytes=sum(each.size_bytes for each in saved),
+            kernels=saved[:MAX_KERNELS],
+            kernel_count=len(saved),
+        )
+        record = SessionRecord(session=session, kernels=sleeping)
+        try:
+            session_record.write(self.root, record)
+        except OSError as error:
+            log.error("ec2spawner: the session was not saved: %s", error)
+            return None
+        return session
+
+    def _sleeping(self, save: KernelSave) -> SleepingKernel:
+        result = save.result or self._conclude(save)
+        kernel = save.kernel
+        is_there = save.generation is not None and (save.generation / MANIFEST).is_file()
+        generation = save.generation if is_there else None
+        return SleepingKernel(
+            kernel_id=kernel.kernel_id,
+            session_id=kernel.session_id,
+            path=kernel.path,
+            name=kernel.name,
+            type=kernel.type,
+            generation=f"{generation.parent.name}/{generation.name}" if generation else "",
+            saved=result if is_there or result.code else save.unsaved("failed"),
+        )
+
+    def _conclude(self, save: KernelSave) -> SavedKernel:
+        """What was saved of a kernel that has not reported that it is done."""
+        if save.generation is None:
+            return save.unsaved(save.why_not)
+        try:
+            folders.conclude(save.generation, save.why_not)
+            manifest = manifests.read(save.generation)
+        except (OSError, Unreadable) as error:
+            log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
+            return save.unsaved(save.why_not)
+        return saved_kernel(
+            save.kernel.notebook, save.kernel.kernel_name, manifests.summary(manifest)
+        )
+
+
+def _count(value: Any, otherwise: int) -> int:
+    """A number that the kernel reports, if it is one."""
+    return value if type(value) is int and 0 <= value < 2**31 else otherwise

@@ -1,0 +1,205 @@
+"""Starts the kernels of a session that slept, under their old ids, and restores their variables.
+
+A page that is still open finds its kernel by the id, and one that opens by the notebook's path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Set
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.kernelspec import NoSuchKernel
+from jupyter_server.serverapp import ServerApp
+from jupyter_server.utils import ensure_async
+
+from ...sleep import folder as folders
+from ...sleep import manifest as manifests
+from ...wire import Wake, WokenKernel
+from ...wire.sleep import MAX_KERNELS
+from .kernel_call import CodeError, KernelGoneError, call
+from .reports import waiting_kernel, woken_kernel
+from .running_kernels import is_python
+from .saving import NO_EXTENSION
+from .session_record import SessionRecord, SleepingKernel
+
+log = logging.getLogger(__name__)
+
+PARALLEL = 2
+
+START_SECONDS = 60.0
+"""For a kernel's process to be started; a cold disk takes most of it."""
+
+RESTORE_SECONDS = 600.0
+"""For the variables that are loaded at once; 50 GiB at 125 MiB/s take 400 s."""
+
+EAGER_BYTES = 256 * 2**20
+"""So much is loaded before the first cell runs, the smallest variables first: two seconds at the
+default throughput of a gp3 volume. The rest is loaded when a cell names it, or the kernel is
+idle."""
+
+CODE = (
+    "__import__('ec2spawner.sleep', fromlist=['restore']).restore({folder!r}, eager_bytes={eager})"
+)
+
+
+class Waking:
+    """The waking of one session."""
+
+    def __init__(
+        self, server: ServerApp, root: Path, record: SessionRecord, changed: Callable[[], None]
+    ) -> None:
+        """`changed` is called whenever `state` has."""
+        self._server = server
+        self._root = root
+        self._record = record
+        self._changed = changed
+        self._slots = asyncio.Semaphore(PARALLEL)
+        self._woken = [waiting_kernel(each.saved) for each in record.kernels]
+        self._is_done = False
+
+    @property
+    def state(self) -> Wake:
+        """For the browser."""
+        return Wake(
+            id=self._record.session.id,
+            slept_at=self._record.session.slept_at,
+            trigger=self._record.session.trigger,
+            state="done" if self._is_done else "waking",
+            kernels=self._woken[:MAX_KERNELS],
+            kernel_count=len(self._woken),
+        )
+
+    def asleep(self) -> list[SleepingKernel]:
+        """What has not woken yet: another sleep leaves its files as they are."""
+        pairs = zip(self._record.kernels, self._woken, strict=True)
+        return [each for each, woken in pairs if woken.state not in ("done", "failed")]
+
+    async def run(self) -> None:
+        """Start all kernels, so that pages find them; then restore variables, two at a time."""
+        places = range(len(self._record.kernels))
+        started = await asyncio.gather(*map(self._start, places))
+        await asyncio.gather(*(self._restore(place) for place in places if started[place]))
+        self._is_done = True
+        self._changed()
+
+    async def _start(self, place: int) -> bool:
+        each = self._record.kernels[place]
+        code = await self._problem(each)
+        if not code:
+            self._set(place, state="starting")
+            async with self._slots:
+                try:
+                    async with asyncio.timeout(START_SECONDS):
+                        await self._start_kernel(each)
+                except TimeoutError:
+                    code = "timed-out"
+                except Exception:
+                    log.exception("ec2spawner: the kernel of %s was not started", each.path)
+                    code = "kernel-failed"
+        if code:
+            self._set(place, state="failed", code=code)
+        return not code
+
+    async def _problem(self, each: SleepingKernel) -> str:
+        """Why it cannot be started; empty if it can."""
+        try:
+            specs: Any = self._server.kernel_spec_manager
+            specs.get_kernel_spec(each.saved.kernel_name)
+        except NoSuchKernel:
+            return "kernel-spec-gone"
+        except Exception:  # of a provider of its own
+            log.exception("ec2spawner: the kernel spec %s cannot be read", each.saved.kernel_name)
+            return "kernel-spec-gone"
+        if each.type != "notebook" or not each.path:
+            return ""
+        contents = self._server.contents_manager
+        return "" if await ensure_async(contents.file_exists(each.path)) else "notebook-gone"
+
+    async def _start_kernel(self, each: SleepingKernel) -> None:
+        manager, sessions = self._server.kernel_manager, self._server.session_manager
+        if each.kernel_id in manager:
+            return
+        kernel_id = _identifier(each.kernel_id)
+        if not each.session_id:
+            await manager.start_kernel(kernel_name=each.saved.kernel_name, kernel_id=kernel_id)
+            return
+        of_path = {"path": each.path, "name": each.name, "type": each.type}
+        if await ensure_async(sessions.session_exists(path=each.path)):
+            # A page was faster: its kernel is the one to restore into.
+            model = await sessions.get_session(path=each.path)
+            self._use(each, model["kernel"]["id"])
+            return
+        session_id = _identifier(each.session_id)
+        await sessions.start_kernel_for_session(
+            session_id=session_id,
+            kernel_name=each.saved.kernel_name,
+            kernel_id=kernel_id,
+            **of_path,
+        )
+        await sessions.save_session(session_id, kernel_id=kernel_id, **of_path)
+
+    def _use(self, each: SleepingKernel, kernel_id: str) -> None:
+        kernels = [
+            k.model_copy(update={"kernel_id": kernel_id}) if k is each else k
+            for k in self._record.kernels
+        ]
+        self._record = self._record.model_copy(update={"kernels": kernels})
+
+    async def _restore(self, place: int) -> None:
+        each = self._record.kernels[place]
+        if not each.generation or not is_python(self._server, each.saved.kernel_name):
+            self._set(place, state="done")
+            return
+        folder = self._root / folders.KERNELS / each.generation
+        code = CODE.format(folder=str(folder), eager=EAGER_BYTES)
+        why = ""
+        async with self._slots:
+            self._set(place, state="restoring")
+            try:
+                names = await asyncio.to_thread(_names, folder)
+                kernel = self._server.kernel_manager.get_kernel(each.kernel_id)
+                async with asyncio.timeout(RESTORE_SECONDS):
+                    await call(kernel, code, lambda report: self._hear(place, report, names))
+            except manifests.Unreadable as error:
+                log.warning("ec2spawner: waking %s: %s", each.path, error)
+                why = "damaged"
+            except TimeoutError:
+                why = "timed-out"
+            except (KernelGoneError, KeyError):
+                why = "died"
+            except CodeError as error:
+                log.warning("ec2spawner: waking %s: %s", each.path, error)
+                why = "no-extension" if str(error) in NO_EXTENSION else "damaged"
+            except Exception:
+                log.exception("ec2spawner: waking %s failed", each.path)
+                why = "damaged"
+        if self._woken[place].state != "done":
+            self._set(place, state="failed", code=why or "damaged")
+
+    def _hear(self, place: int, report: Mapping[str, Any], names: Set[str]) -> None:
+        saved = self._record.kernels[place].saved
+        if report.get("kind") == "restored":
+            self._woken[place] = woken_kernel(saved, report, names)
+            self._changed()
+
+    def _set(self, place: int, **changes: Any) -> None:
+        known = self._woken[place].model_dump() | changes
+        self._woken[place] = WokenKernel.model_validate(known)
+        self._changed()
+
+
+def _names(folder: Path) -> set[str]:
+    """Of the variables of a generation. Raises `manifest.Unreadable`."""
+    return {each.name for each in manifests.read(folder).saved}
+
+
+def _identifier(text: str) -> str:
+    """The id in the form of Jupyter's own, or a new one: it becomes part of file names."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return str(uuid.uuid4())

@@ -1,0 +1,327 @@
+"""Sessions sleep and wake, with real kernels: whatever a kernel does, in the order's time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.notebook.sleep import session_record
+from tests.integration.notebook.sleeping_server import SleepingServer
+
+pytestmark = pytest.mark.slow(seconds=100)
+
+SLOW = """
+import time
+class Slow:
+    def __reduce__(self):
+        time.sleep(600)
+slow = Slow()
+"""
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SleepingServer]:
+    home = Path(tempfile.mkdtemp(prefix="ec2sleep-"))
+    server = SleepingServer(home)
+    try:
+        yield server
+    finally:
+        await server.end()
+        print(server.log()[-6000:])
+        shutil.rmtree(home, ignore_errors=True)
+
+
+async def test_a_session_sleeps_and_wakes_under_its_old_ids(server: SleepingServer) -> None:
+    await server.start()
+    await server.notebook("a.ipynb", "x = [1, 2]\ny = x\ndef double(n):\n    return 2 * n")
+    await server.notebook("b.ipynb", "name = 'b'\nfirst = (n for n in [1])")
+    before = (await server.ada.call("GET", "api/sessions"))[1]
+    said = await server.sleep()
+    assert said.session is not None
+    saved = {each.path: each for each in said.session.kernels}
+    assert saved["a.ipynb"].variables == 3
+    assert saved["a.ipynb"].code == ""
+    assert [each.name for each in saved["b.ipynb"].lost] == ["first"]
+    assert server.progress(said.id), "the agent gives up on an extension that says nothing"
+    await server.end()
+
+    await server.start()
+    wake = await server.woken()
+    assert {(each["path"], each["state"], each["variables"]) for each in wake["kernels"]} == {
+        ("a.ipynb", "done", 3),
+        ("b.ipynb", "done", 1),
+    }
+    after = (await server.ada.call("GET", "api/sessions"))[1]
+    ids = [
+        {(each["id"], each["path"], each["kernel"]["id"]) for each in e} for e in (before, after)
+    ]
+    assert ids[0] == ids[1], "a page that is still open finds its kernel"
+    assert await server.value("a.ipynb", "x, x is y, double(4)") == "[1, 2] True 8"
+    assert await server.value("b.ipynb", "name, 'first' in dir()") == "b False"
+    [notice] = (await server.ada.status())["notices"]
+    assert (notice["kind"], notice["level"]) == ("session", "warning")
+    assert notice["details"][0]["params"] == {"count": 1}
+    assert server.record is not None
+    assert server.record.woken_at is not None
+
+
+async def test_what_was_woken_wakes_again_only_where_that_is_asked_for(
+    server: SleepingServer,
+) -> None:
+    await server.start()
+    await server.notebook("a.ipynb", "x = 1")
+    await server.sleep()
+    await server.end()
+    await server.start(EC2SPAWNER_WAKE="no")
+    await asyncio.sleep(1)
+    assert (await server.ada.status())["wake"] is None
+    assert server.record is not None
+    assert server.record.woken_at is None, "it still sleeps"
+    await server.end()
+    await server.start()
+    await server.woken()
+    await server.until(lambda: server.record and server.record.woken_at)
+    await server.end()
+    await server.start()
+    await asyncio.sleep(1)
+    assert (await server.ada.status())["wake"] is None
+    await server.end()
+    await server.start(EC2SPAWNER_WAKE="last")
+    assert (await server.woken())["kernels"][0]["variables"] == 1
+
+
+async def test_the_last_sleep_stays_until_the_next_is_complete(server: SleepingServer) -> None:
+    await server.start()
+    kernel = await server.notebook("a.ipynb", "x = 1")
+    await server.sleep()
+    [first] = server.generations()
+    await kernel.run(f"x = 2\n{SLOW}")
+    server.push(server.new_order(600))
+    await server.until(lambda: len(server.generations()) == 2)
+    await asyncio.sleep(0.5)
+    await server.end(signal.SIGKILL)
+    assert first in server.generations()
+    await server.start()
+    await server.woken()
+    assert await server.value("a.ipynb", "x") == "1", "as it was saved completely"
+    await server.sleep()
+    await server.until(lambda: len(server.generations()) == 1)
+    assert server.generations() != [first]
+
+
+async def test_an_order_is_carried_out_once(server: SleepingServer) -> None:
+    await server.start()
+    await server.notebook("a.ipynb", "x = 1")
+    order = server.new_order()
+    for _ in range(3):
+        server.push(order)
+        await asyncio.sleep(0.05)
+    await server.until(lambda: server.answers(order.id))
+    server.push(order)
+    await asyncio.sleep(1)
+    assert len(server.answers(order.id)) == 1
+    assert len(server.generations()) == 1
+
+
+async def test_a_busy_kernel_is_interrupted_at_half_of_the_time(server: SleepingServer) -> None:
+    await server.start()
+    kernel = await server.notebook("a.ipynb", "x = 1")
+    running = asyncio.create_task(kernel.run("y = 2\nwhile True: pass"))
+    await asyncio.sleep(1)
+    began = time.monotonic()
+    said = await server.sleep(8)
+    assert 3 < time.monotonic() - began < 8
+    [saved] = said.session.kernels
+    assert (saved.variables, saved.code) == (2, "")
+    await running
+
+
+@pytest.mark.parametrize("may", [False, True])
+async def test_a_kernel_that_stays_busy_is_reported_and_delays_no_other(
+    server: SleepingServer, may: bool
+) -> None:
+    await server.start()
+    kernel = await server.notebook("a.ipynb", "x = 1")
+    await server.notebook("b.ipynb", "z = 3")
+    code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+    running = asyncio.create_task(kernel.run(code))
+    await asyncio.sleep(1)
+    said = await server.sleep(6, interrupt_busy=may)
+    saved = {each.path: each for each in said.session.kernels}
+    assert (saved["a.ipynb"].code, saved["a.ipynb"].variables) == ("busy", 0)
+    assert (saved["b.ipynb"].code, saved["b.ipynb"].variables) == ("", 1)
+    running.cancel()
+
+
+async def test_a_kernel_whose_process_is_stopped_is_concluded(server: SleepingServer) -> None:
+    await server.start()
+    await server.notebook("a.ipynb", "import os\nx = 1")
+    pid = int(await server.value("a.ipynb", "os.getpid()"))
+    await server.notebook("b.ipynb", "z = 3")
+    os.kill(pid, signal.SIGSTOP)
+    said = await server.sleep(6)
+    os.kill(pid, signal.SIGKILL)
+    saved = {each.path: each for each in said.session.kernels}
+    assert (saved["a.ipynb"].code, saved["a.ipynb"].variables) == ("timed-out", 0)
+    assert saved["b.ipynb"].variables == 1
+
+
+async def test_a_kernel_that_dies_while_it_saves_keeps_what_it_has_saved(
+    server: SleepingServer,
+) -> None:
+    await server.start()
+    await server.notebook("a.ipynb", f"import os\nx = 1\n{SLOW}")
+    pid = int(await server.value("a.ipynb", "os.getpid()"))
+    order = server.new_order(30)
+    server.push(order)
+    await server.until(
+        lambda: any(p.suffix == ".sleep" for g in server.generations() for p in g.iterdir())
+    )
+    os.kill(pid, signal.SIGKILL)
+    [said] = await server.until(lambda: server.answers(order.id))
+    [saved] = said.session.kernels
+    assert saved.code == "died"
+    assert saved.variables >= 1
+
+
+async def test_a_notice_brings_the_end_of_an_order_nearer(server: SleepingServer) -> None:
+    await server.start()
+    await server.notebook("a.ipynb", f"x = 1\n{SLOW}")
+    order = server.new_order(300)
+    began = time.monotonic()
+    server.push(order)
+    await server.until(lambda: server.generations())
+    server.push(order.model_copy(update={"until": order.until - timedelta(seconds=295)}))
+    [said] = await server.until(lambda: server.answers(order.id), 10)
+    assert time.monotonic() - began < 6
+    assert said.session is not None
+
+
+async def test_kernels_that_cannot_be_saved_say_why(server: SleepingServer) -> None:
+    spec = server.home / ".local/share/jupyter/kernels/shell"
+    spec.mkdir(parents=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    body = {"argv": argv, "display_name": "Shell", "language": "bash"}
+    (spec / "kernel.json").write_text(json.dumps(body))
+    await server.start()
+    await server.notebook("shell.ipynb", kernel="shell")
+    await server.notebook("old.ipynb", "import sys\nsys.modules['ec2spawner.sleep'] = None")
+    said = await server.sleep()
+    codes = {each.path: each.code for each in said.session.kernels}
+    assert codes == {"shell.ipynb": "not-python", "old.ipynb": "no-extension"}
+
+
+async def test_what_is_gone_is_reported_and_the_rest_wakes(server: SleepingServer) -> None:
+    await server.start()
+    for name in ("deleted.ipynb", "spec.ipynb", "damaged.ipynb", "good.ipynb"):
+        await server.notebook(name, "x = 1")
+    await server.sleep()
+    await server.end()
+    (server.home / "deleted.ipynb").unlink()
+    record = server.record
+    kernels = []
+    for each in record.kernels:
+        if each.path == "spec.ipynb":
+            saved = each.saved.model_copy(update={"kernel_name": "gone"})
+            each = each.model_copy(update={"saved": saved})
+        if each.path == "damaged.ipynb":
+            (server.root / "kernels" / each.generation / "manifest.json").write_text("{")
+        kernels.append(each)
+    session_record.write(server.root, record.model_copy(update={"kernels": kernels}))
+    await server.start()
+    found = {
+        each["path"]: (each["state"], each["code"]) for each in (await server.woken())["kernels"]
+    }
+    assert found == {
+        "deleted.ipynb": ("failed", "notebook-gone"),
+        "spec.ipynb": ("failed", "kernel-spec-gone"),
+        "damaged.ipynb": ("failed", "damaged"),
+        "good.ipynb": ("done", ""),
+    }
+
+
+async def test_a_damaged_or_foreign_record_wakes_nothing(server: SleepingServer) -> None:
+    server.root.mkdir(parents=True, mode=0o700)
+    (server.root / "session.json").write_text('{"format": 1, "kernels": [')
+    await server.start()
+    await asyncio.sleep(1)
+    assert (await server.ada.status())["wake"] is None
+    assert "cannot be read" in server.log()
+
+
+async def test_an_expired_session_is_removed(server: SleepingServer) -> None:
+    await server.start()
+    await server.notebook("a.ipynb", "x = 1")
+    await server.sleep()
+    await server.end()
+    await server.start(EC2SPAWNER_SLEEP_KEEP_SECONDS="0")
+    await server.until(lambda: server.record is None)
+    assert server.generations() == []
+    assert (await server.ada.status())["wake"] is None
+
+
+async def test_without_kernels_there_is_nothing_to_save(server: SleepingServer) -> None:
+    await server.start()
+    said = await server.sleep()
+    assert said.session is None
+    assert server.record is None
+
+
+# --- hooks -----------------------------------------------------------------------------------
+
+
+def write_hook(server: SleepingServer, script: str) -> None:
+    file = server.home / ".ec2spawner" / "on-interruption"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+
+
+async def test_the_hook_runs_before_variables_are_saved_and_knows_its_time(
+    server: SleepingServer,
+) -> None:
+    write_hook(
+        server, 'echo "$EC2SPAWNER_SECONDS_LEFT $EC2SPAWNER_TRIGGER" > given; ls .ec2spawner/sleep'
+    )
+    await server.start()
+    await server.notebook("a.ipynb", "x = 1")
+    said = await server.sleep(30, trigger="user")
+    [step] = said.steps
+    assert (step.step, step.outcome) == ("hook", "failed"), "there was nothing to list yet"
+    assert step.detail == "exit status 2"
+    seconds, trigger = (server.home / "given").read_text().split()
+    assert 8 <= int(seconds) <= 10
+    assert trigger == "user"
+    assert said.session.kernels[0].variables == 1
+
+
+async def test_a_hook_that_hangs_is_killed_with_what_it_started(server: SleepingServer) -> None:
+    write_hook(server, "sleep 1000 & echo $! > pid; wait")
+    await server.start()
+    await server.notebook("a.ipynb", "x = 1")
+    said = await server.sleep(9)
+    assert [each.outcome for each in said.steps] == ["late"]
+    assert said.session.kernels[0].variables == 1
+    pid = int((server.home / "pid").read_text())
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+async def test_what_a_hook_prints_is_bounded(server: SleepingServer) -> None:
+    write_hook(server, "head -c 3000000 /dev/zero | tr '\\0' x")
+    await server.start()
+    await server.notebook("a.ipynb", "x = 1")
+    said = await server.sleep(20)
+    assert [each.outcome for each in said.steps] == ["done"]
+    assert 60_000 < len(server.log()) < 200_000
