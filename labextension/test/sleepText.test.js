@@ -104,7 +104,7 @@ test('the list of a session that is back is honest', () => {
   );
   assert.equal(text.percent, null);
   assert.equal(text.kernels[0].done, '11 of 12 variables, 2 of them when first used');
-  assert.deepEqual(text.kernels[0].lost, ['loader: could not be saved']);
+  assert.deepEqual(text.kernels[0].lost, ['loader: it could not be saved']);
   assert.equal(text.kernels[0].more, 'and 3 more');
   assert.equal(text.kernels[1].problem, 'The notebook is no longer there.');
   assert.equal(text.more, 'and 1 more notebook');

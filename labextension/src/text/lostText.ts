@@ -5,8 +5,40 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 /** Why a variable was not saved or restored; a later server may know more codes. */
 export function lostText(code: string, trans: TranslationBundle): string {
   switch (code) {
+    case 'busy':
+      return trans.__('the kernel was busy');
+    case 'crashed':
+      return trans.__('its process crashed');
+    case 'damaged':
+      return trans.__('its file is damaged');
+    case 'deadline':
+      return trans.__('the time was over');
+    case 'failed':
+      return trans.__('saving or loading it failed');
+    case 'import-failed':
+      return trans.__('it cannot be imported here');
+    case 'library-version':
+      return trans.__('its library has another version here');
+    case 'memory':
+      return trans.__('it needs more memory than there is');
+    case 'needs':
+      return trans.__('it needs something that could not be restored');
+    case 'no-dill':
+      return trans.__('its environment has no dill');
+    case 'no-space':
+      return trans.__('the disk has no room for it');
+    case 'not-restorable':
+      return trans.__('it could not be loaded again');
+    case 'not-storable':
+      return trans.__('it cannot be saved');
+    case 'python-version':
+      return trans.__('another version of Python saved it');
+    case 'timed-out':
+      return trans.__('it took too long');
+    case 'too-deep':
+      return trans.__('it is nested too deeply');
     default:
-      return trans.__('could not be saved');
+      return trans.__('it could not be saved');
   }
 }
 
@@ -21,6 +53,9 @@ export function kernelText(code: string, trans: TranslationBundle): string {
       return trans.__('This kernel cannot save its variables.');
     case 'not-python':
       return trans.__('Only Python kernels can save their variables.');
+    case 'no-dill':
+      return trans.__('Its environment has no dill, which saves variables.');
+    case 'deadline':
     case 'timed-out':
       return trans.__('There was not enough time for all variables.');
     case 'no-space':

@@ -5,7 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-VARIABLES: Final[Mapping[str, str]] = {}
+VARIABLES: Final[Mapping[str, str]] = {
+    "busy": "the kernel was busy",
+    "crashed": "its process crashed",
+    "damaged": "its file is damaged",
+    "deadline": "the time was over",
+    "failed": "saving or loading it failed",
+    "import-failed": "it cannot be imported here",
+    "library-version": "its library has another version here",
+    "memory": "it needs more memory than there is",
+    "needs": "it needs something that could not be restored",
+    "no-dill": "its environment has no dill",
+    "no-space": "the disk has no room for it",
+    "not-restorable": "it could not be loaded again",
+    "not-storable": "it cannot be saved",
+    "python-version": "another version of Python saved it",
+    "timed-out": "it took too long",
+    "too-deep": "it is nested too deeply",
+}
 """`wire.LostVariable.code` -> words in brackets behind the name."""
 
 KERNELS: Final[Mapping[str, str]] = {
@@ -14,6 +31,8 @@ KERNELS: Final[Mapping[str, str]] = {
     "not-python": "only Python kernels can save their variables",
     "timed-out": "there was not enough time to save all",
     "no-space": "there was not enough space in your home",
+    "deadline": "there was not enough time to save all",
+    "no-dill": "its environment has no dill",
     "died": "its kernel ended while it was saved",
 }
 """`wire.SavedKernel.code` -> why nothing or not all of it was saved."""
@@ -21,7 +40,7 @@ KERNELS: Final[Mapping[str, str]] = {
 
 def why_lost(code: str) -> str:
     """Why a variable was not saved; a later agent may know more codes."""
-    return VARIABLES.get(code, "could not be saved")
+    return VARIABLES.get(code, "it could not be saved")
 
 
 def why_incomplete(code: str) -> str:
