@@ -100,6 +100,6 @@ def _load_jupyter_server_extension(server: ServerApp) -> None:
             (url_path_join(root, "history"), HistoryHandler),
             (url_path_join(root, "emit"), EmitHandler),
             ("/hub/end", EndHandler),
-            (url_path_join(root, "(extend|stop|idle|input)"), PostHandler),
+            (url_path_join(root, "(extend|stop|sleep|idle|input)"), PostHandler),
         ],
     )

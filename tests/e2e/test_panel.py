@@ -13,7 +13,17 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.wire import History, Idleness, IdlePolicy, NotebookStatus, Stop, sentence
+from ec2spawner.wire import (
+    History,
+    Idleness,
+    IdlePolicy,
+    LostVariable,
+    NotebookStatus,
+    Stop,
+    Wake,
+    WokenKernel,
+    sentence,
+)
 from tests.e2e import panel_scenes as scenes
 from tests.e2e.accessibility import violations
 from tests.e2e.canned_server import (
@@ -215,6 +225,67 @@ def test_an_extension_without_effect_is_disabled_with_its_reason(lab: Lab) -> No
     assert len(lab.server.posts("extend")) == 1
     lab.shows(working(idle_policy=IdlePolicy(user_may_extend_seconds=0)))
     expect(panel.get_by_role("group", name="Keep until")).to_have_count(0)
+
+
+def wake(phase: Any, **train: Any) -> Wake:
+    """A session of three notebooks; `train` changes the first."""
+    loader = LostVariable(name="loader", code="not-storable")
+    trained: dict[str, Any] = {
+        "state": "done",
+        "variables": 10,
+        "later": 2,
+        "expected": 12,
+        "lost": [loader, LostVariable(name="<b>conn</b>", code="a-later-code")],
+        "lost_count": 4,
+    }
+    kernels = [
+        WokenKernel(path="train.ipynb", kernel_name="python3", **trained | train),
+        WokenKernel(path="", kernel_name="python3", state="done", variables=2, expected=2),
+        WokenKernel(path="x" * 60, kernel_name="r", state="failed", code="kernel-spec-gone"),
+    ]
+    slept_at = datetime.now(UTC) - 60 * MINUTE
+    return Wake(
+        id="s",
+        slept_at=slept_at,
+        trigger="idle",
+        state=phase,
+        kernels=kernels if phase == "done" else kernels[:2],
+        kernel_count=3,
+    )
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_session_sleeps_wakes_and_is_back_with_an_honest_list(lab: Lab, theme: str) -> None:
+    lab.choose_theme(theme)
+    policy = IdlePolicy(then="sleep")
+    panel = lab.shows(working(idleness=warned(), idle_policy=policy, can_sleep=True))
+    expect(panel.get_by_role("region", name="When it sleeps")).to_contain_text(
+        "Files and variables are kept"
+    )
+    expect(lab.page.locator(ITEM)).to_contain_text(re.compile(r"sleeps in \d:\d\d"))
+    picture_of(panel, f"panel-sleeps-{theme}")
+    panel.get_by_role("button", name="Sleep now…").press("Enter")
+    dialog = lab.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Documents and variables are saved in your home")
+    picture_of(lab.page.locator(".jp-Dialog-content"), f"dialog-sleeps-{theme}")
+    dialog.get_by_role("button", name="Sleep now").click()
+    until(lambda: lab.server.posts("sleep") != [])
+    restoring = wake("waking", state="restoring", variables=8, later=1, lost=[], lost_count=0)
+    lab.shows(working(idle_policy=policy, wake=restoring))
+    session = panel.get_by_role("region", name="Your session")
+    expect(session).to_contain_text("Waking train.ipynb: 9 of 12 variables")
+    expect(session.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "79")
+    picture_of(panel, f"panel-wakes-{theme}")
+    lab.shows(working(idle_policy=policy, wake=wake("done")))
+    expect(session).to_contain_text("Your session is back: 14 variables. 4 did not come back.")
+    expect(session.get_by_role("progressbar")).to_have_count(0)
+    session.get_by_text("What came back").click()
+    expect(session).to_contain_text("loader: it cannot be saved")
+    expect(session).to_contain_text("<b>conn</b>: it could not be saved")
+    expect(session).to_contain_text("Its kernel is not installed on this machine.")
+    assert violations(lab.page, PANEL) == []
+    picture_of(panel, f"panel-is-back-{theme}")
+    session.get_by_text("What came back").click()
 
 
 def test_names_are_links_to_what_they_name(lab: Lab) -> None:
