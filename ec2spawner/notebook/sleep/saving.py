@@ -207,7 +207,9 @@ class SessionSaving:
             kernels=saved[:MAX_KERNELS],
             kernel_count=len(saved),
         )
-        record = SessionRecord(session=session, kernels=sleeping)
+        before = session_record.read(self.root)
+        superseded = session_record.superseded(before, sleeping)
+        record = SessionRecord(session=session, kernels=sleeping, superseded=superseded)
         try:
             session_record.write(self.root, record)
         except OSError as error:

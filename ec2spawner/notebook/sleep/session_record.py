@@ -29,8 +29,12 @@ MAX_BYTES = 4 * 2**20
 GENERATION = r"^([A-Za-z0-9-]{1,100}/[0-9]{17}-[0-9a-f]{8})?$"
 """Of a path: folders are removed by it."""
 
+MAX_SUPERSEDED = 1000
 MAX_KERNELS = 100
 """More kernels than these are not saved."""
+
+
+Generation = Annotated[str, Field(pattern=GENERATION)]
 
 
 class SleepingKernel(Message):
@@ -44,7 +48,7 @@ class SleepingKernel(Message):
     """As Jupyter Server's session has it."""
     name: ShortText = ""
     type: ShortText = "notebook"
-    generation: Annotated[str, Field(pattern=GENERATION)] = ""
+    generation: Generation = ""
     """`KEY/GENERATION` below `kernels`; empty where nothing was saved."""
     saved: SavedKernel
 
@@ -56,6 +60,8 @@ class SessionRecord(Message):
     session: SavedSession
     kernels: Annotated[list[SleepingKernel], Field(max_length=MAX_KERNELS)]
     woken_at: AwareDatetime | None = None
+    superseded: Annotated[list[Generation], Field(max_length=MAX_SUPERSEDED)] = []  # noqa: RUF012
+    """Of kernels that slept before and are not of this session: to be removed."""
 
 
 def read(root: Path) -> SessionRecord | None:
@@ -84,6 +90,20 @@ def write(root: Path, record: SessionRecord) -> None:
     owned.sync(root)
 
 
+def superseded(before: SessionRecord | None, kernels: list[SleepingKernel]) -> list[str]:
+    """What the session before has of kernels that are not among these, with what it had itself
+    still to remove."""
+    if before is None:
+        return []
+    present = {(each.path, each.name, each.saved.kernel_name) for each in kernels}
+    gone = [
+        each.generation
+        for each in before.kernels
+        if each.generation and (each.path, each.name, each.saved.kernel_name) not in present
+    ]
+    return [*gone, *before.superseded][:MAX_SUPERSEDED]
+
+
 def remove_unused(root: Path, record: SessionRecord) -> None:
     """Remove what the sleeps before this one have left, and what no sleep has completed.
 
@@ -94,6 +114,8 @@ def remove_unused(root: Path, record: SessionRecord) -> None:
     for each in record.kernels:
         if each.generation:
             folders.remove_older(kernels / each.generation)
+    for name in filter(None, record.superseded):
+        shutil.rmtree(kernels / name, ignore_errors=True)
     with contextlib.suppress(OSError):
         for kernel in kernels.iterdir():
             for generation in folders.generations(kernel):
@@ -102,8 +124,8 @@ def remove_unused(root: Path, record: SessionRecord) -> None:
 
 
 def expire(root: Path, record: SessionRecord, keep: timedelta, now: datetime) -> bool:
-    """Remove a session that has slept for longer than `keep`; whether it has."""
-    if record.woken_at is not None or now - record.session.slept_at <= keep:
+    """Remove a session that was saved longer than `keep` ago; whether it was."""
+    if now - record.session.slept_at <= keep:
         return False
     with contextlib.suppress(OSError):
         (root / FILE).unlink()

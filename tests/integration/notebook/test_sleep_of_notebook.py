@@ -120,6 +120,22 @@ async def test_the_last_sleep_stays_until_the_next_is_complete(server: SleepingS
     assert server.generations() != [first]
 
 
+async def test_what_is_not_of_the_session_any_more_leaves_the_disk(server: SleepingServer) -> None:
+    await server.start()
+    await server.notebook("a.ipynb", "x = 1")
+    await server.notebook("b.ipynb", "y = 1")
+    await server.sleep()
+    await server.end()
+    await server.start(EC2SPAWNER_WAKE="no")
+    await server.notebook("b.ipynb", "y = 2")
+    await server.notebook("c.ipynb", "z = 2")
+    before = server.generations()
+    await server.sleep()
+    await server.until(lambda: not set(before) & set(server.generations()))
+    kept = {each.parent.name.split("-")[0] for each in server.generations()}
+    assert kept == {"b", "c"}, "a.ipynb was not open any more"
+
+
 async def test_an_order_is_carried_out_once(server: SleepingServer) -> None:
     await server.start()
     await server.notebook("a.ipynb", "x = 1")
