@@ -1,0 +1,122 @@
+"""The whole journey of a session: real hub, agents, notebook servers and kernels. What its user had
+is there after an idle stop; what cannot be kept is listed."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+import pytest
+
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import browser
+from tests.jupyter_by_hand import Jupyter, Kernel, printed
+
+pytestmark = pytest.mark.slow(seconds=20)
+
+IDLE = (
+    "c.EC2Spawner.idle = {'server': '1h', 'warn': '1s', 'user_may_set': {'server': ['1s', '1h']}}"
+)
+
+WORK = """
+import math
+count, ratio = 3, 0.5
+class Run:
+    def __init__(self, steps):
+        self.steps = steps
+run = Run([1, 2, 3])
+same = run.steps
+double = lambda n: count * n + math.floor(ratio)
+numbers = (n for n in range(3))
+try:
+    import pandas
+    frame = pandas.DataFrame({'loss': [0.5, 0.25]})
+except ImportError:
+    pass
+"""
+
+CHECK = """
+print(count, ratio, run.steps, type(run) is Run, same is run.steps, double(2), 'numbers' in dir())
+"""
+CHECKED = "3 0.5 [1, 2, 3] True True 6 False\n"
+
+
+async def at_notebook(hub: Hub, user: str) -> Jupyter:
+    return Jupyter(f"{hub.url}/user/{user}/", await hub.user_token(user))
+
+
+async def asleep(hub: Hub, user: str) -> Any:
+    headers = {"Authorization": f"token {await hub.user_token(user)}"}
+    path = f"{hub.url}/hub/api/ec2/users/{user}/server/session"
+    async with httpx.AsyncClient(timeout=30, headers=headers, verify=False) as client:
+        reply = await client.get(path)
+    assert reply.status_code == 200, reply.text
+    return reply.json()["session"]
+
+
+async def work(hub: Hub, user: str, path: str = "train.ipynb") -> str:
+    """Open a notebook and define what `CHECK` looks for; the kernel's id."""
+    async with await at_notebook(hub, user) as notebook:
+        body = {"type": "notebook", "format": "json", "content": EMPTY}
+        assert (await notebook.call("PUT", f"api/contents/{path}", json=body))[0] == 201
+        kernel = await notebook.start_notebook(path)
+        assert printed(await Kernel(notebook, kernel).run(WORK)) == ""
+    return kernel
+
+
+EMPTY = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+async def woken(notebook: Jupyter) -> Any:
+    """What its server says of a session that it has woken."""
+
+    async def done() -> Any:
+        with suppress(aiohttp.ClientError, AssertionError, json.JSONDecodeError):
+            wake = (await notebook.status())["wake"]
+            return wake if wake and wake["state"] == "done" else None
+        return None
+
+    return await until(done, 40, "the session to be awake")
+
+
+async def kernel_of(notebook: Jupyter, path: str = "train.ipynb") -> Kernel:
+    sessions = (await notebook.call("GET", "api/sessions"))[1]
+    [kernel] = [each["kernel"]["id"] for each in sessions if each["path"] == path]
+    return Kernel(notebook, kernel)
+
+
+async def test_variables_are_back_after_an_idle_stop(embedded: Embedded, tmp_path: Path) -> None:
+    hub = Hub(tmp_path / "hub", embedded, config=demo_config(tmp_path / "config", IDLE))
+    try:
+        await hub.start()
+        await hub.start_server("ann", options={"profile": "cpu"})
+        await work(hub, "ann")
+        async with await at_notebook(hub, "ann") as notebook:
+            status, said = await notebook.call(
+                "POST", "ec2spawner/api/idle", json={"server_seconds": 1}
+            )
+            assert status == 200, said
+        await hub.wait_gone("ann")
+
+        session = await asleep(hub, "ann")
+        assert session is not None, hub.tail()
+        [kernel] = session["kernels"]
+        assert (session["trigger"], kernel["path"], kernel["code"]) == ("idle", "train.ipynb", "")
+        assert [each["name"] for each in kernel["lost"]] == ["numbers"]
+        async with browser(hub, "ann") as client:
+            assert "Your session is asleep" in (await client.get("/hub/spawn")).text
+
+        await hub.start_server("ann", options={"profile": "cpu"})
+        async with await at_notebook(hub, "ann") as notebook:
+            wake = await woken(notebook)
+            [kernel] = wake["kernels"]
+            assert [each["name"] for each in kernel["lost"]] == ["numbers"]
+            assert printed(await (await kernel_of(notebook)).run(CHECK)) == CHECKED
+        assert await asleep(hub, "ann") is None
+    finally:
+        await hub.stop()
+        print(hub.tail(60))
