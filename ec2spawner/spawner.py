@@ -21,7 +21,7 @@ from .core.names import lease_id as new_lease_id
 from .hub.api.environment import notebook_environment
 from .hub.api.jupyterhub_server_api import stop_for
 from .hub.app import service
-from .hub.app.orphaned_tokens import revoke_left_tokens
+from .hub.app.orphaned_tokens import renew_client, revoke_left_tokens
 from .hub.app.restart_check import RestartCheck
 from .hub.app.server_rename import rename_server
 from .hub.app.service import HubService
@@ -50,7 +50,7 @@ from .provisioner.lifecycle.recovery import SavedServer, saved
 from .provisioner.lifecycle.start import StartFailed
 from .provisioner.limits.admission import LimitReached
 from .provisioner.model.cloud import CloudError
-from .provisioner.model.lease import OPEN, Lease, LeaseState
+from .provisioner.model.lease import LIVE, OPEN, Lease, LeaseState
 from .provisioner.provisioner import Provisioner
 from .provisioner.store.store import StoreError
 from .wire import Stop
@@ -142,11 +142,14 @@ class EC2Spawner(OptionTraits, Spawner):
         # JupyterHub's own timeout gives no reason, so ours comes before it.
         deadline = asyncio.get_running_loop().time() + self.start_timeout - TIMEOUT_MARGIN
         self.lease_id, self._recovered = new_lease_id(), True
+        running, provisioner = await self._answering()
+        successor = provisioner.moves.to_resume(self.user.name, self.name)
+        if successor is not None:
+            return await self._resume(running, provisioner, successor, deadline)
         options, choice = await user_options.resolve(self, self.user_options)
         user_options.drop_one_time_options(self)
         chosen_idle = choice.server_idle_seconds
         idle = await policy_of(options, self, choice.profile, chosen_idle, choice.payer)
-        running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
         sleep = sleep_of(options, choice, provisioner, self)
         environment, hub_api_url = notebook_environment(self, running, sleep)
@@ -168,8 +171,6 @@ class EC2Spawner(OptionTraits, Spawner):
                     start_timeout=self.start_timeout,
                 )
                 await provisioner.request(lease, afresh=choice.afresh)
-                ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
-                await check_notebook_port(ready.url)
         except StoreError as error:
             raise SpawnError(
                 "The hub cannot write to its database, so no server can start. Tell an admin; the "
@@ -184,6 +185,29 @@ class EC2Spawner(OptionTraits, Spawner):
             message, slug = error.jupyterhub_message, choice.profile.slug
             failure = await diagnosis.of_missing_offer(message, slug)
             raise spawn_error(failure, self._start_link) from error
+        except TimeoutError as error:
+            failure = await diagnosis.of_timeout(self.lease_id, self.start_timeout)
+            raise await self._ended(provisioner, failure) from error
+        return await self._ready_url(provisioner, diagnosis, deadline)
+
+    async def _resume(
+        self, running: HubService, provisioner: Provisioner, lease: Lease, deadline: float
+    ) -> str:
+        """The server's URL on the instance on which it continues, with the token that it had."""
+        self.lease_id = lease.lease_id
+        running.spawners[self.lease_id] = self
+        self._take_token_back(lease.sealed_start)
+        diagnosis = Diagnosis(self, running.options, provisioner)
+        return await self._ready_url(provisioner, diagnosis, deadline)
+
+    async def _ready_url(
+        self, provisioner: Provisioner, diagnosis: Diagnosis, deadline: float
+    ) -> str:
+        """Where the notebook of the requested lease listens. Raises `SpawnError`."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
+                await check_notebook_port(ready.url)
         except StartFailed as error:
             raise spawn_error(await diagnosis.of_stop(error.stop), self._start_link) from error
         except NotebookNotReached as error:
@@ -210,6 +234,13 @@ class EC2Spawner(OptionTraits, Spawner):
             # Unknown is not gone.
             self.log.warning("The state of %s is unknown right now: %s", self._log_name, error)
             return None
+        if lease is not None and lease.state not in LIVE:
+            provisioner = await self._provisioner()
+            has_left = provisioner.moves.has_released(lease) or self._check_pending
+            # Then JupyterHub keeps token and OAuth client, and `hub.app.resume` starts it again.
+            self.will_resume = has_left and provisioner.moves.is_continued(lease)
+            if self.will_resume:
+                return 0
         if lease is not None and lease.state is LeaseState.ENDING and self._check_pending:
             # Its notebook has stopped: JupyterHub would wait for it until `http_timeout`.
             return 0
@@ -229,7 +260,8 @@ class EC2Spawner(OptionTraits, Spawner):
             stop = stop_for(self.user.name)
             if not lease.ready_at:
                 stop = stop.model_copy(update={"reason": "failed"})
-            await provisioner.end(lease.lease_id, stop)
+            self.will_resume = False
+            await provisioner.end_server(lease.lease_id, stop)
             timeout = provisioner.stop_seconds(lease.lease_id) + STOP_MARGIN
             await provisioner.wait_ended(lease.lease_id, timeout)
         except TimeoutError:
@@ -239,7 +271,8 @@ class EC2Spawner(OptionTraits, Spawner):
 
     def run_post_stop_hook(self) -> Any:
         """Called at the end of every stop, also after a start during which the hub was killed."""
-        revoke_left_tokens(self)
+        if not self.will_resume:
+            revoke_left_tokens(self)
         return super().run_post_stop_hook()
 
     async def delete_forever(self) -> None:
@@ -383,6 +416,8 @@ class EC2Spawner(OptionTraits, Spawner):
         running.spawners[self.lease_id] = self
         if not self.api_token:
             self._take_token_back(lease.sealed_start)
+        if lease.continues:
+            await renew_client(self)
         if lease.state is not LeaseState.ENDING:
             following = follow_configuration(running.options, self, provisioner, lease)
             provisioner.spawn(following, f"idle policy of {lease.lease_id}")

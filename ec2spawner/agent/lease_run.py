@@ -16,7 +16,7 @@ import aiohttp
 
 from ..core.idle.policy import shortest_limit
 from ..telemetry import Sampler
-from ..wire import HeartbeatResponse, LeaseGrant, Observation
+from ..wire import SHUT_DOWN, HeartbeatResponse, LeaseGrant, Observation
 from .hub.client import HubClient, HubError, PowerOffError
 from .hub.heartbeat import Heartbeat
 from .hub.step_reports import StepReports
@@ -124,7 +124,7 @@ class LeaseRun:
                 end = await self._release(end)
                 await self._report_end(end)
         except asyncio.CancelledError:
-            await self._end_at_once(End("stopped", "The machine was shut down."))
+            await self._end_at_once(End("stopped", SHUT_DOWN))
             raise
         except PowerOffError:
             raise

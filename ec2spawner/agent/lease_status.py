@@ -95,9 +95,11 @@ class LeaseStatus:
         self._observed_at = self._monotonic()
 
     def begin(self) -> None:
-        """Count idle time and age from now: the notebook listens."""
+        """Count idle time and age from now, the notebook listens; or from before, where the server
+        was idle when it left another instance."""
         self._is_listening = True
-        self._started_at = self._now()
+        self._started_at = self._now() - timedelta(seconds=self._grant.idle_seconds)
+        self._past = None
         self.assess()
 
     def follow(self, policy: IdlePolicy) -> None:

@@ -61,6 +61,7 @@ from .app.cloudwatch import CloudWatchMetrics
 from .app.default_payers import default_payers, user_names
 from .app.event_log import EventLog
 from .app.interruption_queue import InterruptionQueue
+from .app.resume import Resumes
 from .app.service import HubService, publish, utc_now
 from .pages import usage_pages
 from .pages.jinja_environment import TEMPLATES
@@ -100,7 +101,15 @@ def arrange() -> None:
     except RuntimeError:
         return
     instances_scope.define(app)
-    of_users = (user_api, server_end, instances, admin_actions, rehearsal, sleep_api, usage_api)
+    of_users = (
+        user_api,
+        server_end,
+        instances,
+        admin_actions,
+        rehearsal,
+        sleep_api,
+        usage_api,
+    )
     for module in (agent_api, *of_users, costs):
         apihandlers.default_handlers.extend(module.handlers)
     page_handlers.default_handlers.extend(usage_pages.handlers)
@@ -200,6 +209,7 @@ async def _begin(app: JupyterHub) -> None:
             delivery = Delivery(provisioner.alarms, destinations(options), Clock(utc_now))
             provisioner.spawn(delivery.run(), "delivery of alarms")
         service.started(provisioner)
+        provisioner.spawn(Resumes(app, service.seal, provisioner).run(), "resumes")
         # Everything imported so far stays alive. Without this, each full garbage collection walks
         # it again and stalls the loop for 35 to 80 ms.
         gc.freeze()

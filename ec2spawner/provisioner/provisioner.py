@@ -39,11 +39,13 @@ from .launch.fleet_calls import FleetCalls
 from .launch.spot_waits import SpotWaits
 from .lifecycle.admin_actions import AdminActions
 from .lifecycle.agent_calls import AgentCalls
+from .lifecycle.continuation import Continuation
 from .lifecycle.heartbeat import Heartbeats
 from .lifecycle.home_attachment import HomeAttachment
 from .lifecycle.instance_loss import InstanceLoss
 from .lifecycle.recovery import Recovery, SavedServer
 from .lifecycle.repricing import Repricing
+from .lifecycle.server_moves import ServerMoves
 from .lifecycle.spot_events import SpotEvents
 from .lifecycle.start import Start
 from .lifecycle.start_timeout import LostStarts, SilentInstances, StartFailures, StartTimeouts
@@ -105,6 +107,7 @@ class Provisioner:
         # Controllers that are also called between the passes.
         self._termination = Termination(state, cloud, volumes, prices, tasks, ended)
         self._lost_starts = LostStarts(state, failures)
+        self._continuation = Continuation(state, market.offers)
         self._heartbeats = heartbeats = Heartbeats(state, prices)
         self._recovery = Recovery(state, volumes, prices)
         self._retention = Retention(state, cloud, overhead, market.offers, boot_logs, tasks)
@@ -136,6 +139,8 @@ class Provisioner:
             LimitStops(state, market),
             WaitingStarts(state, market),
             self._recovery,
+            # Servers whose instance is being reclaimed want another one: it is bought below.
+            self._continuation,
             # What is retained serves its user before anything is bought, or becomes surplus.
             self._retention,
             # All above changes what is missing and surplus: it is weighed once, here.
@@ -165,6 +170,7 @@ class Provisioner:
         self.admin_actions = AdminActions(state)
         self.spot_events = SpotEvents(state)
         self.admission = admission = Admission(state, market)
+        self.moves = ServerMoves(state, market, admission)
         self.spot_waits = SpotWaits(state, admission)
         self.start_durations = StartDurations(store, tasks)
 
@@ -194,6 +200,7 @@ class Provisioner:
         spawn(self._reconciler.run_on(state.termination_wanted, self._termination), "ends")
         spawn(self._reconciler.run_on(state.start_lost, self._lost_starts), "lost starts")
         spawn(self._reconciler.run_on(state.lease_assigned, self._home_attachment), "homes")
+        spawn(self._reconciler.run_on(state.continuation_wanted, self._continuation), "moves")
         spawn(self._reconciler.run(), "reconcile")
 
     async def close(self) -> None:
@@ -271,6 +278,11 @@ class Provisioner:
     async def end(self, lease_id: str, stop: Stop) -> None:
         """Let a lease end; the first reason stays. Returns once that is stored, or cannot be."""
         await self._state.end(lease_id, stop)
+
+    async def end_server(self, lease_id: str, stop: Stop) -> None:
+        """The same, and nothing continues its server: for a stop that its user or an admin asks
+        for."""
+        await self._state.end_server(lease_id, stop)
 
     async def wait_ended(self, lease_id: str, timeout: float) -> None:
         """Wait until a lease that is ending has ended. Raises `TimeoutError` after so many s."""

@@ -27,6 +27,7 @@ from .idle import Idleness, IdlePolicy, WorkingHours
 from .lease import (
     MAX_MESSAGE_LENGTH,
     SAVE_SECONDS,
+    SHUT_DOWN,
     AdminMessage,
     AgentEvent,
     Cost,
@@ -88,6 +89,7 @@ __all__ = [
     "MAX_MESSAGE_LENGTH",
     "PROTOCOL",
     "SAVE_SECONDS",
+    "SHUT_DOWN",
     "AdminMessage",
     "AgentEvent",
     "AgentState",

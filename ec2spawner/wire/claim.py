@@ -131,6 +131,9 @@ class LeaseGrant(Message):
     scratch: str = ""
     """Where the instance store is mounted for the user; empty does not mount it."""
     idle: IdlePolicy
+    idle_seconds: Seconds = 0.0
+    """How long the server had been idle when it left the instance that it continues from: idle time
+    and age count from so long before it is ready."""
     profile: ShortText = ""
     hub_lost_after_seconds: Seconds = 900.0
     """Without an answer from the hub for this long, an idle instance powers itself off."""

@@ -52,6 +52,10 @@ class AgentEvent(Message):
     """With `stopped`: what sleeps in the home; None where nothing was saved."""
 
 
+SHUT_DOWN = "The machine was shut down."
+"""`AgentEvent.message` with `stopped`: something else than the hub ends the instance."""
+
+
 class Heartbeat(Message):
     """`POST leases/{id}/beat`: the state of an instance, at least once a minute.
 
@@ -250,6 +254,8 @@ class ServerEnd(Message):
 
     running: bool
     """Whether the server is ready now, perhaps under a later lease."""
+    continues: bool = False
+    """Whether it is about to run again, on another instance and at the same address."""
     stop: Stop | None = None
     """Of the lease that the page was opened under; None while nothing has ended it."""
     ended_at: AwareDatetime | None = None

@@ -35,6 +35,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     config = demo_config(
         tmp_path / "config",
         "c.EC2Spawner.idle = {'server': '1h', 'user_may_set': {'server': ['10s', '8h']}}",
+        "c.EC2Spawner.interruption = {'then': 'stop'}",
     )
     embedded = await Embedded(tmp_path / "embedded").start()
     running = Hub(tmp_path / "hub", embedded, config=config)

@@ -10,10 +10,10 @@ import asyncio
 import hmac
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from ...aws.identity import IdentityBusyError, IdentityRefused
-from ...core.idle.policy import in_force
 from ...core.names import sha256_hex
 from ...provisioner.instances.claims import (
     Claimant,
@@ -22,6 +22,7 @@ from ...provisioner.instances.claims import (
     InstanceUnwanted,
     SecondKey,
 )
+from ...provisioner.lifecycle.heartbeat import policy_of
 from ...provisioner.model.agent_protocol import why_unfit
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import data_mounts
@@ -41,11 +42,13 @@ from ...wire import (
     Stop,
     StopRequest,
 )
+from ...wire.sleep import WAKE
 from ..app.log_limits import REFUSED_CLAIM, UNPROVED_CLAIM
 from ..app.metrics import CLAIMS_LIMITED, LEASE_CALLS_LIMITED, SECOND_KEY_CLAIMS
 from ..security.claim_rate_limit import TooManyClaims
 from ..security.notebook_certificates import CannotSign
 from ..security.sealed_start import SealBroken
+from . import server_end
 from .agent_handler import STOPPING, AgentHandler
 
 
@@ -127,7 +130,7 @@ class ClaimsHandler(AgentHandler):
         return LeaseGrant(
             lease_id=lease.lease_id,
             lease_token=granted.token,
-            environment=start.environment,
+            environment=start.environment | self.continued(lease),
             command=start.command,
             container=self.service.options.image.container,
             base_url=start.base_url,
@@ -140,11 +143,29 @@ class ClaimsHandler(AgentHandler):
             data=await self.data(lease),
             buckets=list(lease.mounts.buckets),
             scratch=lease.mounts.scratch,
-            idle=in_force(lease.idle),
+            idle=policy_of(lease),
+            idle_seconds=lease.taken_over.idle_seconds,
             profile=lease.profile_name,
             hub_lost_after_seconds=self.service.options.hub_lost_after,
             certificates=certificates,
         )
+
+    def continued(self, lease: Lease) -> dict[str, str]:
+        """What a server that continues on another instance is started with besides: the address
+        that answers for its present lease, and that its session wakes.
+
+        A session from before the server's start stays asleep if the server was started without it.
+        """
+        if not lease.continues:
+            return {}
+        last = self.provisioner.sleeping.last(lease.user, lease.server)
+        began = lease.requested_at - timedelta(seconds=lease.taken_over.ran_seconds)
+        is_own = last is not None and last.session.slept_at >= began
+        secret = self.settings["cookie_secret"]
+        return {
+            server_end.ADDRESS: server_end.address(self.hub.base_url, secret, lease.lease_id),
+            WAKE: "last" if is_own or lease.sleep.wake != "no" else "no",
+        }
 
     async def data(self, lease: Lease) -> list[DataMount]:
         """The instance's data volumes, by what EC2 reports as attached."""
@@ -266,7 +287,7 @@ class StopHandler(LeaseHandler):
             await self.put_to_sleep(lease)
             return
         stop = Stop(reason="user", message="You stopped it from the notebook")
-        await self.provisioner.end(lease.lease_id, stop)
+        await self.provisioner.end_server(lease.lease_id, stop)
         self.set_status(204)
 
     async def put_to_sleep(self, lease: Lease) -> None:

@@ -41,6 +41,7 @@ class ServerHandler(UserServerAPIHandler):
         """Stop, remembering the caller; first ends a check, and is 503 if EC2 does not answer."""
         caller = self.current_user
         _caller.set((getattr(caller, "kind", ""), getattr(caller, "name", "")))
+        await self._end_move(user_name, server_name)
         spawner = self._under_check(user_name, server_name)
         if spawner is not None and not await spawner.start_check.cut_short(spawner):
             raise HTTPError(
@@ -53,6 +54,12 @@ class ServerHandler(UserServerAPIHandler):
         except Exception:
             self._resume_check(spawner)
             raise
+
+    async def _end_move(self, user_name: str, server_name: str) -> None:
+        """A server that is moving does not start again after this stop."""
+        provisioner = service.current_provisioner()
+        if provisioner is not None and self.find_user(user_name) is not None:
+            await provisioner.moves.give_up(user_name, server_name, stop_for(user_name))
 
     def _resume_check(self, spawner: Spawner | None) -> None:
         provisioner = service.current_provisioner()

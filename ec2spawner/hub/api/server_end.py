@@ -60,7 +60,10 @@ def _end_of(lease_id: str) -> ServerEnd | None:
         return None
     newest = provisioner.lease_of(lease.user, lease.server)
     is_running = newest is not None and newest.state is LeaseState.READY
-    return ServerEnd(running=is_running, stop=lease.stop, ended_at=lease.ended_at)
+    continues = not is_running and provisioner.moves.to_resume(lease.user, lease.server) is not None
+    return ServerEnd(
+        running=is_running, continues=continues, stop=lease.stop, ended_at=lease.ended_at
+    )
 
 
 def _key(cookie_secret: bytes, lease_id: str) -> str:

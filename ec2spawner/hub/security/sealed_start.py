@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -23,6 +24,8 @@ class NotebookStart:
     api_token: str
     """JupyterHub's token of the server: kept so that every stop can revoke it."""
     base_url: str
+    user_options: dict[str, Any] | None = None
+    """Those of other hardware, which replace the server's once it runs there; else None."""
 
 
 class SealBroken(Exception):

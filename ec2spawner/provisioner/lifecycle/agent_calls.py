@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from ...core.sleep.decision import by_hub_clock
 from ...wire import (
+    SHUT_DOWN,
     AgentEvent,
     ExtendResponse,
     Fault,
     Heartbeat,
     HeartbeatResponse,
     IdleResponse,
+    Market,
     SavedSession,
     Stop,
 )
 from ..instances.claims import Claimant, Granted
+from ..model.cloud import GONE
 from ..model.lease import Lease, LeaseState
 from ..model.sleeping_session import SleepingSession
 from ..state.state import State
@@ -26,6 +30,9 @@ from .start import Start
 from .unhealthy_instance import UnhealthyInstances
 
 NO_FAULT: Final = Fault()
+
+REASON_TIMEOUT: Final = 15.0
+"""Seconds for EC2 to list why it shuts an instance down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,12 @@ class AgentCalls:
             state.lose(current, None)
             state.wake()
             return
+        if message == SHUT_DOWN and self._may_have_been_reclaimed(current):
+            if session is not None:
+                await self._record(current, session)
+            judged = self._end_once_listed(current, message)
+            self.starts.tasks.spawn(judged, f"why {lease.lease_id} was shut down")
+            return
         await state.end(lease.lease_id, Stop(reason="failed", message=message))
         if session is not None:
             await self._record(current, session)
@@ -100,6 +113,29 @@ class AgentCalls:
         expires_at = session.slept_at + timedelta(seconds=keep)
         place = lease.user, lease.server, lease.lease_id
         await self.state.sleeping.record(SleepingSession(*place, session, expires_at))
+
+    def _may_have_been_reclaimed(self, lease: Lease) -> bool:
+        """Whether only EC2 knows if this ready lease is to continue: a spot instance may be
+        reclaimed without a notice that its agent has seen."""
+        is_spot = bool(lease.segments) and lease.segments[-1].market is Market.SPOT
+        return (
+            lease.state is LeaseState.READY
+            and is_spot
+            and lease.sleep.after_interruption != "stop"
+            and self.state.leases.contact(lease.lease_id).interruption_at is None
+        )
+
+    async def _end_once_listed(self, lease: Lease, message: str) -> None:
+        """End it by the reason that EC2 gives, or without one if it gives none in time."""
+        instances, loop = self.state.instances, asyncio.get_running_loop()
+        deadline = loop.time() + REASON_TIMEOUT
+        while (left := deadline - loop.time()) > 0:
+            instance = instances.instance_of(lease)
+            if instance is not None and instance.state in GONE:
+                break
+            await instances.next_listing(left)
+        await self.state.end(lease.lease_id, Stop(reason="failed", message=message))
+        self.state.leases.report_agent_stopped(lease.lease_id)
 
     async def heartbeat(self, lease: Lease, heartbeat: Heartbeat) -> HeartbeatResponse:
         """Answer at once, or when there is news, within the heartbeat's `hold_seconds`."""

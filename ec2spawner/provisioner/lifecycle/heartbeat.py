@@ -21,6 +21,7 @@ from ...core.ledger.gpu_use import MAX_GAP_SECONDS, GpuUse, add_use, gpu_percent
 from ...core.ledger.idle_spans import record
 from ...core.ledger.local_days import local_day
 from ...core.ledger.segments import paid_until
+from ...core.sleep.continuation import with_age
 from ...core.sleep.rules import SleepRules
 from ...core.text.durations import in_words
 from ...wire import (
@@ -91,7 +92,9 @@ class Heartbeats:
         self._record_idle(lease, contact.idle_since, now)
         contact.busy_because = heartbeat.busy_because
         contact.notices = contact.notices.heard(heartbeat.interruption_at)
-        contact.interruption_at = contact.notices.ends_at(now)
+        if contact.interruption_at != (at := contact.notices.ends_at(now)):
+            contact.interruption_at = at
+            self.state.continuation_wanted.set()
         contact.telemetry = heartbeat.telemetry or contact.telemetry
         self._record_gpu_use(lease.lease_id, heartbeat.telemetry, now)
         contact.gpu_unattended = heartbeat.gpu_unattended
@@ -110,6 +113,8 @@ class Heartbeats:
         current = self.state.leases.get(lease.lease_id)
         if current is None or current.state is not LeaseState.READY:
             return
+        if idle_since is not None and current.ready_at is not None:
+            idle_since = max(idle_since, current.ready_at)  # before that it cost another lease
         spans = record(current.idle_spans, idle_since, now)
         if spans != current.idle_spans:
             self.state.leases.remember(lease.lease_id, idle_spans=spans)
@@ -159,7 +164,7 @@ class Heartbeats:
         return HeartbeatResponse(
             state=contact.state,
             cost=self.cost(lease),
-            idle=in_force(lease.idle),
+            idle=policy_of(lease),
             extended_until=lease.extended_until,
             stop=lease.stop,
             message=contact.message if is_recent else None,
@@ -228,7 +233,8 @@ class Heartbeats:
         if policy != lease.idle:
             contact.chose_at = loop.time()
         await self.set_policy(lease, policy)
-        return IdleResponse(idle=in_force(policy), bounded=allowed != seconds)
+        chosen = policy_of(replace(lease, idle=policy))
+        return IdleResponse(idle=chosen, bounded=allowed != seconds)
 
     async def set_policy(
         self, lease: Lease, policy: IdlePolicy, sleep: SleepRules | None = None
@@ -276,10 +282,9 @@ class Heartbeats:
         silent_at, idle_at = _ends(self.state, lease, now)
         if idle_at is None or silent_at <= idle_at:
             return Stop(reason="lost", message="The instance fell silent")
-        assert lease.ready_at is not None
-        policy = _within_a_calendar(in_force(lease.idle))
+        policy = _within_a_calendar(policy_of(lease))
         max_age = timedelta(seconds=policy.max_age_seconds)
-        too_old = bool(max_age) and idle_at >= lease.ready_at + max_age
+        too_old = bool(max_age) and idle_at >= _began(lease) + max_age
         return _words(too_old, _idle_since(self.state, lease), now)
 
 
@@ -306,24 +311,22 @@ def due(state: State, lease: Lease, now: datetime) -> datetime:
 def _ends(state: State, lease: Lease, now: datetime) -> tuple[datetime, datetime | None]:
     """When its agent counts as silent, and when it has been idle or there for too long."""
     contact = state.leases.contact(lease.lease_id)
-    assert lease.ready_at is not None
     if contact.heard_at is None:
         contact.heard_at = state.clock.uptime()
     left = contact.heard_at + state.settings.agent_silent_after - state.clock.uptime()
     since = _idle_since(state, lease)
     inputs = lease.idle, lease.ready_at, since, lease.extended_until
     if contact.reckoned is None or contact.reckoned[0] != inputs:
-        policy = _within_a_calendar(in_force(lease.idle))
-        ends = idle.stop_at(policy, lease.ready_at, since, lease.extended_until)
+        policy = _within_a_calendar(policy_of(lease))
+        ends = idle.stop_at(policy, _began(lease), since, lease.extended_until)
         contact.reckoned = inputs, ends
     return now + timedelta(seconds=left), contact.reckoned[1]
 
 
 def _idle_since(state: State, lease: Lease) -> datetime | None:
-    """Clamped to `ready_at`."""
+    """Clamped to when its server began."""
     since = state.leases.contact(lease.lease_id).idle_since
-    assert lease.ready_at is not None
-    return max(since, lease.ready_at) if since else None
+    return max(since, _began(lease)) if since else None
 
 
 def _words(too_old: bool, idle_since: datetime | None, now: datetime) -> Stop:
@@ -355,4 +358,16 @@ def _by_our_clock(heartbeat: Heartbeat, lease: Lease, now: datetime) -> datetime
     if heartbeat.idle_since is None:
         return None
     lasted = max((heartbeat.sent_at or now) - heartbeat.idle_since, timedelta())
-    return now - min(lasted, now - (lease.ready_at or now))
+    return now - min(lasted, now - (_began(lease) if lease.ready_at else now))
+
+
+def policy_of(lease: Lease) -> IdlePolicy:
+    """The policy in force for a lease, with the age of the server before it."""
+    return with_age(in_force(lease.idle), lease.taken_over)
+
+
+def _began(lease: Lease) -> datetime:
+    """From when age and idle time of a ready lease count: earlier than it, for a server that was
+    idle when it left its last instance."""
+    assert lease.ready_at is not None
+    return lease.ready_at - timedelta(seconds=lease.taken_over.idle_seconds)

@@ -45,6 +45,8 @@ class HomeAttachment:
     def _begin(self, lease: Lease, instance: Instance) -> None:
         """Once for each lease and instance."""
         stay = (lease.lease_id, instance.instance_id)
+        if self.state.continuations.must_wait(lease):
+            return
         if lease.home_kind == "ebs" and stay not in self._begun:
             self._begun.add(stay)
             self.tasks.spawn(self._bring(lease, instance), f"home of {lease.lease_id}")

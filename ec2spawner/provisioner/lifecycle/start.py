@@ -180,6 +180,8 @@ class Start:
             # It claims again only after that, and says it once.
             self.state.leases.report_agent_stopped(lease.lease_id)
             return None
+        if self.state.continuations.must_wait(lease):
+            return None  # only one instance at a time opens a home
         home = self.state.homes.for_lease(lease)
         if lease.home_kind == "ebs" and (home is None or home.volume_id is None):
             return None
@@ -238,6 +240,8 @@ class Start:
             instance.zone,
         )
         self.state.lease_assigned.set()
+        if lease.continues:
+            self.state.continuation_wanted.set()
         self.state.wake()
         return lease
 

@@ -63,9 +63,12 @@ class Accounts:
         servers = reserved = reserved_gpu = 0
         overhead = self._overhead(scope, bounds, now)
         rate, unpriced = overhead.nano_usd, overhead.uncounted
-        without = self.start.lease_id if self.start else None
-        for lease in state.leases.in_scope(scope):
-            if lease.state not in OPEN or lease.lease_id == without:
+        in_scope = [x for x in state.leases.in_scope(scope) if x.state in OPEN]
+        without = {self.start.lease_id, self.start.continues} if self.start else set()
+        # What a lease continues ends when it has its instance: a server counts once.
+        without |= {lease.continues for lease in in_scope}
+        for lease in in_scope:
+            if lease.lease_id in without:
                 continue
             price = self.price_of(lease)
             servers += 1

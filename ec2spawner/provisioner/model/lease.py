@@ -21,6 +21,7 @@ from ...core.ledger.idle_spans import IdleSpan
 from ...core.ledger.segments import Segment
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
+from ...core.sleep.continuation import TakenOver
 from ...core.sleep.rules import SleepRules
 from ...wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
@@ -45,6 +46,9 @@ class LeaseState(StrEnum):
 
 
 OPEN = frozenset(LeaseState) - {LeaseState.ENDED}
+
+LIVE = OPEN - {LeaseState.ENDING}
+"""Of a lease that nothing has ended."""
 
 ENDED_LATELY: Final = timedelta(days=30)
 """The newest ended lease of a server stays in memory so long. The store keeps all of them."""
@@ -159,6 +163,8 @@ class Lease:
     """How its session is saved, and what follows an interruption."""
     continues: str = ""
     """Id of the lease whose server it continues on another instance; empty for none."""
+    taken_over: TakenOver = field(default_factory=TakenOver)
+    """What it has taken over from that lease."""
 
     @property
     def steps(self) -> Set[Step]:

@@ -17,7 +17,7 @@ from ...core.ledger.cost_rows import CostRow
 from ...core.ledger.segments import close
 from ...core.sleep.spot_events import Notices
 from ...wire import PROTOCOL, AdminMessage, Step, Telemetry
-from ..model.lease import OPEN, Lease, LeaseState, Snapshot, StepEvent
+from ..model.lease import LIVE, OPEN, Lease, LeaseState, Snapshot, StepEvent
 from ..model.lease_costs import costs_of, scopes_of
 from ..runtime.clock import Clock
 from ..store.store import Store
@@ -77,6 +77,10 @@ class LeaseRegistry:
         self._last_ended: dict[tuple[str, str], Lease] = {}
         self._contacts: dict[str, Contact] = {}
         self._changed: dict[str, asyncio.Event] = {}
+        self._continued_by: dict[str, str] = {}
+        """By lease id: the lease that continues it, open or ended."""
+        self.continuation_changed = asyncio.Event()
+        """Set when a lease that continues another one, or that is continued, has changed."""
 
     def load(self, snapshot: Snapshot) -> None:
         """Take over the leases that an earlier process has stored."""
@@ -84,6 +88,7 @@ class LeaseRegistry:
             self._insert(lease)
         for lease in snapshot.ended_lately:
             self._last_ended[lease.user, lease.server] = lease
+            self._index_continuation(lease)
 
     # --- reading, from memory ---
 
@@ -110,9 +115,31 @@ class LeaseRegistry:
         return iter([self._leases[lease_id] for lease_id in self._in_scope.get(scope, ())])
 
     def of_server(self, user: str, server: str) -> Lease | None:
-        """The newest open lease of a server."""
+        """The newest open lease of a server, but not yet one that continues a running one."""
         held = [x for x in self.open() if (x.user, x.server) == (user, server)]
-        return max(held, key=lambda lease: lease.requested_at, default=None)
+        current = [x for x in held if not self._continues_running(x)]
+        return max(current, key=lambda lease: lease.requested_at, default=None)
+
+    def _continues_running(self, lease: Lease) -> bool:
+        previous = self._leases.get(lease.continues)
+        return previous is not None and previous.state is LeaseState.READY
+
+    def successor(self, lease_id: str) -> Lease | None:
+        """The lease that continues this one on another instance, open or ended lately."""
+        successor_id = self._continued_by.get(lease_id)
+        return self.remembered(successor_id) if successor_id else None
+
+    def open_successor(self, lease_id: str) -> Lease | None:
+        """The same, unless it is ending or has ended."""
+        successor = self.successor(lease_id)
+        return successor if successor and successor.state in LIVE else None
+
+    def has_released(self, lease_id: str) -> bool:
+        """Whether notebook and home of this lease are closed, so that another may open them."""
+        lease = self._leases.get(lease_id)
+        if lease is None or lease.state is LeaseState.ENDED:
+            return True
+        return lease.state is LeaseState.ENDING and self.contact(lease_id).agent_stopped.is_set()
 
     def of_instance(self, instance_id: str) -> Lease | None:
         """The open lease that holds the instance."""
@@ -129,7 +156,8 @@ class LeaseRegistry:
 
     def remembered(self, lease_id: str) -> Lease | None:
         """An open lease, or one that ended lately."""
-        return next((x for x in self._remembered() if x.lease_id == lease_id), None)
+        lease = self._leases.get(lease_id)
+        return lease or next((x for x in self._remembered() if x.lease_id == lease_id), None)
 
     def knows(self, lease_id: str) -> bool:
         """True for every open lease and those that ended lately."""
@@ -181,11 +209,18 @@ class LeaseRegistry:
 
     def _insert(self, lease: Lease) -> None:
         self._leases[lease.lease_id] = lease
+        self._index_continuation(lease)
         for scope in scopes_of(lease):
             self._in_scope.setdefault(scope, {})[lease.lease_id] = None
 
+    def _index_continuation(self, lease: Lease) -> None:
+        if lease.continues:
+            self._continued_by[lease.continues] = lease.lease_id
+            self.continuation_changed.set()
+
     def _drop(self, lease: Lease) -> None:
         del self._leases[lease.lease_id]
+        self._continued_by.pop(lease.lease_id, None)
         for scope in scopes_of(lease):
             del self._in_scope[scope][lease.lease_id]
             if not self._in_scope[scope]:
@@ -266,6 +301,10 @@ class LeaseRegistry:
 
     def announce(self, lease_id: str) -> None:
         """Wake those who wait for a change of the lease."""
+        lease = self._leases.get(lease_id)
+        is_ready = lease is not None and lease.state is LeaseState.READY
+        if lease_id in self._continued_by or (lease and lease.continues and not is_ready):
+            self.continuation_changed.set()
         if event := self._changed.pop(lease_id, None):
             event.set()
 
@@ -284,6 +323,7 @@ class LeaseRegistry:
         lease = self._leases.get(lease_id)
         if lease is not None and lease.state is LeaseState.ENDING:
             self.contact(lease_id).agent_stopped.set()
+            self.announce(lease_id)
 
     def ended_before(self, before: datetime) -> list[Lease]:
         """The leases in memory that ended before then and are stored."""

@@ -20,6 +20,7 @@ from ..model.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
+from .continuations import Continuations
 from .denied_starts import DeniedStarts
 from .home_records import HomeRecords
 from .incidents import Incidents
@@ -55,6 +56,7 @@ class State:
         self.clock = clock
         self.zones = Zones()
         self.leases = LeaseRegistry(store, clock, settings.time_zone)
+        self.continuations = Continuations(self.leases, self.zones, clock)
         self.lease_events = events = LeaseEvents()
         self.interruptions = Interruptions()
         self.instances = InstanceCache(settings, clock, self.interruptions)
@@ -97,6 +99,12 @@ class State:
         """Set when a start has lost its instance: its replacement waits for no pass."""
         self.lease_assigned = asyncio.Event()
         """Set when a lease has got an instance: its home waits for no pass."""
+
+    @property
+    def continuation_wanted(self) -> asyncio.Event:
+        """Set when a notice has come, or when a server's next instance or its release has: what
+        follows waits for no pass."""
+        return self.leases.continuation_changed
 
     def load(self, snapshot: Snapshot) -> None:
         """Take over what an earlier process has stored."""
@@ -153,6 +161,7 @@ class State:
             return
         is_ready = lease.state is LeaseState.READY
         stop = self._with_retention(lease, self._as_ec2_announced(lease, stop))
+        stop = self.continuations.hand_over(lease, stop)
         stop = with_sleep(stop, lease.idle.then, lease.sleep, is_ready=is_ready)
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
         # The hub may terminate it before EC2 does: then no listing says that EC2 reclaimed it.
@@ -167,14 +176,23 @@ class State:
         except StoreError as error:
             log.error("That %s ends is not stored yet: %s", lease_id, error)
 
+    async def end_server(self, lease_id: str, stop: Stop) -> None:
+        """Let a lease end for good: nothing continues its server, also if that had begun."""
+        successor = self.leases.open_successor(lease_id)
+        if successor is not None:
+            await self.end(successor.lease_id, stop)
+        await self.end(lease_id, stop)
+
     def _as_ec2_announced(self, lease: Lease, stop: Stop) -> Stop:
         """An instance that EC2 reclaims shuts down, or falls silent, before a listing says why."""
         current = lease.segments[-1] if lease.segments else None
+        instance = self.instances.instance_of(lease)
+        is_listed = instance is not None and instance.state_reason == SPOT_TERMINATION
         is_announced = (
             lease.state is LeaseState.READY
             and current is not None
             and current.market == Market.SPOT
-            and self.leases.contact(lease.lease_id).interruption_at is not None
+            and (is_listed or self.leases.contact(lease.lease_id).interruption_at is not None)
         )
         return RECLAIMED if is_announced and stop.reason in {"failed", "lost"} else stop
 
@@ -182,7 +200,7 @@ class State:
         """The stop with what becomes of the instance, in a field for the agent and in words."""
         instance = self.instances.instance_of(lease)
         has_data = lease.state is LeaseState.READY or lease.on_retained
-        if not has_data or instance is None or instance.state in GONE:
+        if not has_data or instance is None or instance.state in GONE or stop.sleep == "hardware":
             return stop
         stopped = [k for k in self.retained.all() if k.user == lease.user and k.then == "stop"]
         contact, market = self.leases.contact(lease.lease_id), Market(instance.market)

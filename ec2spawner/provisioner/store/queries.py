@@ -219,7 +219,12 @@ def start_durations(connection: Connection, profile: str, limit: int) -> Mapping
     column = tables.lease_table.c
     starts = (
         select(column.lease_id)
-        .where(column.profile == profile, column.ready_at.is_not(None), column.replaced == 0)
+        .where(
+            column.profile == profile,
+            column.ready_at.is_not(None),
+            column.replaced == 0,
+            column.continues == "",  # it has waited for the home that its server was leaving
+        )
         .order_by(column.ready_at.desc(), column.lease_id)
         .limit(limit)
     )

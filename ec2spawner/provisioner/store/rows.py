@@ -18,6 +18,7 @@ from ...core.ledger.idle_spans import IdleSpan
 from ...core.ledger.segments import Segment
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
+from ...core.sleep.continuation import TakenOver
 from ...core.sleep.rules import SleepRules
 from ...wire import IdlePolicy, Market, Step, Stop
 from ..model.cloud import Image, LaunchRequest, LaunchSpec
@@ -39,6 +40,7 @@ _WAIT = TypeAdapter(Wait)
 _IDLE_SPANS = TypeAdapter(tuple[IdleSpan, ...])
 _GPU_USE = TypeAdapter(tuple[GpuUse, ...])
 _SLEEP = TypeAdapter(SleepRules)
+_TAKEN_OVER = TypeAdapter(TakenOver)
 
 
 def lease_row(lease: Lease) -> Row:
@@ -78,6 +80,7 @@ def lease_row(lease: Lease) -> Row:
         "gpu_use": _GPU_USE.dump_python(lease.gpu_use, mode="json"),
         "continues": lease.continues,
         "sleep": _SLEEP.dump_python(lease.sleep, mode="json"),
+        "taken_over": _TAKEN_OVER.dump_python(lease.taken_over, mode="json"),
     }
 
 
@@ -119,6 +122,7 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         gpu_use=_GPU_USE.validate_python(row["gpu_use"] or ()),
         continues=row["continues"],
         sleep=_SLEEP.validate_python(row["sleep"] or {}),
+        taken_over=_TAKEN_OVER.validate_python(row["taken_over"] or {}),
         segments=tuple(map(segment_from, segments)),
     )
 

@@ -111,6 +111,7 @@ lease_table = Table(
     # Id of the lease whose server it continues on another instance; empty for none.
     Column("continues", String, nullable=False, server_default=""),
     Column("sleep", JSON(none_as_null=True)),
+    Column("taken_over", JSON(none_as_null=True)),
     Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),

@@ -380,6 +380,8 @@ export interface IReply {
 export interface IServerEnd {
   /** Whether the server is ready now, perhaps started anew. */
   running: boolean;
+  /** Whether it is about to run again, on another machine. */
+  continues: boolean;
   /** Why it was stopped; null where it was not. */
   stop: IStop | null;
   ended_at: string | null;

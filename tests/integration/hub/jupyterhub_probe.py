@@ -43,6 +43,11 @@ class ProbeHandler(APIHandler):
         if order["do"] == "end":
             spawner.alive = False
             await spawner.poll_and_notify()
+        elif order["do"] == "end to resume":
+            spawner.alive, spawner.will_resume = False, True
+            await spawner.poll_and_notify()
+        elif order["do"] == "start without a request":
+            await self.settings["users"]["ann"].spawn("")
         elif order["do"] == "new token at poll":
             spawner.token_at_poll = order["token"]
         self.finish({"authorization": self.get_auth_token(), "user": self.current_user is not None})

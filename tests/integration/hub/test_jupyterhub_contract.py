@@ -239,6 +239,21 @@ async def test_poll_and_notify_ends_a_server_at_once(
     assert await server_tokens(hub, "ann") == []
 
 
+async def test_a_server_that_resumes_keeps_its_token_and_starts_without_a_request(
+    hub: ProbedHub, ann: list[dict[str, Any]]
+) -> None:
+    """`hub.app.resume` leans on it: nothing else in JupyterHub moves a server."""
+    before, mark = await server_tokens(hub, "ann"), len(hub.notes())
+    await hub.tell(do="end to resume")
+    await hub.wait_gone("ann")
+    assert await server_tokens(hub, "ann") == before
+    assert "stop" not in {x["what"] for x in hub.notes()[mark:]}
+    await hub.tell(do="start without a request")
+    await hub.wait_ready("ann")
+    assert set(before) < set(await server_tokens(hub, "ann")), "a new one until `start` returns"
+    await hub.stop_server("ann")
+
+
 async def test_stop_revokes_the_token_that_a_poll_gave_back(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:

@@ -31,7 +31,8 @@ async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     """One for all tests, each of which has users of its own and leaves no server running."""
-    running = Hub(tmp_path_factory.mktemp("hub"), embedded)
+    no_resume = '--EC2Spawner.interruption={"then": "stop"}'  # see `test_resume.py`
+    running = Hub(tmp_path_factory.mktemp("hub"), embedded, no_resume)
     try:
         yield await running.start()
     finally:

@@ -72,7 +72,7 @@ async def until(condition: Callable[[], object], what: str = "") -> None:
 
 LOOPS = (
     *("watch", "prices", "catalogue", "templates", "reaper"),
-    *("reconcile", "ends", "lost starts", "homes"),
+    *("reconcile", "ends", "lost starts", "homes", "moves"),
 )
 """What runs in the background until the provisioner is closed."""
 

@@ -26,6 +26,7 @@ from ec2spawner.core.ledger.idle_spans import IdleSpan
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.offers.spot_wait import Wait
+from ec2spawner.core.sleep.continuation import TakenOver
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.provisioner.model.cloud import DataVolume, Image, LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import (
@@ -190,6 +191,7 @@ leases = st.builds(
         after_interruption=st.sampled_from(["resume", "resume-on-demand", "stop"]),
     ),
     continues=text,
+    taken_over=st.builds(TakenOver, st.just("hardware"), seconds, seconds, st.integers(0, 9)),
     mounts=mounts,
     wait=st.none()
     | st.builds(Wait, until=instants, otherwise=st.lists(markets, max_size=2).map(tuple)),

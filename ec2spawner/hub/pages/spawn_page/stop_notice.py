@@ -28,7 +28,12 @@ def last_stop(provisioner: Provisioner, user: User, server: str) -> StopNotice |
     """How this server's last run ended; None if its user ended it and nothing sleeps."""
     last = provisioner.last_ended(user.name, server)
     sleeping = provisioner.sleeping.of(user.name, server)
-    asleep = last is not None and sleeping is not None and sleeping.lease_id == last.lease_id
+    asleep = (
+        last is not None
+        and sleeping is not None
+        # The one that it was to continue has saved it, where the last one never got ready.
+        and sleeping.lease_id in {last.lease_id, last.continues}
+    )
     return notice_of(last, created_at(user), asleep=asleep)
 
 
@@ -44,7 +49,8 @@ def notice_of(
         return None
     not_kept = lease.after_stop.then != "terminate" and lease.stop.then == "terminate"
     is_expected = lease.stop.reason == "user" and not not_kept and not asleep
-    if is_expected or lease.ready_at is None:
+    never_ran = lease.ready_at is None and not lease.continues
+    if is_expected or never_ran:
         return None
     kept = "Your files and variables are kept." if asleep else "Your files are kept."
     return StopNotice(

@@ -1,0 +1,163 @@
+"""Starts a server at JupyterHub again when it continues on another instance.
+
+JupyterHub cannot move a server: it has to see it stopped, and started again. `Spawner.poll` reports
+it as stopped with `will_resume`, so that JupyterHub keeps its token and its OAuth client; the start
+finds the lease on which it continues. No request of a user is behind that start, so what
+JupyterHub's handler does around `User.spawn` is done here.
+
+Level-triggered: whatever is missing is done, also after a restart of the hub at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jupyterhub.app import JupyterHub
+from jupyterhub.metrics import RUNNING_SERVERS
+from jupyterhub.user import User
+
+from ...provisioner.model.lease import LIVE, Lease, LeaseState
+from ...provisioner.provisioner import Provisioner
+from ...provisioner.runtime.supervise import Supervised
+from ...wire import Stop
+from ..security.sealed_start import Seal, SealBroken
+from .orphaned_tokens import renew_client
+
+log = logging.getLogger(__name__)
+
+INTERVAL: Final = 2.0
+"""Seconds between two looks at what moves; a change of it begins one at once."""
+
+MOVING_INTERVAL: Final = 0.25
+"""The same while something moves: what JupyterHub does meanwhile is no change of ours."""
+
+
+@dataclass(slots=True)
+class Resumes:
+    """Brings what JupyterHub knows of servers that move up to date."""
+
+    app: JupyterHub
+    seal: Seal
+    provisioner: Provisioner
+    _notifying: set[str] = field(default_factory=set)
+    """Ids of the leases of whose end JupyterHub is being notified."""
+    _known: set[str] = field(default_factory=set)
+    """Ids of the leases whose user JupyterHub has had."""
+
+    async def run(self) -> None:
+        """Follow all moves until the task is cancelled."""
+        await self.app._start_future  # before that, JupyterHub has not loaded its servers
+        while True:
+            unfinished = self.provisioner.moves.unfinished()
+            self._known &= {lease.lease_id for lease in unfinished}
+            for lease in unfinished:
+                with Supervised(f"The move of {lease.user}'s server"):
+                    self._see_to(lease)
+            is_moving = any(lease.state is not LeaseState.READY for lease in unfinished)
+            await self.provisioner.moves.wait_change(MOVING_INTERVAL if is_moving else INTERVAL)
+
+    def _see_to(self, lease: Lease) -> None:
+        """What is missing until JupyterHub has this server under this lease."""
+        user = self._user_of(lease)
+        if user is None:
+            return
+        self.provisioner.take_up(lease.user, lease.server, lease.lease_id)
+        spawner = user.spawners[lease.server]
+        if spawner.pending:
+            return
+        previous = self.provisioner.remembered(lease.continues)
+        if spawner.ready:
+            is_left = previous is not None and spawner.lease_id == previous.lease_id
+            if previous is not None and is_left and self.provisioner.moves.has_released(previous):
+                self._notify(spawner, previous)
+        elif previous is None or previous.state is not LeaseState.READY:
+            self._start(user, lease)
+
+    def _user_of(self, lease: Lease) -> User | None:
+        """None where JupyterHub has no such server: what was begun for it ends."""
+        try:
+            user = self.app.users[lease.user]
+        except KeyError:
+            user = None
+        if user is not None and lease.server in user.orm_spawners:
+            self._known.add(lease.lease_id)
+            return user
+        if lease.lease_id in self._known:  # else recovery ends it, but never many at once
+            stop = Stop(reason="hub", message="Its user or server was deleted")
+            end = self.provisioner.end(lease.lease_id, stop)
+            self.provisioner.spawn(end, f"end of {lease.lease_id}")
+        return None
+
+    # --- the server has left its old instance ---
+
+    def _notify(self, spawner: Any, previous: Lease) -> None:
+        if previous.lease_id not in self._notifying:
+            self._notifying.add(previous.lease_id)
+            notified = self._stopped(spawner, previous)
+            self.provisioner.spawn(notified, f"notify {previous.lease_id}")
+
+    async def _stopped(self, spawner: Any, previous: Lease) -> None:
+        try:
+            await spawner.poll_and_notify()
+        finally:
+            self._notifying.discard(previous.lease_id)
+
+    # --- and starts on the new one ---
+
+    def _start(self, user: User, lease: Lease) -> None:
+        """As JupyterHub's own start, without a request and without its limit of concurrent ones:
+        these servers have run."""
+        if user.spawners[lease.server]._failed:
+            user.spawners.pop(lease.server)
+        spawner = user.spawners[lease.server]
+        log.info("%s continues under %s", spawner._log_name, lease.lease_id)
+        spawner._spawn_pending = True
+        starting = spawner._spawn_future = asyncio.ensure_future(self._started(user, lease))
+
+        def over(done: asyncio.Future[None]) -> None:
+            # An exception is kept: the page of the failed start shows it.
+            if done.cancelled() or done.exception() is None:
+                spawner._spawn_future = None
+            spawner._spawn_pending = False
+
+        starting.add_done_callback(over)
+
+    async def _started(self, user: User, lease: Lease) -> None:
+        name, app = lease.server, self.app
+        try:
+            await user.spawn(name, options=self._new_options(lease))
+        except Exception as error:
+            current = self.provisioner.lease(lease.lease_id)
+            if current is not None and current.state in LIVE:
+                message = f"It could not continue: {error}"[:500]
+                stop = Stop(reason="failed", message=message)
+                await self.provisioner.end(lease.lease_id, stop)
+            raise
+        spawner = user.spawners[name]
+        await renew_client(spawner)
+        spawner._proxy_pending = True
+        try:
+            await app.proxy.add_user(user, name)
+        except Exception:
+            log.exception("The route of %s could not be added", spawner._log_name)
+            await user.stop(name)
+            raise
+        finally:
+            spawner._proxy_pending = False
+        RUNNING_SERVERS.inc()
+        spawner.add_poll_callback(self._user_stopped, user, name)
+
+    async def _user_stopped(self, user: User, name: str) -> None:
+        """JupyterHub's poll has found the server stopped."""
+        await self.app.proxy.delete_user(user, name)
+        await user.stop(name)
+
+    def _new_options(self, lease: Lease) -> dict[str, Any] | None:
+        """Those of other hardware, for JupyterHub to keep; None leaves the server's own."""
+        try:
+            return self.seal.open(lease.sealed_start).user_options
+        except SealBroken:
+            return None  # its claim fails, and says so

@@ -1,0 +1,101 @@
+"""Moves servers to another instance: at a spot notice, and to other hardware.
+
+The new instance is bought first. Once it has claimed the successor, or when an interruption is
+near, the server is stopped; the successor gets home and notebook when that has released them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from ...core.sleep.continuation import LATEST_STOP, seconds_to_save
+from ...wire import Market, Stop
+from ..model.cloud import CloudError
+from ..model.lease import LIVE, Lease, LeaseState
+from ..model.successor import RECLAIMED as RECLAIMING
+from ..offers.offers import Offers
+from ..state.continuations import is_continued_by
+from ..state.state import RECLAIMED, State
+from .start_timeout import NO_CAPACITY
+
+WITHDRAWN: Final = Stop(reason="hub", message="AWS no longer reclaims the machine")
+
+MOVES: Final = Stop(reason="user", message="It continues on another machine", sleep="hardware")
+
+
+@dataclass(slots=True)
+class Continuation:
+    """Begins successors at notices, and stops the servers that they continue."""
+
+    state: State
+    offers: Offers
+    _sold_out: set[str] = field(default_factory=set)
+    """Ids of interrupted leases whose offer this process has marked."""
+
+    async def reconcile(self, now: datetime) -> None:
+        """Never raises: a change that cannot be stored yet holds nevertheless."""
+        leases = self.state.leases
+        for lease in list(leases.open(LeaseState.READY)):
+            if (until := self._reclaimed_at(lease)) is not None:
+                self._mark_sold_out(lease)
+                await self._follow_notice(lease, until, now)
+        for lease in list(leases.open(*LIVE)):
+            if lease.continues:
+                await self._follow(lease, now)
+        self._sold_out &= {lease.lease_id for lease in leases.in_memory()}
+        self.state.continuations.announce()
+
+    def _reclaimed_at(self, lease: Lease) -> datetime | None:
+        """When EC2 reclaims the instance of a ready lease whose server is to continue; else None.
+
+        Whoever pretends that on their on-demand instance is not believed.
+        """
+        segment = lease.segments[-1] if lease.segments else None
+        if segment is None or segment.market is not Market.SPOT:
+            return None
+        if lease.sleep.after_interruption == "stop":
+            return None
+        return self.state.leases.contact(lease.lease_id).interruption_at
+
+    async def _follow_notice(self, lease: Lease, until: datetime, now: datetime) -> None:
+        found = self.state.continuations.begin(lease, RECLAIMING)
+        has_instance = found is not None and found.instance_id is not None
+        if has_instance or until - now <= LATEST_STOP:
+            seconds = seconds_to_save(lease.sleep.save_seconds, until, now)
+            update = {"sleep": "interruption", "save_seconds": seconds}
+            await self.state.end(lease.lease_id, RECLAIMED.model_copy(update=update))
+
+    async def _follow(self, found: Lease, now: datetime) -> None:
+        """See to one successor, whatever has happened meanwhile to what it continues."""
+        state = self.state
+        previous = state.leases.remembered(found.continues)
+        if previous is None:
+            return
+        contact = state.leases.contact(previous.lease_id)
+        if previous.state is LeaseState.READY:
+            is_withdrawn = contact.heartbeats > 0 and contact.interruption_at is None
+            if found.taken_over.trigger == "interruption" and is_withdrawn:
+                await state.end(found.lease_id, WITHDRAWN)
+            if found.taken_over.trigger == "hardware" and found.instance_id is not None:
+                seconds = previous.sleep.save_seconds
+                stop = MOVES.model_copy(update={"save_seconds": seconds})
+                await state.end(previous.lease_id, stop)
+        elif found.state is not LeaseState.READY and not is_continued_by(previous, found):
+            # A crash came before that was stored.
+            await state.end(found.lease_id, previous.stop or Stop(reason="hub"))
+        elif previous.stop is not None and previous.stop.reason == RECLAIMED.reason:
+            self._mark_sold_out(previous)
+        if found.state is LeaseState.STARTING and state.leases.has_released(previous.lease_id):
+            state.claims.wake(found.instance_id or "")
+            state.lease_assigned.set()
+
+    def _mark_sold_out(self, lease: Lease) -> None:
+        """EC2 needs the capacity that it takes back: the next instance is bought elsewhere."""
+        instance = self.state.instances.instance_of(lease)
+        if instance is None or lease.lease_id in self._sold_out:
+            return
+        self._sold_out.add(lease.lease_id)
+        said = CloudError(NO_CAPACITY, "EC2 has reclaimed an instance", retryable=False)
+        self.offers.learn_of_start(instance, said)

@@ -1,0 +1,177 @@
+"""Servers that continue on another instance: a second lease, the *successor*, for the same server.
+
+A successor waits, claims and starts as any other lease, but gets its home and its notebook only
+when the lease that it continues has released them. It replaces that lease: whatever ends the
+server, and does not make it continue, ends both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from ...core.sleep.continuation import (
+    TakenOver,
+    is_interrupted_too_often,
+    taken_over,
+)
+from ...wire import Stop, Trigger
+from ..model import successor
+from ..model.lease import LIVE, Lease, LeaseState
+from ..runtime.clock import Clock
+from .instances.interruptions import INTERRUPTED
+from .lease_registry import LeaseRegistry
+from .zones import Zones
+
+log = logging.getLogger(__name__)
+
+AGAIN: Final = "AWS took each of its machines back within minutes; start it again when you like"
+
+
+FAILURES: Final = frozenset({"capacity", "quota", "budget", "failed", "lost"})
+"""Why a start ends by itself."""
+
+
+class Continuations:
+    """Which lease continues which. Memory changes at once; the store follows."""
+
+    def __init__(self, leases: LeaseRegistry, zones: Zones, clock: Clock) -> None:
+        self._leases = leases
+        self._zones = zones
+        self._clock = clock
+        self._changed = asyncio.Event()
+        """Set and replaced when somebody may want to look again."""
+
+    # --- reading ---
+
+    def pending(self) -> list[tuple[Lease, Lease]]:
+        """Each lease that has not released its server yet, with the one that continues it."""
+        found = []
+        for lease in self._leases.open(*LIVE):
+            previous = self._leases.get(lease.continues) if lease.continues else None
+            if previous is not None and not self._leases.has_released(previous.lease_id):
+                found.append((previous, lease))
+        return found
+
+    def must_wait(self, lease: Lease) -> bool:
+        """Whether the server of this lease still runs under the one that it continues."""
+        return bool(lease.continues) and not self._leases.has_released(lease.continues)
+
+    async def wait_change(self, timeout: float) -> None:
+        """Return when a pass has looked at all of this, at most after `timeout` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()
+
+    def announce(self) -> None:
+        """Wake those who wait for a change."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    # --- changing ---
+
+    def begin(self, lease: Lease, message: str) -> Lease | None:
+        """The successor of a ready lease that EC2 interrupts, made now if there is none.
+
+        None where its server is not to continue, or has tried to. `message` begins the story of
+        the new lease.
+        """
+        if (earlier := self._leases.successor(lease.lease_id)) is not None:
+            if earlier.state in LIVE:
+                return earlier
+            if earlier.taken_over.trigger == "interruption":
+                return None
+        if lease.state is not LeaseState.READY or lease.sleep.after_interruption == "stop":
+            return None
+        over = replace(self._taken_over(lease, "interruption"), is_handed_over=False)
+        if is_interrupted_too_often(over):
+            log.warning("%s does not continue: it is interrupted too often", lease.lease_id)
+            return None
+        subnets = self._subnets_for(lease)
+        found = successor.after_interruption(lease, over, subnets, self._clock.now(), message)
+        log.info("%s continues %s of %r", found.lease_id, lease.lease_id, lease.user)
+        self._leases.begin_adding(found).add_done_callback(_stored_later)
+        return found
+
+    def hand_over(self, lease: Lease, stop: Stop) -> Stop:
+        """A ready or starting lease ends now: its successor takes over, or ends as well.
+
+        Returns the stop as its user shall read it. The caller changes the lease without an await
+        in between: at any moment a server that continues has a successor.
+        """
+        stop = _of_successor(lease, stop)
+        if stop.reason == INTERRUPTED:
+            found = self.begin(lease, successor.GONE)
+            if found is None:
+                return stop.model_copy(update={"message": self._why_it_ends(lease, stop)})
+            self._take_over(lease, found, found.taken_over.trigger)
+        elif (found := self._leases.open_successor(lease.lease_id)) is not None:
+            if stop.sleep == "hardware":
+                self._take_over(lease, found, "hardware")
+            else:
+                self.give_up(found, stop)
+        return stop
+
+    def give_up(self, found: Lease, stop: Stop) -> None:
+        """A successor ends with the server; the next pass stores it, or finds it again."""
+        ends = Stop(reason=stop.reason, message=stop.message, by=stop.by)
+        self._leases.notify_agent(found.lease_id)
+        self._leases.remember(
+            found.lease_id,
+            state=LeaseState.ENDING,
+            stop=ends,
+            stop_requested_at=self._clock.now(),
+        )
+
+    def _subnets_for(self, lease: Lease) -> tuple[str, ...]:
+        """A home on EBS is where the instance is: another zone would be of no use."""
+        if lease.home_kind != "ebs" or not lease.segments:
+            return lease.spec.subnets
+        by_subnet, zone = self._zones.by_subnet, lease.segments[-1].zone
+        here = tuple(x for x in lease.spec.subnets if by_subnet.get(x) == zone)
+        return here or lease.spec.subnets
+
+    def _take_over(self, lease: Lease, found: Lease, trigger: Trigger) -> None:
+        """What has changed since the successor was made: its user may have extended the server."""
+        changes: dict[str, object] = {"extended_until": lease.extended_until}
+        if lease.ready_at is not None:
+            changes["taken_over"] = self._taken_over(lease, trigger)
+        if found.profile == lease.profile:
+            changes["idle"] = lease.idle
+        self._leases.remember(found.lease_id, **changes)
+
+    def _taken_over(self, lease: Lease, trigger: Trigger) -> TakenOver:
+        now, since = self._clock.now(), self._leases.contact(lease.lease_id).idle_since
+        return taken_over(lease.taken_over, trigger, lease.ready_at or now, since, now)
+
+    def _why_it_ends(self, lease: Lease, stop: Stop) -> str:
+        failed = self._leases.successor(lease.lease_id)
+        has_tried = failed is not None and failed.taken_over.trigger == "interruption"
+        if has_tried and failed is not None and failed.stop is not None:
+            return failed.stop.message
+        over = self._taken_over(lease, "interruption")
+        wanted = lease.sleep.after_interruption != "stop" and lease.state is LeaseState.READY
+        return AGAIN if wanted and is_interrupted_too_often(over) else stop.message
+
+
+def _of_successor(lease: Lease, stop: Stop) -> Stop:
+    """The failed start of a server that has run before, as its user shall read it."""
+    is_interrupted = bool(lease.continues) and lease.taken_over.trigger == "interruption"
+    if lease.ready_at or not is_interrupted or stop.reason not in FAILURES:
+        return stop
+    message = f"AWS took the spot machine back, and there was no other: {stop.message}"
+    return stop.model_copy(update={"message": message[:500]})
+
+
+def is_continued_by(lease: Lease, found: Lease) -> bool:
+    """Whether the successor continues although this lease has ended."""
+    is_interrupted = lease.stop is not None and lease.stop.reason == INTERRUPTED
+    return is_interrupted or found.taken_over.is_handed_over
+
+
+def _stored_later(added: asyncio.Task[None]) -> None:
+    if not added.cancelled() and (error := added.exception()) is not None:
+        log.error("A lease that continues another one is not stored yet: %s", error)

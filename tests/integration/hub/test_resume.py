@@ -1,0 +1,206 @@
+"""AWS takes a server's spot instance back, and the server continues on another one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness import Embedded, Hub, until
+from tests.integration.hub.agent_by_hand import browser
+
+pytestmark = pytest.mark.slow(seconds=60)
+
+
+async def the_instance(embedded: Embedded) -> str:
+    [instance] = await embedded.instances()
+    found: str = instance["instance_id"]
+    return found
+
+
+async def interrupt(embedded: Embedded, instance_id: str, seconds: float = 120) -> None:
+    await embedded.control(f"interrupt/{instance_id}", {"notice_seconds": seconds})
+
+
+async def server_tokens(hub: Hub, user: str) -> list[str]:
+    reply = await hub.api.get(f"/users/{user}/tokens")
+    assert reply.is_success, reply.text
+    return [t["id"] for t in reply.json()["api_tokens"] if t["note"].startswith("Server at")]
+
+
+async def moved(hub: Hub, embedded: Embedded, old: str, user: str = "ann") -> dict[str, Any]:
+    """JupyterHub's model of the server once it is ready on the other instance only."""
+
+    async def is_single() -> bool:
+        return old not in (found := [i["instance_id"] for i in await embedded.instances()]) and (
+            len(found) == 1
+        )
+
+    await until(is_single, 60, "the other instance only")
+    return await hub.wait_ready(user)
+
+
+async def page(client: httpx.AsyncClient, path: str = "api/status") -> int:
+    """The status of the server's answer to a browser that does not follow redirects."""
+    reply = await client.get(f"/user/ann/{path}", follow_redirects=False)
+    return reply.status_code
+
+
+async def test_a_server_continues_at_the_same_address(hub: Hub, embedded: Embedded) -> None:
+    before = await hub.start_server("ann")
+    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
+    async with browser(hub, "ann") as client:
+        await client.get("/user/ann/lab", follow_redirects=True)
+        assert await page(client) == 200
+        body = {"type": "file", "format": "text", "content": "kept"}
+        written = await client.put(
+            "/user/ann/api/contents/notes.txt",
+            json=body,
+            headers={"X-XSRFToken": xsrf(client)},
+        )
+        assert written.is_success, written.text
+
+        await interrupt(embedded, old)
+        after = await moved(hub, embedded, old)
+
+        assert after["url"] == before["url"]
+        assert await page(client) == 200, "its cookie needs no new login"
+        notes = await client.get("/user/ann/api/contents/notes.txt")
+        assert notes.json()["content"] == "kept"
+    assert await server_tokens(hub, "ann") == tokens, "the token is the one that it had"
+    async with browser(hub, "ann") as another:
+        reply = await another.get("/user/ann/lab", follow_redirects=True)
+        assert reply.status_code == 200, "a new browser can log in"
+
+    # And it stops as any server does.
+    await hub.stop_server("ann")
+    assert not await server_tokens(hub, "ann")
+    await until(lambda: none_left(embedded), 20, "all instances to be gone")
+
+
+def xsrf(client: httpx.AsyncClient) -> str:
+    [value] = {x.value for x in client.cookies.jar if x.name == "_xsrf" and "/user/" in x.path}
+    return str(value)
+
+
+async def none_left(embedded: Embedded) -> bool:
+    return not await embedded.instances()
+
+
+async def test_without_notice(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("ann")
+    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
+
+    await interrupt(embedded, old, 0)
+    await moved(hub, embedded, old)
+
+    assert await server_tokens(hub, "ann") == tokens
+
+
+async def test_two_notices(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("ann")
+    old = await the_instance(embedded)
+    await asyncio.gather(*(interrupt(embedded, old) for _ in range(2)))
+    await interrupt(embedded, old, 100)
+    await moved(hub, embedded, old)
+    assert len(await embedded.calls("CreateFleet")) == 2
+
+
+async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("ann")
+    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
+    await embedded.control("boot", {"seconds": 3})
+    await interrupt(embedded, old)
+
+    async def launched() -> bool:
+        return len(await embedded.instances()) == 2
+
+    await until(launched, 30, "another instance")
+    await hub.kill()
+    await hub.start()
+    await moved(hub, embedded, old)
+
+    assert set(tokens) <= set(await server_tokens(hub, "ann"))
+    async with browser(hub, "ann") as client:
+        reply = await client.get("/user/ann/lab", follow_redirects=True)
+        assert reply.status_code == 200
+    await hub.stop_server("ann")
+    assert not await server_tokens(hub, "ann")
+    await until(lambda: none_left(embedded), 20, "all instances to be gone")
+
+
+async def test_a_hub_that_is_killed_while_the_server_starts_again(
+    hub: Hub, embedded: Embedded
+) -> None:
+    await hub.start_server("ann")
+    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
+    await embedded.control("boot", {"seconds": 5})
+    await interrupt(embedded, old, 0)
+
+    async def starting() -> bool:
+        model = await hub.model("ann")
+        return model is not None and model["pending"] == "spawn"
+
+    await until(starting, 30, "JupyterHub to start it again")
+    await hub.kill()
+    await hub.start()
+    await moved(hub, embedded, old)
+
+    assert set(tokens) <= set(await server_tokens(hub, "ann"))
+    async with browser(hub, "ann") as client:
+        reply = await client.get("/user/ann/lab", follow_redirects=True)
+        assert reply.status_code == 200
+    await hub.stop_server("ann")
+    assert not await server_tokens(hub, "ann")
+
+
+async def test_its_user_stops_it_while_it_moves(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("ann")
+    old = await the_instance(embedded)
+    await embedded.control("boot", {"seconds": 5})
+    await interrupt(embedded, old, 0)
+
+    async def starting() -> bool:
+        model = await hub.model("ann")
+        return model is not None and model["pending"] == "spawn"
+
+    await until(starting, 30, "JupyterHub to start it again")
+    reply = await hub.api.delete(hub.server_path("ann"))
+    assert reply.status_code in {202, 204}, reply.text
+    await hub.wait_gone("ann")
+    await until(lambda: none_left(embedded), 20, "all instances to be gone")
+    await asyncio.sleep(3)  # longer than the hub's pause between two looks
+    assert await none_left(embedded)
+    assert not await server_tokens(hub, "ann")
+
+
+async def test_no_other_instance_can_be_had(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("ann")
+    old = await the_instance(embedded)
+    for size in ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge", "12xlarge", "metal"):
+        offer = {"market": "*", "instance_type": f"g4dn.{size}", "zone": "*", "available": 0}
+        await embedded.control("capacity", offer)
+    await interrupt(embedded, old, 20)
+    async with browser(hub, "ann") as client:
+
+        async def is_said() -> bool:
+            text = (await client.get("/hub/spawn/ann")).text
+            return "AWS took the spot machine back, and there was no other" in text
+
+        await until(is_said, 60, "the spawn page to say why it ended")
+    await until(lambda: none_left(embedded), 20, "all instances to be gone")
+    assert not await server_tokens(hub, "ann")
+
+
+@pytest.mark.parametrize(
+    "hub", [('--EC2Spawner.interruption={"then": "stop"}',)], indirect=True, ids=["stop"]
+)
+async def test_an_admin_who_wants_it_to_stop(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("ann")
+    await interrupt(embedded, await the_instance(embedded), 0)
+    await hub.wait_gone("ann")
+    await until(lambda: none_left(embedded), 20, "all instances to be gone")
+    assert len(await embedded.calls("CreateFleet")) == 1
+    assert not await server_tokens(hub, "ann")

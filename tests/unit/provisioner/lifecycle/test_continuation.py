@@ -1,0 +1,458 @@
+"""A server whose instance is reclaimed continues on another one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ec2spawner.core.limits.bounds import Bounds, Limits
+from ec2spawner.core.names import lease_id as new_lease_id
+from ec2spawner.core.sleep.continuation import MAX_SHORT_RUNS, TakenOver
+from ec2spawner.core.sleep.rules import SleepRules
+from ec2spawner.provisioner.lifecycle import agent_calls
+from ec2spawner.provisioner.lifecycle.server_moves import CannotMove
+from ec2spawner.provisioner.model.cloud import SPOT_TERMINATION
+from ec2spawner.provisioner.model.launch_key import launch_key_of
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.wire import SHUT_DOWN, IdlePolicy, Market, Stop
+from tests.unit.provisioner.world import SPEC, Agent, World, until
+
+RESUME = SleepRules(save_seconds=300.0, after_interruption="resume")
+HOME: dict[str, Any] = {"home_kind": "ebs", "sleep": RESUME}
+
+
+async def notice(world: World, agent: Agent, seconds: float = 115.0) -> None:
+    await agent.heartbeat(interruption_at=world.clock() + timedelta(seconds=seconds))
+
+
+def successor(world: World, lease: Lease) -> Lease:
+    found = world.provisioner._state.leases.successor(lease.lease_id)
+    assert found is not None
+    return found
+
+
+async def boot_for(world: World, lease: Lease) -> Agent:
+    """The agent on the instance that was bought for the successor."""
+    await until(lambda: len(world.cloud.running()) == 2, "another instance")
+    [instance_id] = set(world.cloud.running()) - {world.now(lease).instance_id}
+    return Agent(world, instance_id)
+
+
+async def test_another_instance_is_bought_at_the_notice(world: World) -> None:
+    lease, agent = await world.ready(**HOME)
+    await notice(world, agent)
+
+    await boot_for(world, lease)
+
+    assert world.now(lease).state is LeaseState.READY, "it works on until the other one is there"
+    found = successor(world, lease)
+    assert (found.user, found.profile, found.sealed_start) == ("ada", "t4", "sealed")
+    request = world.cloud.requests()[-1]
+    zone = world.cloud.machines[lease.instance_id or ""].instance.zone
+    assert request.market is Market.ON_DEMAND, "spot in the home's zone counts as sold out"
+    by_subnet = world.provisioner._state.zones.by_subnet
+    assert {by_subnet[x] for x in request.spec.subnets} == {zone}
+
+
+async def test_the_home_moves_once_the_old_instance_has_released_it(world: World) -> None:
+    lease, agent = await world.ready(**HOME)
+    await notice(world, agent)
+    other = await boot_for(world, lease)
+    claim = asyncio.create_task(other.claim())
+
+    stopping = await world.state(lease, LeaseState.ENDING)
+    assert stopping.stop is not None
+    assert (stopping.stop.reason, stopping.stop.sleep) == ("interruption", "interruption")
+    assert 80 < stopping.stop.save_seconds < 115
+    await world.watch_passes(2)
+    assert not claim.done(), "its agent gets no grant while another one has the home"
+    assert agent.home_is_here()
+
+    await agent.event("stopped")
+    assert await claim is not None
+    await until(other.home_is_here, "the home on the other instance")
+    for step in ("home", "notebook", "ready"):
+        await other.event(step)
+    found = await world.state(successor(world, lease), LeaseState.READY)
+    assert found.instance_id == other.instance_id
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    assert world.cloud.running() == [other.instance_id]
+
+
+async def moved(world: World, lease: Lease, agent: Agent) -> tuple[Lease, Agent]:
+    """The server on its next instance, after a notice."""
+    await notice(world, agent)
+    other = await boot_for(world, lease)
+    serving = asyncio.create_task(other.serve())
+    await world.state(lease, LeaseState.ENDING)
+    await agent.event("stopped")
+    await serving
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: world.cloud.running() == [other.instance_id], "the old one ended")
+    return world.now(successor(world, lease)), other
+
+
+async def test_two_notices_buy_one_instance(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    await notice(world, agent)
+    await notice(world, agent)
+    await notice(world, agent, 110)
+
+    await boot_for(world, lease)
+    await world.complete_passes(2)
+
+    assert len(world.cloud.running()) == 2
+
+
+async def test_it_is_stopped_in_time_without_another_instance(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    world.cloud.sell_out(Market.SPOT)
+    world.cloud.sell_out(Market.ON_DEMAND)
+    await notice(world, agent)
+    await until(lambda: world.provisioner._state.leases.successor(lease.lease_id), "a successor")
+    await world.state(successor(world, lease), LeaseState.ENDED)
+    assert world.now(lease).state is LeaseState.READY
+
+    await world.watch_passes(1)
+    world.clock.advance(66.0)
+    stopping = await world.state(lease, LeaseState.ENDING)
+
+    assert stopping.stop is not None
+    assert stopping.stop.sleep == "interruption"
+    assert 30 < stopping.stop.save_seconds < 36
+    assert "there was no other: " in stopping.stop.message
+    assert not world.provisioner.moves.is_continued(stopping)
+
+
+@pytest.mark.parametrize("policy", ["stop", "resume-on-demand"])
+async def test_policies(world: World, policy: Any) -> None:
+    rules = replace(RESUME, after_interruption=policy)
+    lease, agent = await world.ready(sleep=rules)
+    await notice(world, agent)
+    await world.complete_passes(2)
+
+    if policy == "stop":
+        assert len(world.cloud.running()) == 1
+        assert world.now(lease).state is LeaseState.READY
+    else:
+        await boot_for(world, lease)
+        assert world.cloud.requests()[-1].market is Market.ON_DEMAND
+
+
+async def test_a_user_who_declined_on_demand_is_not_charged_for_it(world: World) -> None:
+    rules = replace(RESUME, after_interruption="resume-on-demand")
+    lease, agent = await world.ready(sleep=rules, spec=replace(SPEC, markets=(Market.SPOT,)))
+    await notice(world, agent)
+
+    await until(lambda: world.provisioner._state.leases.successor(lease.lease_id), "a successor")
+
+    assert successor(world, lease).spec.markets == (Market.SPOT,)
+
+
+async def test_without_notice_it_continues_with_what_was_saved(world: World) -> None:
+    lease, _ = await world.ready(sleep=RESUME)
+    world.cloud.end(lease.instance_id or "", SPOT_TERMINATION)
+
+    ended = await world.state(lease, LeaseState.ENDING, LeaseState.ENDED)
+    assert world.provisioner.moves.is_continued(ended), "at any moment"
+    await world.state(lease, LeaseState.ENDED)
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).serve()
+
+    assert world.now(successor(world, lease)).state is LeaseState.READY
+
+
+async def test_an_agent_that_is_shut_down_before_it_has_seen_a_notice(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    reported = world.provisioner.agents.stopped(world.now(lease), SHUT_DOWN)
+    async with world.no_pass:
+        await reported
+        await asyncio.sleep(0.05)
+        assert world.now(lease).state is LeaseState.READY, "only EC2 knows why"
+    world.cloud.end(lease.instance_id or "", SPOT_TERMINATION)
+
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).serve()
+
+    assert world.now(successor(world, lease)).state is LeaseState.READY
+    assert agent.instance_id not in world.cloud.running()
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_an_instance_that_its_user_shuts_down(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_listed: bool
+) -> None:
+    monkeypatch.setattr(agent_calls, "REASON_TIMEOUT", 0.5)
+    lease, _ = await world.ready(sleep=RESUME)
+    await world.provisioner.agents.stopped(world.now(lease), SHUT_DOWN)
+    if is_listed:
+        world.cloud.power_off(lease.instance_id or "")
+    stop = await world.stop_of(lease)
+    assert stop.reason in {"failed", "lost"}
+    assert world.provisioner._state.leases.successor(lease.lease_id) is None
+
+
+async def test_a_notice_while_no_hub_runs(world: World) -> None:
+    lease, _ = await world.ready(sleep=RESUME)
+    await world.kill()
+    world.cloud.end(lease.instance_id or "", SPOT_TERMINATION)
+    await world.start()
+
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).serve()
+
+    assert world.now(successor(world, lease)).state is LeaseState.READY
+
+
+@pytest.mark.parametrize("reason", ["user", "idle", "admin", "max-age"])
+async def test_any_other_end_ends_both(world: World, reason: Any) -> None:
+    lease, agent = await world.ready(sleep=RESUME, spec=replace(SPEC, markets=(Market.ON_DEMAND,)))
+    await notice(world, agent)
+    await world.complete_passes(1)
+    assert world.provisioner._state.leases.successor(lease.lease_id) is None, "it is not spot"
+    lease, agent = await world.ready("bob", sleep=RESUME)
+    await notice(world, agent)
+    await until(lambda: world.provisioner._state.leases.successor(lease.lease_id), "a successor")
+    other = successor(world, lease)
+
+    await world.stop(lease, reason)
+
+    assert world.now(other).state in {LeaseState.ENDING, LeaseState.ENDED}
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.state(other, LeaseState.ENDED)
+    await until(lambda: len(world.cloud.running()) == 1, "no instance is left")
+
+
+async def test_its_user_stops_it_while_it_moves(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    await notice(world, agent)
+    other = await boot_for(world, lease)
+    claim = asyncio.create_task(other.claim())
+    stopping = await world.state(lease, LeaseState.ENDING)
+    assert world.provisioner.moves.is_continued(stopping)
+
+    await world.provisioner.end_server(lease.lease_id, Stop(reason="user"))
+
+    assert not world.provisioner.moves.is_continued(world.now(lease))
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.state(successor(world, lease), LeaseState.ENDED)
+    claim.cancel()
+    await until(lambda: world.cloud.running() == [], "no instance is left")
+
+
+async def test_the_hub_restarts_while_the_server_moves(world: World) -> None:
+    lease, agent = await world.ready(**HOME)
+    await notice(world, agent)
+    other = await boot_for(world, lease)
+    claim = asyncio.create_task(other.claim())
+    await world.state(lease, LeaseState.ENDING)
+    claim.cancel()
+    await world.restart()
+    await agent.event("stopped")
+
+    await other.serve()
+
+    found = world.now(successor(world, lease))
+    assert found.state is LeaseState.READY
+    assert found.taken_over.trigger == "interruption"
+    await until(lambda: world.cloud.running() == [other.instance_id], "one instance")
+
+
+async def test_what_a_crash_left_undecided_ends(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    await notice(world, agent)
+    await boot_for(world, lease)
+    await world.stop(lease)
+    await world.state(successor(world, lease), LeaseState.ENDED)
+    await world.kill()
+    world.run_sql(  # as if the process had ended before that was stored
+        "UPDATE lease SET state = 'waiting', stop = NULL, stop_requested_at = NULL, ended_at = NULL"
+        f" WHERE continues = '{lease.lease_id}'"
+    )
+    await world.start()
+    await agent.event("stopped")
+
+    await world.state(successor(world, lease), LeaseState.ENDED)
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: world.cloud.running() == [], "no instance is left")
+
+
+async def test_idle_time_age_and_extension_continue(world: World) -> None:
+    policy = IdlePolicy(server_seconds=1800.0, max_age_seconds=7200.0, user_may_extend_seconds=60)
+    lease, agent = await world.ready(sleep=RESUME, idle=policy, payer="group:research")
+    await agent.heartbeat_often(3600.0)
+    idle_since = world.clock()
+    world.clock.advance(600.0)
+    await agent.heartbeat(idle_since=idle_since)
+    await world.provisioner.agents.extend(world.now(lease), 60)
+    extended_until = world.now(lease).extended_until
+    agent.heartbeat = _with(agent.heartbeat, idle_since)  # type: ignore[method-assign]
+
+    found, other = await moved(world, lease, agent)
+
+    assert found.payer == "group:research"
+    assert found.extended_until == extended_until
+    assert found.taken_over.idle_seconds == pytest.approx(600, abs=5)
+    assert found.taken_over.ran_seconds == pytest.approx(4200, abs=5)
+    assert found.ready_at is not None
+    began = found.ready_at - timedelta(seconds=found.taken_over.idle_seconds)
+    answer = await other.heartbeat(idle_since=began)
+    assert answer.idle.max_age_seconds == pytest.approx(7200 - 3600, abs=10)
+    world.clock.advance(1190.0)
+    await other.heartbeat(idle_since=began)
+    await world.complete_passes(1)
+    assert world.now(found).state is LeaseState.READY
+    world.clock.advance(20.0)
+    stopping = await world.state(found, LeaseState.ENDING)
+    assert stopping.stop is not None
+    assert stopping.stop.reason == "idle"
+
+
+def _with(heartbeat: Any, idle_since: Any) -> Any:
+    async def idle(**fields: Any) -> Any:
+        return await heartbeat(idle_since=idle_since, **fields)
+
+    return idle
+
+
+async def test_a_market_that_takes_each_instance_back_ends_it(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    for _ in range(MAX_SHORT_RUNS - 1):
+        world.provisioner.market.offers.sold_out.__init__()  # type: ignore[misc]
+        lease, agent = await moved(world, lease, agent)
+    await notice(world, agent)
+    await world.complete_passes(2)
+
+    assert world.provisioner._state.leases.successor(lease.lease_id) is None
+    world.clock.advance(70.0)
+    stopping = await world.state(lease, LeaseState.ENDING)
+    assert stopping.stop is not None
+    assert "within minutes" in stopping.stop.message
+
+
+async def test_a_server_that_moves_counts_once(world: World) -> None:
+    limits = Limits(Bounds(), {"hub": Bounds(servers=2)})
+    await world.restart(limits=limits)
+    lease, agent = await world.ready(sleep=RESUME)
+    await notice(world, agent)
+    await boot_for(world, lease)
+
+    await world.request("bob")
+
+
+async def test_each_instance_is_charged_to_its_own_lease(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready(sleep=RESUME)
+    await agent.heartbeat_often(1800.0)
+    found, other = await moved(world, lease, agent)
+    world.clock.advance(1800.0)
+    await other.heartbeat()
+
+    before, after = world.now(lease).segments, world.now(found).segments
+    assert [x.instance_id for x in before] == [lease.instance_id]
+    assert [x.instance_id for x in after] == [other.instance_id]
+    assert before[0].end is not None
+    assert after[0].start >= world.cloud.machines[other.instance_id].instance.launched_at
+
+
+# --- other hardware ---
+
+
+async def continues_on(world: World, lease: Lease, instance_type: str = "g5.xlarge") -> Lease:
+    """Its user continues on another instance type."""
+    spec = replace(SPEC, instance_types=(instance_type,))
+    found = replace(
+        lease,
+        lease_id=new_lease_id(),
+        profile="a10g",
+        spec=spec,
+        launch_key=launch_key_of(spec),
+        state=LeaseState.WAITING,
+        requested_at=world.clock(),
+        instance_id=None,
+        token_sha256="",
+        segments=(),
+        ready_at=None,
+        continues=lease.lease_id,
+        taken_over=TakenOver(trigger="hardware"),
+    )
+    await world.provisioner.moves.begin(found)
+    return found
+
+
+@pytest.mark.parametrize("save_seconds", [0.0, 300.0])
+async def test_a_server_moves_once_the_other_instance_has_booted(
+    world: World, save_seconds: float
+) -> None:
+    lease, agent = await world.ready(sleep=SleepRules(save_seconds=save_seconds))
+    found = await continues_on(world, lease)
+    other = await boot_for(world, lease)
+    assert world.now(lease).state is LeaseState.READY
+    assert world.provisioner.moves.last("ada", "") == world.now(found)
+    serving = asyncio.create_task(other.serve())
+
+    stopping = await world.state(lease, LeaseState.ENDING)
+
+    assert stopping.stop is not None
+    assert stopping.stop.sleep == ("hardware" if save_seconds else None)
+    assert world.provisioner.moves.is_continued(stopping)
+    assert world.provisioner.moves.has_left(found)
+    await agent.event("stopped")
+    await serving
+    await world.state(lease, LeaseState.ENDED)
+    ready = await world.state(found, LeaseState.READY)
+    assert ready.taken_over.trigger == "hardware"
+    assert world.provisioner.moves.last("ada", "") is None
+    await until(lambda: world.cloud.running() == [other.instance_id], "the old one ended")
+
+
+async def test_hardware_that_cannot_be_had_changes_nothing(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    for market in Market:
+        world.cloud.sell_out(market, "g5.xlarge")
+    found = await continues_on(world, lease)
+    await world.state(found, LeaseState.ENDED)
+    await world.complete_passes(2)
+    await agent.heartbeat()
+
+    assert world.now(lease).state is LeaseState.READY
+    last = world.provisioner.moves.last("ada", "")
+    assert last is not None
+    assert last.stop is not None
+    assert last.stop.reason == "capacity"
+    assert "there was no other" not in last.stop.message
+
+    # And an interruption after that continues it, as if nothing had been tried.
+    await notice(world, agent)
+    await boot_for(world, lease)
+
+
+async def test_only_one_move_at_a_time(world: World) -> None:
+    lease, _ = await world.ready(sleep=RESUME)
+    await continues_on(world, lease)
+    with pytest.raises(CannotMove):
+        await continues_on(world, lease)
+
+
+async def test_a_server_that_stops_while_other_hardware_boots(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    found = await continues_on(world, lease)
+    await boot_for(world, lease)
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.state(found, LeaseState.ENDED)
+    await until(lambda: world.cloud.running() == [], "no instance is left")
+
+
+async def test_other_hardware_is_admitted_as_a_start(world: World) -> None:
+    await world.restart(limits=Limits(Bounds(servers=1)))
+    lease, _ = await world.ready(sleep=RESUME)
+    await continues_on(world, lease)  # it replaces the server
