@@ -48,6 +48,7 @@ from .api import (
     costs,
     instances,
     jupyterhub_server_api,
+    move,
     rehearsal,
     server_end,
 )
@@ -103,6 +104,7 @@ def arrange() -> None:
     instances_scope.define(app)
     of_users = (
         user_api,
+        move,
         server_end,
         instances,
         admin_actions,

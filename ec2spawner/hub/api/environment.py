@@ -23,10 +23,15 @@ def notebook_environment(
         spawner.hub.base_url, secret, spawner.lease_id
     )
     own = environment["JUPYTERHUB_API_URL"]
-    reachable = running.options.hub_api_url.rstrip("/") or own
+    reachable = reachable_api_url(own, running)
     if running.authority is not None:
         # A notebook with certificates trusts only JupyterHub's own authorities.
         return environment, reachable
     for name in ("JUPYTERHUB_API_URL", "JUPYTERHUB_ACTIVITY_URL"):
         environment[name] = environment[name].replace(own, reachable, 1)
     return environment, reachable
+
+
+def reachable_api_url(own: str, running: HubService) -> str:
+    """The hub's API as agents reach it; `own` is what JupyterHub gives its servers."""
+    return running.options.hub_api_url.rstrip("/") or own

@@ -204,3 +204,27 @@ async def test_an_admin_who_wants_it_to_stop(hub: Hub, embedded: Embedded) -> No
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
     assert len(await embedded.calls("CreateFleet")) == 1
     assert not await server_tokens(hub, "ann")
+
+
+async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedded) -> None:
+    before = await hub.start_server("ann")
+    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
+    path = "/ec2/users/ann/server/continue"
+    headers = {"Authorization": f"token {await hub.user_token('ann')}"}
+    refused = await hub.api.post(path, json={"profile": "t5"}, headers=headers)
+    assert refused.status_code == 400
+    foreign = await hub.api.post(path, json={"profile": "a10g-24-gb"})
+    assert foreign.status_code == 403, "a session is its owner's alone"
+
+    begun = await hub.api.post(path, json={"profile": "a10g-24-gb"}, headers=headers)
+    assert begun.status_code == 202, begun.text
+    move = (await hub.api.get(path, headers=headers)).json()["move"]
+    assert (move["trigger"], move["profile"]) == ("hardware", "a10g-24-gb")
+    after = await moved(hub, embedded, old)
+
+    assert after["url"] == before["url"]
+    assert after["user_options"]["profile"] == "a10g-24-gb", "later starts are like this one"
+    assert await server_tokens(hub, "ann") == tokens
+    [instance] = await embedded.instances()
+    assert instance["instance_type"].startswith("g5.")
+    assert (await hub.api.get(path, headers=headers)).json()["move"] is None

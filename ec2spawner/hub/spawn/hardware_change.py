@@ -1,0 +1,72 @@
+"""A running server that its user continues on other hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...core.names import lease_id as new_lease_id
+from ...core.profiles.choices import ONCE, OptionsRefused
+from ...core.sleep.continuation import TakenOver
+from ...provisioner.lifecycle.server_moves import CannotMove
+from ...provisioner.model.lease import LeaseState
+from ...provisioner.provisioner import Provisioner
+from ..app.service import HubService
+from .allowed_profiles import choose
+from .idle_policy import policy_of
+from .lease_request import Server, new_lease
+from .server_options import options_for_page
+from .sleep_choice import sleep_environment, sleep_of
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+
+async def continue_on(
+    running: HubService,
+    provisioner: Provisioner,
+    spawner: Spawner,
+    hub_api_url: str,
+    user_options: Mapping[str, object],
+) -> None:
+    """Buy another instance for a running server, which moves there once it is booted.
+
+    The choice is validated and admitted as that of a start; nothing of it is stored before the
+    server runs there. Raises `CannotMove`, `OptionsRefused`, `ProfileListError`, `SpawnError`,
+    `SealBroken`, `LimitReached` and `StoreError`; then the server is left as it is.
+    """
+    user, name = spawner.user.name, spawner.name
+    lease = provisioner.lease_of(user, name)
+    if lease is None or lease.state is not LeaseState.READY:
+        raise CannotMove("this server does not run, or is being stopped")
+    if once := sorted(user_options.keys() & set(ONCE)):
+        raise OptionsRefused(f"{once[0]}: not for a server that continues; stop it first")
+    options = await options_for_page(running.options, spawner)
+    choice = await choose(options, spawner, user_options)
+    idle = await policy_of(
+        options, spawner, choice.profile, choice.server_idle_seconds, choice.payer
+    )
+    rules = sleep_of(options, choice, provisioner, spawner)
+    start = running.seal.open(lease.sealed_start)
+    start = replace(
+        start,
+        environment=start.environment | dict(sleep_environment(rules)),
+        user_options=dict(user_options),
+    )
+    found = await new_lease(
+        new_lease_id(),
+        Server(user, name),
+        choice,
+        options=options,
+        idle=idle,
+        sleep=rules,
+        provisioner=provisioner,
+        hub_api_url=hub_api_url,
+        sealed_start=running.seal.close(start),
+        start_timeout=spawner.start_timeout,
+    )
+    over = TakenOver(trigger="hardware")
+    # Whoever works meanwhile is not kept waiting for spot: it is there now, or it is not.
+    found = replace(found, continues=lease.lease_id, taken_over=over, wait=None)
+    await provisioner.moves.begin(found)
