@@ -53,7 +53,11 @@ def run(
     """
     waiting = list(tasks)
     while waiting:
-        child = _Child(waiting, work, max(map(memory_bytes, waiting)))
+        try:
+            child = _Child(waiting, work, max(map(memory_bytes, waiting)))
+        except OSError as why:  # no memory for another process
+            yield waiting.pop(0), Died(f"no process could be started: {why.strerror}")
+            continue
         try:
             while waiting:
                 try:
@@ -69,12 +73,17 @@ def run(
 class _Child:
     def __init__(self, tasks: Sequence[Any], work: Callable[[Any], Any], memory: int) -> None:
         prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-        self._pipe, writing = os.pipe()
         self._answers = b""
         with warnings.catch_warnings():
             # Python 3.12 warns of a fork beside other threads: see the docstring of this module.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self._id = os.fork()
+            self._pipe, writing = os.pipe()
+            try:
+                self._id = os.fork()
+            except OSError:
+                os.close(self._pipe)
+                os.close(writing)
+                raise
         if self._id == 0:
             try:
                 prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))

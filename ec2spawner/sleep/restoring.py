@@ -7,6 +7,7 @@ child first: a trial that exits, crashes or hangs costs a message, not the kerne
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
@@ -194,8 +195,12 @@ class Restoring:
         """Once here, instead of in each trial."""
         needed = {name for each in self._entries() for name in each.libraries}
         for name in sorted(needed - set(sys.modules) - {"__main__"}):
-            with contextlib.suppress(Exception):
-                limited(lambda name=name: importlib.import_module(name), IMPORT_SECONDS)  # type: ignore[misc]
+            try:
+                limited(functools.partial(importlib.import_module, name), IMPORT_SECONDS)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # noqa: S112 - what needs it says so
+                continue
 
     # --- restoring ---
 

@@ -113,15 +113,31 @@ class _Saving:
             for each in carried_over:
                 if each.entry.name not in self._namespace:
                     self._carry_over(each)
-            self._manifest = replace(
+            return self._complete()
+        finally:
+            self._journal.close()
+
+    def _complete(self) -> Manifest:
+        """Write the manifest; on a full disk, without the largest file."""
+        while True:
+            done = replace(
                 self._manifest,
                 entries=tuple(self._entries.values()),
                 seconds=time.monotonic() - self._started,
             )
-            manifests.write(self._folder, self._manifest)
-            return self._manifest
-        finally:
-            self._journal.close()
+            try:
+                manifests.write(self._folder, done)
+            except OSError as error:
+                largest = max(done.saved, key=lambda each: each.size_bytes, default=None)
+                if error.errno not in NO_SPACE or largest is None or not largest.file:
+                    raise
+                (self._folder / largest.file).unlink(missing_ok=True)
+                for each in done.entries:
+                    if each.file == largest.file:
+                        lost = replace(each, saved=False, file="", code="no-space")
+                        self._entries[each.name] = lost
+            else:
+                return done
 
     # --- what there is ---
 
@@ -157,8 +173,9 @@ class _Saving:
                 libraries=_versions(found.libraries),
             )
         storable = [name for name in names if not self._found[name].holds_namespace]
-        shared = [pair for pair in self._survey.shared if {*pair} <= {*storable}]
-        for name in {*names} - {*storable}:
+        others = {*names} - {*storable}
+        shared = [pair for pair in self._survey.shared if others.isdisjoint(pair)]
+        for name in others:
             why = "it holds all variables"
             self._note([replace(self._entries[name], code="not-storable", detail=why)])
         return [self._group(each) for each in plan.groups(storable, shared)]
@@ -221,7 +238,10 @@ class _Saving:
             needs_dill = isinstance(error, (pickle.PicklingError, TypeError, AttributeError))
             if not runs_code and (needs_dill or isinstance(error, NotImplementedError)):
                 return [self._as_code(group)]
-            return self._failed(group, _failure(error))
+            failure = _failure(error)
+            if failure.code == "deadline" and time.monotonic() < self._deadline:
+                failure = Failure("timed-out")
+            return self._failed(group, failure)
         self._saved(group, number, size, time.monotonic() - started)
         return []
 
@@ -403,7 +423,8 @@ class _Saving:
 
     def _note(self, entries: list[Entry]) -> None:
         self._entries |= {each.name: each for each in entries}
-        self._journal.note(entries)
+        with contextlib.suppress(OSError):  # a full disk: the manifest may still find room
+            self._journal.note(entries)
         done = [each for each in self._entries.values() if each.saved or each.code]
         self._report(
             {

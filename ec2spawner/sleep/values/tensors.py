@@ -21,6 +21,12 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
+def is_gpu_used() -> bool:
+    """Whether this process has tensors on a GPU, which a forked child could not read."""
+    cuda = sys.modules.get("torch.cuda")
+    return cuda is not None and bool(cuda.is_initialized())
+
+
 class StorageWriter:
     """The storages of one archive."""
 

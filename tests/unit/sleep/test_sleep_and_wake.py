@@ -300,3 +300,17 @@ def test_importing_it_imports_nothing_large(tmp_path: Path, statement: str) -> N
             "print([m for m in ('dill', 'numpy', 'ec2spawner.sleep.kernel') if m in sys.modules])"
         )
         assert said == "[]"
+
+
+def test_many_objects_are_saved_and_say_that_sharing_was_not_searched(tmp_path: Path) -> None:
+    folder = tmp_path / "generation"
+    with Notebook(tmp_path) as first:
+        first.say("many = [{'n': n} for n in range(400_000)]; one = [1]; two = {'one': one}")
+        first.save(folder, seconds=300)  # a share of it is for the search
+    found = entries(folder)
+    assert found["many"]["saved"]
+    assert found["many"]["sharing"] == "partial"
+    assert found["one"]["sharing"] == "complete"
+    with Notebook(tmp_path) as woken:
+        woken.restore(folder)
+        assert woken.say("print(len(many), two['one'] is one)") == "400000 True"
