@@ -21,6 +21,9 @@ from .values import arrays, pickling, registry, tensors
 
 MAX_OBJECTS: Final = 300_000
 """Visited for one name: about half a second."""
+MIN_OBJECTS: Final = 1000
+"""Visited for each name even when the time is over: a millisecond. Without it, a data frame after a
+huge list would not be known as one, and a child would save it."""
 UNKNOWN_BYTES: Final = 1 << 30
 """Taken for the size of what has more objects: it is saved late, and has time."""
 LONG: Final = 1000
@@ -117,6 +120,7 @@ class Survey:
         """By owner: bytes of its views, its own, and whether itself is reachable."""
         self._held: list[Any] = []
         """Objects that only the walk made: an address is not used twice."""
+        self._seconds = seconds
         self._until = time.monotonic() + seconds
 
     def share(self, owner: Any) -> bool:
@@ -133,9 +137,11 @@ class Survey:
         value = self._namespace[name]
         waiting = [(value, True)]
         visited = 0
+        until = min(self._until, time.monotonic() + self._seconds / 4)
         while waiting:
             visited += 1
-            if visited > MAX_OBJECTS or time.monotonic() > self._until:
+            is_late = visited > MIN_OBJECTS and time.monotonic() > until
+            if visited > MAX_OBJECTS or is_late:
                 found.complete, found.runs_code, found.plain = False, True, False
                 found.size_bytes = max(found.size_bytes, UNKNOWN_BYTES)
                 found.in_process = tensors.is_gpu_used()

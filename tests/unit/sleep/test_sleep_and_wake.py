@@ -306,7 +306,7 @@ def test_many_objects_are_saved_and_say_that_sharing_was_not_searched(tmp_path: 
     folder = tmp_path / "generation"
     with Notebook(tmp_path) as first:
         first.say("many = [{'n': n} for n in range(400_000)]; one = [1]; two = {'one': one}")
-        first.save(folder, seconds=300)  # a share of it is for the search
+        first.save(folder, seconds=20)
     found = entries(folder)
     assert found["many"]["saved"]
     assert found["many"]["sharing"] == "partial"
