@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from ...provisioner.provisioner import Provisioner
 from ...provisioner.runtime.supervise import Supervised
 from ...wire import Stop
 from ..security.sealed_start import Seal, SealBroken
-from .orphaned_tokens import renew_client
+from .orphaned_tokens import renew_client, revoke_left_tokens
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ class Resumes:
     """Ids of the leases of whose end JupyterHub is being notified."""
     _known: set[str] = field(default_factory=set)
     """Ids of the leases whose user JupyterHub has had."""
+    _followed: dict[str, Lease] = field(default_factory=dict)
+    """By id: the unfinished leases of the last look, until what they left is cleaned up."""
 
     async def run(self) -> None:
         """Follow all moves until the task is cancelled."""
@@ -56,6 +59,8 @@ class Resumes:
             for lease in unfinished:
                 with Supervised(f"The move of {lease.user}'s server"):
                     self._see_to(lease)
+            with Supervised("What moves that ended have left"):
+                self._clean_up(unfinished)
             is_moving = any(lease.state is not LeaseState.READY for lease in unfinished)
             await self.provisioner.moves.wait_change(MOVING_INTERVAL if is_moving else INTERVAL)
 
@@ -75,6 +80,20 @@ class Resumes:
                 self._notify(spawner, previous)
         elif previous is None or previous.state is not LeaseState.READY:
             self._start(user, lease)
+
+    def _clean_up(self, unfinished: Sequence[Lease]) -> None:
+        """A move that ended after JupyterHub had seen the server stopped, and before it was started
+        again, leaves a token that nobody else revokes."""
+        current = {lease.lease_id: lease for lease in unfinished}
+        for lease in [each for each in self._followed.values() if each.lease_id not in current]:
+            user = self._user_of(lease)
+            spawner = user.spawners[lease.server] if user else None
+            is_open = self.provisioner.lease_of(lease.user, lease.server) is not None
+            if spawner is None or spawner.ready or not (spawner.pending or is_open):
+                del self._followed[lease.lease_id]
+                if spawner is not None and not spawner.ready:
+                    revoke_left_tokens(spawner)
+        self._followed |= current
 
     def _user_of(self, lease: Lease) -> User | None:
         """None where JupyterHub has no such server: what was begun for it ends."""
