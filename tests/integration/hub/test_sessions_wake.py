@@ -1,5 +1,5 @@
 """The whole journey of a session: real hub, agents, notebook servers and kernels. What its user had
-is there after an idle stop; what cannot be kept is listed."""
+is there after an idle stop and after a spot interruption; what cannot be kept is listed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
-pytestmark = pytest.mark.slow(seconds=20)
+pytestmark = pytest.mark.slow(seconds=40)
 
 IDLE = (
     "c.EC2Spawner.idle = {'server': '1h', 'warn': '1s', 'user_may_set': {'server': ['1s', '1h']}}"
@@ -120,3 +120,29 @@ async def test_variables_are_back_after_an_idle_stop(embedded: Embedded, tmp_pat
     finally:
         await hub.stop()
         print(hub.tail(60))
+
+
+async def test_variables_are_back_after_an_interruption(hub: Hub, embedded: Embedded) -> None:
+    before = await hub.start_server("ann")
+    kernel = await work(hub, "ann")
+    [old] = [each["instance_id"] for each in await embedded.instances()]
+    token = await hub.user_token("ann")
+    async with browser(hub, "ann") as client:
+        assert (await client.get("/user/ann/lab")).status_code == 200
+        await embedded.control(f"interrupt/{old}", {"notice_seconds": 120})
+
+        async def moved() -> bool:
+            found = [each["instance_id"] for each in await embedded.instances()]
+            model = await hub.model("ann")
+            return old not in found and len(found) == 1 and bool(model and model["ready"])
+
+        await until(moved, 60, "another instance")
+        assert (await hub.model("ann") or {})["url"] == before["url"]
+        reply = await client.get("/user/ann/api/status", follow_redirects=False)
+        assert reply.status_code == 200, "its cookie needs no new login"
+    async with Jupyter(f"{hub.url}/user/ann/", token) as notebook:
+        wake = await woken(notebook)
+        assert wake["trigger"] == "interruption"
+        [woken_kernel] = wake["kernels"]
+        assert [each["name"] for each in woken_kernel["lost"]] == ["numbers"]
+        assert printed(await Kernel(notebook, kernel).run(CHECK)) == CHECKED
