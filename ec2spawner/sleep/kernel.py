@@ -14,7 +14,7 @@ from . import manifest as manifests
 from . import naming, owned, report
 from .manifest import Manifest
 from .restoring import Restored, Restoring
-from .saving import Report, save_namespace
+from .saving import CarriedOver, Report, save_namespace
 
 IDLE_SECONDS: Final = 1.0
 """Without a cell, before a large variable is restored that no cell has asked for."""
@@ -28,6 +28,8 @@ class Kernel:
         self.kept: list[str] = []
         self.forgotten: list[str] = []
         self._restoring: Restoring | None = None
+        self._of_others: list[CarriedOver] = []
+        """What could not be restored of another notebook before."""
         self._timer: Any = None
         self._is_hooked = False
 
@@ -47,8 +49,10 @@ class Kernel:
     def save(self, folder: Path, *, seconds: float, max_bytes: int, progress: Report) -> Manifest:
         """Save the namespace as a generation. Raises OSError, `owned.NotOurs`."""
         hidden: Mapping[str, Any] = getattr(self.shell, "user_ns_hidden", {})
-        carried = self._restoring.carried_over() if self._restoring is not None else ()
-        return save_namespace(
+        if self._restoring is not None:
+            self._restoring.forget_assigned()
+        carried = self._carried_over()
+        saved = save_namespace(
             self.namespace,
             folder,
             seconds=seconds,
@@ -59,6 +63,21 @@ class Kernel:
             carried_over=carried,
             report=progress,
         )
+        if self._restoring is not None:
+            self._restoring.move_to(folder, saved.entries)
+        return saved
+
+    def needs_older(self, folder: Path) -> bool:
+        """Whether what waits is still in an older generation of this folder's kernel."""
+        return any(
+            each.folder.parent == folder.parent and each.folder != folder
+            for each in self._carried_over()
+        )
+
+    def _carried_over(self) -> list[CarriedOver]:
+        own = self._restoring.carried_over() if self._restoring is not None else []
+        names = {each.entry.name for each in own}
+        return [*own, *(each for each in self._of_others if each.entry.name not in names)]
 
     def restore(self, folder: Path, *, eager_bytes: int, progress: Report) -> Restored:
         """Restore a generation. Raises `manifest.Unreadable`."""
@@ -67,6 +86,10 @@ class Kernel:
         except (owned.NotOurs, OSError) as why:
             raise manifests.Unreadable(str(why)) from None
         manifest = manifests.read(folder)
+        if self._restoring is not None and folder.parent != self._restoring.folder.parent:
+            # Of another notebook: nothing would restore or save what still waits.
+            self.restore_now(self.pending)
+            self._of_others += self._restoring.carried_over()
         self.kept, self.forgotten = list(manifest.kept), list(manifest.forgotten)
         self._restoring = Restoring(self.namespace, folder, manifest, progress)
         self._hook()

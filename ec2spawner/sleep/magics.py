@@ -41,7 +41,8 @@ class SleepMagics:
         except (OSError, owned.NotOurs) as why:
             report.say(f"Nothing was saved: {why}")
             return
-        folder.remove_older(generation)
+        if not current.needs_older(generation):
+            folder.remove_older(generation)
         self._show(report.saved_sentence(manifest), report.saved_rows(manifest))
 
     def wake(self, line: str = "") -> None:

@@ -97,6 +97,23 @@ class Restoring:
         files = [each for each in self._failed.values() if each.file or each.source]
         return [CarriedOver(each, self._folder) for each in [*self._entries(), *files]]
 
+    @property
+    def folder(self) -> Path:
+        """The generation."""
+        return self._folder
+
+    def move_to(self, folder: Path, saved: Iterable[Entry]) -> None:
+        """Read from this generation from now on, if it has all that this one is needed for."""
+        there = {each.name: each for each in saved if each.saved}
+        if not all(each.entry.name in there for each in self.carried_over()):
+            return
+        waiting = self._entries()
+        self._folder = folder
+        self._files, self._by_name = {}, {}
+        for each in waiting:
+            self._wait_for(there[each.name])
+        self._failed = {name: there[name] for name in self._failed if name in there}
+
     def begin(self, eager_bytes: int) -> Restored:
         """Restore modules, definitions, and values up to so many bytes; the rest waits."""
         started = time.monotonic()
@@ -154,9 +171,12 @@ class Restoring:
         elif entry.kind == MODULE:
             self._import(entry)
         else:
-            file = entry.file if entry.file and not self._by_source(entry) else entry.source
-            self._files.setdefault(file or entry.file, []).append(entry)
-            self._by_name[entry.name] = file or entry.file
+            self._wait_for(entry)
+
+    def _wait_for(self, entry: Entry) -> None:
+        file = entry.file if entry.file and not self._by_source(entry) else entry.source
+        self._files.setdefault(file or entry.file, []).append(entry)
+        self._by_name[entry.name] = file or entry.file
 
     def _of_kind(self, *, definition: bool) -> list[str]:
         return [

@@ -107,12 +107,13 @@ class _Saving:
     def run(self, carried_over: Iterable[CarriedOver]) -> Manifest:
         """Save everything, and write the manifest."""
         try:
-            self._note(self._modules())
-            groups = plan.order(self._groups())
-            self._save(groups)
+            # First: if this save is cut off, its manifest has to have what only links to before.
             for each in carried_over:
                 if each.entry.name not in self._namespace:
                     self._carry_over(each)
+            self._note(self._modules())
+            groups = plan.order(self._groups())
+            self._save(groups)
             return self._complete()
         finally:
             self._journal.close()
@@ -128,7 +129,9 @@ class _Saving:
             try:
                 manifests.write(self._folder, done)
             except OSError as error:
-                largest = max(done.saved, key=lambda each: each.size_bytes, default=None)
+                links = {*self._links.values()}  # without them, no space is free
+                written = [each for each in done.saved if each.file not in links]
+                largest = max(written, key=lambda each: each.size_bytes, default=None)
                 if error.errno not in NO_SPACE or largest is None or not largest.file:
                     raise
                 (self._folder / largest.file).unlink(missing_ok=True)
@@ -399,13 +402,11 @@ class _Saving:
         return f"{number}.py"
 
     def _carry_over(self, each: CarriedOver) -> None:
-        """What was never restored stays as it is, by a link: it needs neither time nor space."""
+        """What was never restored stays as it is, by a link: it needs no time and no free space."""
         self._number += 1
         entry, new = each.entry, {}
         try:
             for file in filter(None, {entry.file, entry.source}):
-                if each.entry.size_bytes > self._free(0):
-                    raise NoSpace
                 suffix = Path(file).suffix
                 known = self._links.get((each.folder, file))
                 new[file] = known or f"{self._number}{suffix}"
@@ -416,7 +417,7 @@ class _Saving:
             entry = replace(
                 entry, file=new.get(entry.file, ""), source=new.get(entry.source, ""), saved=True
             )
-        except (OSError, NoSpace) as error:
+        except OSError as error:
             failure = _failure(error)
             entry = replace(entry, saved=False, code=failure.code, detail=failure.detail)
         self._note([entry])

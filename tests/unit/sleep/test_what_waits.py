@@ -1,0 +1,62 @@
+"""Variables that are not restored yet survive the next sleep, however that one ends."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from ec2spawner.sleep import folder
+from tests.unit.sleep.notebook import Notebook, entries
+
+
+def slept(home: Path, generation: Path) -> None:
+    with Notebook(home) as notebook:
+        notebook.say("data = bytearray(300_000)")
+        notebook.save(generation)
+
+
+def test_the_magic_removes_no_file_that_is_still_needed(tmp_path: Path) -> None:
+    with Notebook(tmp_path) as first:
+        first.say("data = bytearray(300_000)")
+        first.say("%sleep")
+    with Notebook(tmp_path) as woken:
+        woken.say("from ec2spawner.sleep import magics\nmagics.EAGER_BYTES = 0")
+        woken.say("%wake")
+        woken.say("%sleep")
+        assert woken.say("print(len(data))") == "300000"
+
+
+def test_a_link_needs_no_free_space(tmp_path: Path) -> None:
+    slept(tmp_path, tmp_path / "one")
+    with Notebook(tmp_path) as woken:
+        woken.restore(tmp_path / "one", eager_bytes=0)
+        woken.say(
+            "from ec2spawner.sleep import plan\nplan.RESERVE_SHARE, plan.RESERVE_BYTES = 1, 1 << 62"
+        )
+        woken.save(tmp_path / "two")
+    assert entries(tmp_path / "two")["data"]["saved"]
+
+
+def test_a_kernel_that_dies_while_it_saves_has_noted_what_waits(tmp_path: Path) -> None:
+    slept(tmp_path, tmp_path / "one")
+    with Notebook(tmp_path) as woken:
+        woken.restore(tmp_path / "one", eager_bytes=0)
+        woken.say(
+            "import ec2spawner.sleep.saving as s, os\ns._Saving._save = lambda *a: os._exit(9)"
+        )
+        with contextlib.suppress(AssertionError, BrokenPipeError):
+            woken.save(tmp_path / "two")
+    assert folder.conclude(tmp_path / "two", "died")
+    assert entries(tmp_path / "two")["data"]["saved"]
+
+
+def test_waking_another_notebook_restores_what_waits_of_the_first(tmp_path: Path) -> None:
+    slept(tmp_path, tmp_path / "a" / "one")
+    with Notebook(tmp_path) as other:
+        other.say("x = 1")
+        other.save(tmp_path / "b" / "one")
+    with Notebook(tmp_path) as woken:
+        woken.restore(tmp_path / "a" / "one", eager_bytes=0)
+        woken.restore(tmp_path / "b" / "one")
+        woken.save(tmp_path / "a" / "two")
+    assert entries(tmp_path / "a" / "two")["data"]["saved"]
