@@ -376,7 +376,7 @@ class LeaseRun:
         if at != self._status.interruption_at:
             self._status.interruption_at = at
             self._push()
-            self._heartbeat.news()
+            self._heartbeat.news(urgent=True)
         if at is not None:
             await self._mounts.flush()
 

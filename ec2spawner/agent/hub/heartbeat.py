@@ -47,6 +47,7 @@ class Heartbeat:
         self._status = status
         self._on_response = on_response
         self._news = asyncio.Event()
+        self._urgent = asyncio.Event()
         self._failing_since: float | None = None
 
     @property
@@ -54,9 +55,14 @@ class Heartbeat:
         """Seconds without a usable answer; 0 while the hub answers."""
         return time.monotonic() - self._failing_since if self._failing_since else 0.0
 
-    def news(self) -> None:
-        """Replace the held heartbeat by a new one, because the hub should know of a change now."""
+    def news(self, *, urgent: bool = False) -> None:
+        """Replace the held heartbeat by a new one, because the hub should know of a change now.
+
+        `urgent` ones do not wait for `GAP_SECONDS`: those are seconds of a spot notice.
+        """
         self._news.set()
+        if urgent:
+            self._urgent.set()
 
     async def run(self) -> None:
         """Send heartbeats until cancelled. Raises `PowerOffError` when the lease has ended."""
@@ -64,6 +70,7 @@ class Heartbeat:
         while True:
             started = time.monotonic()
             self._news.clear()
+            self._urgent.clear()
             seen = self._status.state_seen
             try:
                 answer = await self._heartbeat_until_news()
@@ -106,4 +113,7 @@ class Heartbeat:
     async def _wait_for_gap(self, started: float) -> None:
         gap = min(GAP_SECONDS, shortest_limit(self._status.policy) / 10 or GAP_SECONDS)
         gap = max(gap, MIN_GAP_SECONDS)
-        await asyncio.sleep(max(started + gap - time.monotonic(), 0.0))
+        await asyncio.sleep(max(started + MIN_GAP_SECONDS - time.monotonic(), 0.0))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(started + gap - time.monotonic(), 0.0)):
+                await self._urgent.wait()
