@@ -271,6 +271,8 @@ class LeaseRegistry:
         `segments` among the changes are already closed.
         """
         closed = close(self._leases[lease_id].segments, self._clock.now())
+        contact = self.contact(lease_id)
+        contact.notices, contact.interruption_at = Notices(), None  # of that instance
         await self.note(
             lease_id,
             Step.REQUEST,
