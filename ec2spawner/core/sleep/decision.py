@@ -18,12 +18,13 @@ def with_sleep(
 ) -> Stop:
     """The stop with why and for how long variables are saved, if they are.
 
-    `then` is the idle policy's. `is_ready`: a start that is ended has no session yet.
+    `then` is the idle policy's. `is_ready`: a start that is ended has no session yet. `hardware`
+    stays where nothing can be saved: it also means that the server continues.
     """
     trigger: Trigger | None = stop.sleep
     if trigger is None and stop.reason in OF_THE_HUB and then == "sleep":
         trigger = "idle"
-    if not is_ready or not rules.save_seconds:
+    if not is_ready or (not rules.save_seconds and trigger != "hardware"):
         trigger = None
     seconds = rules.save_seconds if trigger else 0.0
     if stop.save_seconds and trigger:  # whoever asks for it may know of less time

@@ -167,9 +167,13 @@ def _of_successor(lease: Lease, stop: Stop) -> Stop:
 
 
 def is_continued_by(lease: Lease, found: Lease) -> bool:
-    """Whether the successor continues although this lease has ended."""
-    is_interrupted = lease.stop is not None and lease.stop.reason == INTERRUPTED
-    return is_interrupted or found.taken_over.is_handed_over
+    """Whether the successor continues although this lease has ended.
+
+    By the stop first: a hub that is killed may have stored no more than that.
+    """
+    stop = lease.stop
+    is_moved = stop is not None and (stop.reason == INTERRUPTED or stop.sleep == "hardware")
+    return is_moved or found.taken_over.is_handed_over
 
 
 def _stored_later(added: asyncio.Task[None]) -> None:

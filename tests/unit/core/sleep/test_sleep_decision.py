@@ -46,7 +46,8 @@ def test_no_stop_waits_for_longer_than_its_server_may_save(
 ) -> None:
     found = with_sleep(stop, then, SleepRules(save_seconds=save), is_ready=is_ready)
     assert found.save_seconds <= save
-    assert (found.sleep is None) == (found.save_seconds == 0)
+    if found.sleep != "hardware":  # which also means that the server continues
+        assert (found.sleep is None) == (found.save_seconds == 0)
     if not is_ready:
         assert found.sleep is None
     if stop.sleep and found.sleep:

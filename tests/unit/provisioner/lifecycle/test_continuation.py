@@ -401,7 +401,8 @@ async def test_a_server_moves_once_the_other_instance_has_booted(
     stopping = await world.state(lease, LeaseState.ENDING)
 
     assert stopping.stop is not None
-    assert stopping.stop.sleep == ("hardware" if save_seconds else None)
+    assert stopping.stop.sleep == "hardware"
+    assert stopping.stop.save_seconds == save_seconds
     assert world.provisioner.moves.is_continued(stopping)
     assert world.provisioner.moves.has_left(found)
     await agent.event("stopped")
@@ -411,6 +412,30 @@ async def test_a_server_moves_once_the_other_instance_has_booted(
     assert ready.taken_over.trigger == "hardware"
     assert world.provisioner.moves.last("ada", "") is None
     await until(lambda: world.cloud.running() == [other.instance_id], "the old one ended")
+
+
+@pytest.mark.parametrize("save_seconds", [0.0, 300.0])
+async def test_a_hub_killed_before_it_stored_that_the_successor_takes_over(
+    world: World, save_seconds: float
+) -> None:
+    lease, agent = await world.ready(sleep=SleepRules(save_seconds=save_seconds))
+    found = await continues_on(world, lease)
+    other = await boot_for(world, lease)
+    claim = asyncio.create_task(other.claim())
+    await world.state(lease, LeaseState.ENDING)
+    claim.cancel()
+    await world.kill()
+    world.run_sql(  # as if the process had ended before the pass that stores it
+        f'UPDATE lease SET taken_over = \'{{"trigger": "hardware"}}\''
+        f" WHERE lease_id = '{found.lease_id}'"
+    )
+    await world.start()
+    await agent.event("stopped")
+
+    await other.serve()
+
+    assert world.now(found).state is LeaseState.READY
+    await until(lambda: world.cloud.running() == [other.instance_id], "one instance")
 
 
 async def test_hardware_that_cannot_be_had_changes_nothing(world: World) -> None:
