@@ -44,6 +44,10 @@ POLL_SECONDS = 0.1
 INTERRUPT_SECONDS = 2.0
 """Between two interrupts of a kernel that catches them."""
 
+BUSY_SECONDS = 5.0
+"""Without an interrupt, the longest wait for a cell to finish: a kernel that is still busy when its
+server is idle waits for input, and would cost minutes of an instance."""
+
 NO_EXTENSION = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"})
 
 CODE = (
@@ -130,7 +134,9 @@ class SessionSaving:
             if not save.kernel.is_python:
                 save.result = save.unsaved("not-python")
                 return
-            await self._until_free(save)
+            if not await self._is_free(save):
+                save.result = save.unsaved("busy")
+                return
             async with self._slots:
                 await self._save_now(save)
         except KernelGoneError:
@@ -143,8 +149,9 @@ class SessionSaving:
             log.exception("ec2spawner: kernel %s was not saved", save.kernel.kernel_id)
             save.why_not = "failed"
 
-    async def _until_free(self, save: KernelSave) -> None:
-        """Wait for a running cell; at half of the time it is interrupted, if the order says so.
+    async def _is_free(self, save: KernelSave) -> bool:
+        """Wait for a running cell. At half of the time it is interrupted, if the order says so;
+        otherwise the wait ends after `BUSY_SECONDS`.
 
         The other half is for saving: how long that takes is not known before it is done.
         """
@@ -153,12 +160,15 @@ class SessionSaving:
         while self.is_busy(kernel_id):
             await asyncio.sleep(POLL_SECONDS)
             now = time.monotonic()
+            if not self.order.interrupt_busy and now >= self._began + BUSY_SECONDS:
+                return False
             is_due = now >= self._half() and now >= interrupted_at + INTERRUPT_SECONDS
             if self.order.interrupt_busy and is_due:
                 log.warning("ec2spawner: interrupting kernel %s to save it", kernel_id)
                 interrupted_at = now
                 manager: Any = self.server.kernel_manager
                 await ensure_async(manager.interrupt_kernel(kernel_id))
+        return True
 
     def _half(self) -> float:
         return self._began + (self.kernel_end - self._began) / 2
