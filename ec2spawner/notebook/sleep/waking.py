@@ -154,7 +154,7 @@ class Waking:
         if not each.generation or not is_python(self._server, each.saved.kernel_name):
             self._set(place, state="done")
             return
-        folder = self._root / folders.KERNELS / each.generation
+        folder = await asyncio.to_thread(_newest, self._root / folders.KERNELS / each.generation)
         code = CODE.format(folder=str(folder), eager=EAGER_BYTES)
         why = ""
         async with self._slots:
@@ -190,6 +190,12 @@ class Waking:
         known = self._woken[place].model_dump() | changes
         self._woken[place] = WokenKernel.model_validate(known)
         self._changed()
+
+
+def _newest(generation: Path) -> Path:
+    """This one, or what its user saved since by `%sleep`, which removes this one."""
+    latest = folders.latest(generation.parent)
+    return latest if latest is not None and latest.name > generation.name else generation
 
 
 def _names(folder: Path) -> set[str]:

@@ -120,6 +120,24 @@ async def test_the_last_sleep_stays_until_the_next_is_complete(server: SleepingS
     assert server.generations() != [first]
 
 
+async def test_what_the_user_saved_since_is_restored_after_a_failure(
+    server: SleepingServer,
+) -> None:
+    await server.start()
+    await server.notebook("a.ipynb", "x = 1")
+    await server.sleep()
+    await server.end(signal.SIGKILL)
+    await server.start()
+    await server.woken()
+    assert await server.value("a.ipynb", "x") == "1"
+    kernel = await server.notebook("a.ipynb", "x = 2\n%sleep")
+    assert kernel
+    await server.end(signal.SIGKILL)
+    await server.start(EC2SPAWNER_WAKE="last")
+    await server.woken()
+    assert await server.value("a.ipynb", "x") == "2"
+
+
 async def test_what_is_not_of_the_session_any_more_leaves_the_disk(server: SleepingServer) -> None:
     await server.start()
     await server.notebook("a.ipynb", "x = 1")
