@@ -34,12 +34,15 @@ class RunningKernel:
 
 
 async def running_kernels(server: ServerApp) -> list[RunningKernel]:
-    """All of them, those that are open as notebooks first."""
+    """All of them, those that are open as notebooks first.
+
+    A console that shares a notebook's kernel is a second session: the notebook's counts, because a
+    woken kernel is found by the notebook's path.
+    """
     manager = server.kernel_manager
-    sessions = {
-        each["kernel"]["id"]: each
-        for each in await ensure_async(server.session_manager.list_sessions())
-    }
+    listed = await ensure_async(server.session_manager.list_sessions())
+    notebooks_last = sorted(listed, key=lambda each: each["type"] == "notebook")
+    sessions = {each["kernel"]["id"]: each for each in notebooks_last}
     found = []
     for kernel_id in manager.list_kernel_ids():
         try:

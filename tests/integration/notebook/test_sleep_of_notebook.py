@@ -47,6 +47,9 @@ async def test_a_session_sleeps_and_wakes_under_its_old_ids(server: SleepingServ
     await server.notebook("a.ipynb", "x = [1, 2]\ny = x\ndef double(n):\n    return 2 * n")
     await server.notebook("b.ipynb", "name = 'b'\nfirst = (n for n in [1])")
     before = (await server.ada.call("GET", "api/sessions"))[1]
+    [kernel_of_a] = [each["kernel"] for each in before if each["path"] == "a.ipynb"]
+    console = {"path": "console-1", "name": "Console 1", "type": "console", "kernel": kernel_of_a}
+    assert (await server.ada.call("POST", "api/sessions", json=console))[0] == 201
     said = await server.sleep()
     assert said.session is not None
     saved = {each.path: each for each in said.session.kernels}
