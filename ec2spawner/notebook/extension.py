@@ -14,6 +14,7 @@ from .handlers import (
     HistoryHandler,
     IdleHandler,
     InputHandler,
+    OutputsHandler,
     SavedHandler,
     SleepHandler,
     StatusHandler,
@@ -51,6 +52,7 @@ class NotebookExtension(ExtensionApp):
             owner=environ.get("JUPYTERHUB_USER", ""),
             end_url=environ.get("EC2SPAWNER_END_URL", ""),
         )
+        self.service.outputs.install(self.settings)
 
     def _use_home_environment(self) -> str:
         """Have kernels and terminals use the user's own packages; what a user should know of that,
@@ -96,6 +98,7 @@ class NotebookExtension(ExtensionApp):
                 (r"/ec2spawner/api/stop", StopHandler, arguments),
                 (r"/ec2spawner/api/input", InputHandler, arguments),
                 (r"/ec2spawner/api/saved", SavedHandler, arguments),
+                (r"/ec2spawner/api/outputs", OutputsHandler, arguments),
             ]
         )
 

@@ -155,6 +155,28 @@ class SavedHandler(_Handler):
         self.reply(True)
 
 
+class TakenBody(BaseModel):
+    """`POST outputs`: a page shows the outputs of these executions, and has saved them."""
+
+    ids: Annotated[list[str], Field(max_length=1000)]
+
+
+class OutputsHandler(_Handler):
+    """`GET outputs`: what a notebook's cells have printed since their page was closed."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """Answer the executions that were begun by pages that are gone."""
+        path = self.get_query_argument("path", "").strip("/")
+        self.say({"executions": await self.service.outputs.left(path)})
+
+    @web.authenticated
+    async def post(self) -> None:
+        """Forget those of these executions that have ended."""
+        self.service.outputs.taken(self.body(TakenBody).ids)
+        self.reply(True)
+
+
 class InputHandler(_Handler):
     """`POST input`: the user typed or clicked, which restarts the idle time."""
 

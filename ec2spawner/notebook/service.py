@@ -18,6 +18,7 @@ from ..telemetry import HistoryBuffer
 from ..wire import AgentState, DocumentsSaved, NotebookStatus, Observation, ServerState
 from ..wire.sleep import MAX_BYTES
 from .agent_link import AgentLink
+from .documents.recorder import OutputRecorder
 from .guest_status import notices_for_guest
 from .metrics import on_metrics_endpoint
 from .notice_events import NoticeEvents
@@ -37,6 +38,16 @@ SEND_SECONDS = 5.0
 
 RESEND_SECONDS = 0.05
 """Before a message is sent again because the agent has not read the last one yet."""
+
+PAGES_SECONDS = 3.0
+"""For open pages before a stop, until outputs of closed pages are saved too. The agent stops the
+server after 5 s, and pages may use all of them."""
+
+MISSED_SECONDS = 2.0
+"""For saving the outputs of closed pages before a stop or a sleep."""
+
+END_SECONDS = 4.0
+"""The same when the server ends: the agent kills it 10 s after SIGTERM, and kernels may use 5 s."""
 
 NOTICE_SECONDS = 1.0
 """Between two checks for new notices."""
@@ -65,12 +76,18 @@ class NotebookService:
         self.history = HistoryBuffer()
         self.link = AgentLink(agent_socket, self._learn) if agent_socket else None
         self.observer = Observer(server)
+        self.outputs = OutputRecorder(server)
         self.standalone = None if self.link else Standalone(self.observer, self.history)
         self._check_notices = asyncio.Event()
         """Set to check for new notices without waiting for the interval."""
         self.sleep = (
             SleepService(
-                server, self.observer.kernels.is_busy, self.link.send, self._check_notices.set, log
+                server,
+                self.observer.kernels.is_busy,
+                self._save_missed,
+                self.link.send,
+                self._check_notices.set,
+                log,
             )
             if self.link
             else None
@@ -89,6 +106,7 @@ class NotebookService:
             # next scan finds the kernel, within a second.
             events.add_listener(schema_id=KERNEL_ACTIONS, listener=self._kernel_acted)
         self._spawn(self._emit_notices(NoticeEvents(events)), "notices")
+        self._spawn(self.outputs.run(), "outputs")
         if self.link is not None:
             self._spawn(self.link.run(), "agent link")
             self._spawn(self._observe_for_agent(self.link), "observe")
@@ -100,15 +118,17 @@ class NotebookService:
         self._on_stop.enter_context(on_metrics_endpoint(self._last_status))
 
     async def stop(self) -> None:
-        """Cancel the tasks and close sockets and threads."""
+        """Save what closed pages have missed, cancel the tasks, close sockets and threads."""
         if self.sleep is not None:
             await self.sleep.stop()
+        await self._save_missed(END_SECONDS)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._on_stop.close()
         self.observer.close()
+        self.outputs.close()
         if self.standalone is not None:
             self.standalone.close()
 
@@ -203,10 +223,24 @@ class NotebookService:
             self.sleep.order(state.sleep)
 
     async def _report_saved(self, link: AgentLink, pages: OpenPages) -> None:
-        """Report to the agent once every open page has saved; it stops this server after 5 s."""
-        await pages.until_saved()
+        """Report to the agent once all is saved; it stops this server after 5 s."""
+        saved = asyncio.create_task(pages.until_saved())
+        try:
+            await asyncio.wait({saved}, timeout=PAGES_SECONDS)
+            await self._save_missed()
+            await saved
+        finally:
+            saved.cancel()
         while not link.send(DocumentsSaved()):
             await asyncio.sleep(RESEND_SECONDS)
+
+    async def _save_missed(self, seconds: float = MISSED_SECONDS) -> None:
+        """Write the outputs that closed pages have missed into their notebooks."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.outputs.write()
+        except Exception:
+            self.log.exception("ec2spawner: saving the outputs of closed pages failed")
 
     def _cull(self, state: AgentState) -> None:
         """Shut down the kernels that have been idle for too long, if nothing has happened since."""
@@ -220,6 +254,7 @@ class NotebookService:
     async def _shut_down(self, kernel_id: str) -> None:
         self.log.info("ec2spawner: kernel %s was idle for too long and is shut down", kernel_id)
         try:
+            await self.outputs.write([kernel_id])
             async with asyncio.timeout(30):
                 await self.observer.kernels.shut_down(kernel_id)
         except Exception:

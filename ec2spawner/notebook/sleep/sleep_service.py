@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ RESEND_SECONDS = 0.05
 class SleepService:
     """Carries out one order at a time.
 
-    `send` passes a message to the agent, and returns False if it cannot now; `changed` is called
+    `save_missed` writes the outputs of closed pages into their notebooks, in bounded time; `send`
+    passes a message to the agent, and returns False if it cannot now; `changed` is called
     when `saving` or `wake` has changed; `log` is the server's.
     """
 
@@ -40,6 +41,7 @@ class SleepService:
         self,
         server: ServerApp,
         is_busy: Callable[[str], bool],
+        save_missed: Callable[[], Awaitable[None]],
         send: Callable[[SleepProgress | SessionSaved], bool],
         changed: Callable[[], None],
         log: Any,
@@ -47,6 +49,7 @@ class SleepService:
         self._log = log
         self._server = server
         self._is_busy = is_busy
+        self._save_missed = save_missed
         self._send = send
         self._changed = changed
         self._root = folders.root()
@@ -132,6 +135,7 @@ class SleepService:
         steps: list[StepResult] = []
         try:
             steps = await self._run_hooks(order)
+            await self._save_missed()
             session = await self._save(order)
         except Exception:
             self._log.exception("ec2spawner: saving the session failed")

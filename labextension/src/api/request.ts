@@ -14,7 +14,7 @@ const TIMEOUT_MS = 15_000;
  */
 export async function request(
   serverSettings: ServerConnection.ISettings,
-  path: Question | 'extend' | 'idle' | 'stop' | 'sleep' | 'input' | 'saved',
+  path: Question | 'extend' | 'idle' | 'stop' | 'sleep' | 'input' | 'saved' | 'outputs',
   body?: unknown
 ): Promise<unknown> {
   const url = URLExt.join(serverSettings.baseUrl, 'ec2spawner/api') + `/${path}`;
@@ -31,10 +31,10 @@ export async function request(
   return answer;
 }
 
-type Question = 'status' | `history?since=${number}`;
+type Question = 'status' | `history?since=${number}` | `outputs?path=${string}`;
 
 function isQuestion(path: string): path is Question {
-  return path === 'status' || path.startsWith('history?');
+  return path === 'status' || path.includes('?');
 }
 
 /** The server refused, and may have said why. */

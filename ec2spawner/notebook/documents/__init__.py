@@ -1,0 +1,1 @@
+"""Outputs of cells whose page was closed, which JupyterLab would lose."""

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { showMissed } from '../lib/documents/missedOutputs.js';
+
+/** A code cell that merges a stream into the one before it while both are there, as JupyterLab. */
+class Cell {
+  constructor(id, cell_type = 'code') {
+    this.id = id;
+    this.cell_type = cell_type;
+    this.outputs = [];
+    this.changes = 0;
+    this.execution_count = null;
+    this.executionState = 'idle';
+  }
+  getId() {
+    return this.id;
+  }
+  getOutputs() {
+    return this.outputs;
+  }
+  setOutputs(outputs) {
+    assert.equal(this.outputs.length, 0);
+    this.outputs = outputs;
+    this.changes++;
+  }
+  clearOutputs() {
+    this.outputs = [];
+  }
+}
+
+const printed = text => ({ output_type: 'stream', name: 'stdout', text });
+const execution = (cell_id, text, is_running = true) => ({
+  id: `run of ${cell_id}`,
+  cell_id,
+  execution_count: 7,
+  is_running,
+  outputs: [printed(text)]
+});
+
+test('outputs are shown in the cell that was run, as long as it runs', () => {
+  const [other, cell] = [new Cell('a'), new Cell('b')];
+  showMissed([other, cell], [execution('b', 'one')]);
+  assert.deepEqual(cell.outputs, [printed('one')]);
+  assert.equal(cell.executionState, 'running');
+  showMissed([other, cell], [execution('b', 'one two', false)]);
+  assert.deepEqual(cell.outputs, [printed('one two')]);
+  assert.equal(cell.executionState, 'idle');
+  assert.equal(cell.execution_count, 7);
+  assert.deepEqual(other.outputs, []);
+});
+
+test('outputs that have not changed are left alone', () => {
+  const cell = new Cell('a');
+  showMissed([cell], [execution('a', 'one')]);
+  showMissed([cell], [execution('a', 'one')]);
+  assert.equal(cell.changes, 1);
+});
+
+test('a cell that is gone or is no code any more is left alone', () => {
+  const cell = new Cell('a', 'markdown');
+  showMissed([cell], [execution('a', 'one'), execution('b', 'two')]);
+  assert.deepEqual(cell.outputs, []);
+});

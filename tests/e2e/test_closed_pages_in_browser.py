@@ -1,0 +1,148 @@
+"""What a browser that goes away without a word would lose: its outputs, and what was typed last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from ec2spawner.agent.notebook_server.process import NOTEBOOK_DEFAULTS
+from ec2spawner.free_ports import free_ports
+from tests.e2e.person import has_a_kernel
+from tests.harness import until
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Visit
+
+playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
+expect = playwright.expect
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=40)]
+
+REPOSITORY = Path(__file__).parents[2]
+TOKEN = "token-of-this-test"
+
+CELL = """
+import os, time
+print("begins")
+for file, text in (("go-1", "continues"), ("go-2", "ends")):
+    while not os.path.exists(file):
+        time.sleep(0.02)
+    print(text)
+"""
+
+TIMEOUT_MS = 30_000
+
+
+@dataclass
+class Server:
+    url: str
+    home: Path
+    process: asyncio.subprocess.Process
+
+    def cell(self) -> Any:
+        """As it is in the file."""
+        return json.loads((self.home / "a.ipynb").read_text())["cells"][0]
+
+    async def runs_nothing(self) -> bool:
+        """The cell has ended, as the server knows it."""
+        headers = {"Authorization": f"token {TOKEN}"}
+        url = f"{self.url}/ec2spawner/api/outputs?path=a.ipynb"
+        async with aiohttp.ClientSession() as http, http.get(url, headers=headers) as answer:
+            [execution] = (await answer.json())["executions"]
+        return not execution["is_running"]
+
+    async def stop(self) -> None:
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(60):
+            await self.process.wait()
+
+
+@pytest.fixture
+async def jupyter(tmp_path: Path) -> AsyncIterator[Server]:
+    home = tmp_path / "home"
+    home.mkdir()
+    cell = {"cell_type": "code", "id": "the-cell", "metadata": {}, "outputs": [], "source": CELL}
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    whole = {"cells": [cell | {"execution_count": None}], "metadata": {"kernelspec": kernel}}
+    (home / "a.ipynb").write_text(json.dumps(whole | {"nbformat": 4, "nbformat_minor": 5}))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
+    config = os.pathsep.join([str(REPOSITORY / "jupyter-config"), str(NOTEBOOK_DEFAULTS)])
+    [port] = free_ports(1)
+    with (tmp_path / "log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+            *(f"--port={port}", "--port-retries=0", f"--IdentityProvider.token={TOKEN}"),
+            cwd=home,
+            env=kept | {"HOME": str(home), "JUPYTER_CONFIG_PATH": config},
+            stdout=log,
+            stderr=log,
+        )
+    server = Server(f"http://127.0.0.1:{port}", home, process)
+    try:
+        async with aiohttp.ClientSession() as http:
+
+            async def listens() -> bool:
+                assert process.returncode is None, (tmp_path / "log").read_text()
+                try:
+                    async with http.get(f"{server.url}/api") as answer:
+                        return answer.status == 200
+                except aiohttp.ClientError:
+                    return False
+
+            await until(listens, 60, "JupyterLab to listen")
+        yield server
+    finally:
+        await server.stop()
+        print((tmp_path / "log").read_text()[-4000:])
+
+
+async def opens(jupyter: Server, visit: Visit, path: str) -> Any:
+    page = await visit(f"{jupyter.url}/{path}?token={TOKEN}")
+    await page.locator(".jp-CodeCell .cm-content").first.wait_for()
+    return page
+
+
+async def test_nothing_printed_or_typed_is_lost_with_the_page(
+    jupyter: Server, visit: Visit
+) -> None:
+    page = await opens(jupyter, visit, "lab/tree/a.ipynb")
+    await has_a_kernel(page)
+    await page.locator(".jp-CodeCell .cm-content").click()
+    await page.keyboard.press("Control+Enter")
+    output = page.locator(".jp-OutputArea-output")
+    await expect(output).to_contain_text("begins", timeout=TIMEOUT_MS)
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Control+End")
+    await page.keyboard.insert_text("# typed")
+
+    async def is_saved() -> bool:
+        return "# typed" in "".join(jupyter.cell()["source"])
+
+    # JupyterLab's own interval is 120 s.
+    await until(is_saved, 20, "the page to save what was typed")
+    await page.context.close()
+    (jupyter.home / "go-1").touch()
+
+    page = await opens(jupyter, visit, "notebooks/a.ipynb")
+    output = page.locator(".jp-OutputArea-output")
+    await expect(output).to_contain_text("continues", timeout=TIMEOUT_MS)
+    await expect(page.locator(".jp-InputPrompt").first).to_have_text("[*]:")
+    await page.context.close()
+    (jupyter.home / "go-2").touch()
+    await until(jupyter.runs_nothing, 20, "the cell to end")
+    await jupyter.stop()
+    cell = jupyter.cell()
+    assert "# typed" in "".join(cell["source"])
+    printed = "".join("".join(each["text"]) for each in cell["outputs"])
+    assert printed == "begins\ncontinues\nends\n"

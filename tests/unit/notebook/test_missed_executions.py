@@ -1,0 +1,139 @@
+"""Which executions a page has missed, for how long they are kept, and how a notebook gets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ec2spawner.notebook.documents.executions import (
+    KEPT_SECONDS,
+    MAX_EXECUTIONS,
+    Execution,
+    Executions,
+)
+from ec2spawner.notebook.documents.notebook_file import merge
+
+NOW = 1000.0
+
+
+class Kernel:
+    """A kernel with pages, of which some are connected."""
+
+    def __init__(self) -> None:
+        self.connected = {"page"}
+        self.executions = Executions(lambda kernel, session: session in self.connected)
+
+    def send(self, id_: str, cell: str = "cell", session: str = "page") -> None:
+        self.executions.begin(Execution(id_, "kernel", session, cell))
+
+    def say(self, id_: str, kind: str, **content: Any) -> None:
+        self.executions.hear("kernel", kind, id_, content, NOW)
+
+    def run(self, id_: str, text: str, *, ends: bool = True) -> None:
+        self.say(id_, "execute_input", execution_count=1, code="")
+        self.say(id_, "stream", name="stdout", text=text)
+        if ends:
+            self.say(id_, "status", execution_state="idle")
+
+    def left(self) -> list[str]:
+        return [each.id for each in self.executions.left(["kernel"])]
+
+
+def test_only_pages_that_are_gone_have_missed_something() -> None:
+    kernel = Kernel()
+    kernel.send("a")
+    kernel.run("a", "printed")
+    assert kernel.left() == []
+    kernel.connected.clear()
+    assert kernel.left() == ["a"]
+    assert kernel.executions.left(["another"]) == []
+
+
+def test_what_runs_is_left_but_what_waits_or_was_never_begun_is_not() -> None:
+    kernel = Kernel()
+    kernel.send("a")
+    kernel.send("b", "another cell")
+    kernel.connected.clear()
+    kernel.run("a", "printed", ends=False)
+    assert kernel.left() == ["a"]
+    kernel.say("b", "status", execution_state="busy")
+    kernel.say("b", "status", execution_state="idle")
+    assert [each.id for each in kernel.executions.of(["kernel"])] == ["a"]
+
+
+def test_running_a_cell_again_drops_what_it_has_shown() -> None:
+    kernel = Kernel()
+    kernel.send("a", session="closed page")
+    kernel.run("a", "printed")
+    kernel.send("b", session="page")
+    assert kernel.left() == []
+
+
+def test_what_a_page_took_is_dropped_once_it_has_ended() -> None:
+    kernel = Kernel()
+    kernel.connected.clear()
+    kernel.send("a")
+    kernel.run("a", "printed", ends=False)
+    kernel.executions.taken(["a", "unknown"])
+    assert kernel.left() == ["a"]
+    kernel.say("a", "status", execution_state="idle")
+    kernel.executions.taken(["a"])
+    assert kernel.left() == []
+
+
+def test_a_restarted_kernel_runs_nothing() -> None:
+    kernel = Kernel()
+    kernel.connected.clear()
+    kernel.send("a")
+    kernel.run("a", "printed", ends=False)
+    kernel.say("", "status", execution_state="starting")
+    [execution] = kernel.executions.left(["kernel"])
+    assert execution.ended_at == NOW
+
+
+def test_an_execution_is_kept_until_its_page_surely_has_it() -> None:
+    kernel = Kernel()
+    kernel.send("a")
+    kernel.run("a", "printed")
+    kernel.executions.prune(NOW + KEPT_SECONDS)
+    assert len(kernel.executions.of(["kernel"])) == 1
+    kernel.executions.prune(NOW + KEPT_SECONDS + 1)
+    assert kernel.executions.of(["kernel"]) == []
+
+
+def test_without_its_page_an_execution_is_kept_until_there_are_too_many() -> None:
+    kernel = Kernel()
+    kernel.connected.clear()
+    for number in range(MAX_EXECUTIONS + 2):
+        kernel.send(str(number), f"cell {number}")
+        kernel.run(str(number), "printed")
+    kernel.executions.prune(NOW + 10 * KEPT_SECONDS)
+    assert kernel.left() == [str(number) for number in range(2, MAX_EXECUTIONS + 2)]
+
+
+def test_a_display_of_an_earlier_cell_is_updated() -> None:
+    kernel = Kernel()
+    kernel.connected.clear()
+    kernel.send("a", "first")
+    kernel.send("b", "second")
+    shown: dict[str, Any] = {"metadata": {}, "transient": {"display_id": "x"}}
+    kernel.say("a", "execute_input", execution_count=1)
+    kernel.say("a", "display_data", data={"text/plain": "old"}, **shown)
+    kernel.say("b", "update_display_data", data={"text/plain": "new"}, **shown)
+    [execution] = kernel.executions.left(["kernel"])
+    assert execution.outputs.as_nbformat()[0]["data"] == {"text/plain": "new"}
+
+
+def test_outputs_are_merged_into_the_cells_that_are_still_there() -> None:
+    kernel = Kernel()
+    kernel.connected.clear()
+    for cell in ("code", "text", "deleted"):
+        kernel.send(cell, cell)
+        kernel.run(cell, "printed")
+    code = {"id": "code", "cell_type": "code", "source": "x", "outputs": [], "metadata": {}}
+    text = {"id": "text", "cell_type": "markdown", "source": "x", "metadata": {}}
+    content = {"cells": [dict(code), dict(text)]}
+    executions = kernel.executions.left(["kernel"])
+    assert merge(content, executions)
+    output = {"output_type": "stream", "name": "stdout", "text": "printed"}
+    assert content["cells"] == [code | {"outputs": [output], "execution_count": 1}, text]
+    assert not merge(content, executions), "nothing has changed since"
