@@ -17,7 +17,6 @@ import pytest
 from ec2spawner import checkpoint
 from ec2spawner.checkpoint import loop as loop_module
 from ec2spawner.checkpoint.place import NOTEBOOK, key, notebook_path
-from ec2spawner.checkpoint.restart import FILE
 from ec2spawner.cost import agent as agent_line
 from ec2spawner.cost.agent import SOCKET
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
@@ -396,7 +395,7 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def asked(home: Path) -> list[dict[str, Any]]:
-    file = home / FILE
+    file = home / ".ec2spawner/sleep/restart.json"
     return list(json.loads(file.read_text())["cells"].values()) if file.exists() else []
 
 

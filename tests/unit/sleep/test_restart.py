@@ -1,0 +1,93 @@
+"""The cells that run again when a session is woken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.sleep import restart
+from ec2spawner.sleep.owned import NotOurs
+from ec2spawner.sleep.restart import FILE, MAX_CELLS, MAX_CODE, Cell, forget, remember, take
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def cell(notebook: str = "a.ipynb", code: str = "train()") -> Cell:
+    return Cell(notebook, "c1", code, "2026-05-04T14:10:00+00:00")
+
+
+def test_a_cell_is_taken_once_and_by_its_notebook(home: Path) -> None:
+    assert remember("one", cell(str(home / "work/a.ipynb")))
+    assert remember("two", cell("b.ipynb"))
+    assert take("a.ipynb") == []
+    assert [each.code for each in take("work/a.ipynb")] == ["train()"], "absolute or not"
+    assert take("work/a.ipynb") == []
+    assert take("b.ipynb") == [cell("b.ipynb")]
+
+
+def test_a_loop_has_one_cell_and_forgets_it() -> None:
+    remember("one", cell(code="old"))
+    remember("one", cell(code="new"))
+    assert [each.code for each in take("a.ipynb")] == ["new"]
+    remember("one", cell())
+    forget("one")
+    assert take("a.ipynb") == []
+
+
+def test_without_a_file_nothing_is_made(home: Path) -> None:
+    forget("one")
+    assert take("a.ipynb") == []
+    assert not (home / ".ec2spawner").exists()
+
+
+def test_number_and_size_are_bounded() -> None:
+    assert not remember("one", cell(code="x" * (MAX_CODE + 1)))
+    assert not remember("one", cell(code=""))
+    for number in range(MAX_CELLS + 5):
+        remember(str(number), cell(code=str(number)))
+    assert [each.code for each in take("a.ipynb")] == [str(n) for n in range(5, MAX_CELLS + 5)]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: file.write_text("{"),
+        lambda file: file.write_text('{"cells": [1]}'),
+        lambda file: file.write_text('{"cells": {"one": {"code": 1}}}'),
+        lambda file: file.write_text("[" * 100_000),
+        lambda file: file.chmod(0o666),
+        lambda file: (file.unlink(), file.symlink_to("/etc/passwd")),
+    ],
+)
+def test_what_is_damaged_or_of_others_is_not_run(
+    home: Path, damage: Callable[[Path], object]
+) -> None:
+    remember("one", cell())
+    damage(home / ".ec2spawner/sleep" / FILE)
+    assert take("a.ipynb") == []
+    remember("two", cell())
+    assert take("a.ipynb") == [cell()]
+
+
+def test_a_folder_that_others_may_write_is_refused(home: Path) -> None:
+    remember("one", cell())
+    (home / ".ec2spawner/sleep").chmod(0o777)
+    with pytest.raises(NotOurs):
+        take("a.ipynb")
+
+
+def _remember(number: int) -> None:
+    restart.remember(str(number), cell(code=str(number)))
+
+
+def test_kernels_that_write_at_once_lose_nothing() -> None:
+    with get_context("fork").Pool(4) as pool:
+        pool.map(_remember, range(20))
+    assert {each.code for each in take("a.ipynb")} == {str(n) for n in range(20)}
