@@ -63,7 +63,7 @@ def resumable(
     `name` is needed if a notebook has several such loops. `to` is another folder than
     `~/.ec2spawner/checkpoints`, or `s3://bucket/prefix`. A checkpoint of a loop with another
     length is refused, unless `changed` is `continue` or `restart`. With `restart` the cell runs
-    again by itself when a saved session is woken.
+    again by itself, once, when a saved session is woken.
 
     Raises `CheckpointError` where nothing can be saved: at once, and at the first and the last
     checkpoint. Others that fail are reported, and the loop continues.
@@ -119,6 +119,9 @@ class _Loop:
         self._done = 0
         self._saved = Saved(0.0)
         self._is_first = True
+        """No checkpoint is there yet, of an earlier run neither."""
+        self._has_saved = False
+        """This run has saved one."""
         self._shown_at = float("-inf")
 
     def run(self) -> Iterator[Any]:
@@ -126,13 +129,17 @@ class _Loop:
         try:
             finished = self._resume()
             if finished:
+                self._forget()
                 return
-            if self._restart and not restarts.remember(str(self._store)):
-                self._show("restart=True has an effect in a notebook's cell only")
+            if not self._restart:
+                self._forget()  # what an earlier run has left whose kernel was killed
+            elif not restarts.is_run_by_wake():
+                self._remember()
             for each in self._left():
                 yield each
                 self._step_ended()
             self._write("end")
+            self._forget()  # at a notice too: there is nothing left to run
         finally:
             self.leave()
 
@@ -143,7 +150,14 @@ class _Loop:
         del _current[str(self._store)]
         self._store.close()
         if self._restart and agent.read().notice is None:
-            restarts.forget(str(self._store))
+            self._forget()
+
+    def _remember(self) -> None:
+        if not restarts.remember(str(self._store)):
+            self._show("restart=True has an effect in a notebook's cell only")
+
+    def _forget(self) -> None:
+        restarts.forget(str(self._store))
 
     def _enter(self) -> None:
         before = _current.get(str(self._store))
@@ -227,7 +241,10 @@ class _Loop:
         self._store.write(self._generation, self._save, record)
         ended = time.monotonic()
         self._saved = Saved(ended, ended - began, notice)
-        self._is_first = False
+        if self._restart and why != "end" and not self._has_saved and restarts.is_run_by_wake():
+            # Not before: one that ends its machine without progress would do so at each wake.
+            self._remember()
+        self._is_first, self._has_saved = False, True
         if why != "schedule" or ended - self._shown_at >= PAUSE:
             self._shown_at = ended
             remark = f" ({WHY[why]})" if why in WHY else ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from ..sleep import owned, restart
@@ -15,13 +17,21 @@ def remember(loop: str) -> bool:
 
     `loop` is the folder of its checkpoints.
     """
-    code, cell_id = _cell()
-    if not code or not notebook_path():
+    notebook, kernel_id, (code, cell_id) = notebook_path(), _kernel_id(), _cell()
+    if not (notebook and kernel_id and code):
         return False
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
-        return restart.remember(loop, restart.Cell(notebook_path(), cell_id, code, now))
+        return restart.remember(loop, restart.Cell(notebook, kernel_id, cell_id, code, now))
     except (OSError, owned.NotOurs):
+        return False
+
+
+def is_run_by_wake() -> bool:
+    """Whether the running cell was asked for by the wake of its session, not by a page."""
+    try:
+        return bool(_shell().get_parent()["metadata"].get(restart.BY_WAKE))
+    except (AttributeError, KeyError, TypeError):
         return False
 
 
@@ -33,12 +43,23 @@ def forget(loop: str) -> None:
         return  # it cannot be read at the wake either
 
 
+def _kernel_id() -> str:
+    """Jupyter's, from the name of the connection file `kernel-ID.json`; empty if unknown."""
+    with suppress(Exception):  # of a kernel of another make
+        application = sys.modules["ipykernel.kernelapp"].IPKernelApp.instance()
+        return Path(application.abs_connection_file).stem.removeprefix("kernel-")
+    return ""
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
 def _cell() -> tuple[str, str]:
     """Code and id of the cell that runs, from the request that it came with; empty if unknown."""
-    ipython = sys.modules.get("IPython")
-    shell: Any = ipython.get_ipython() if ipython is not None else None
     try:
-        request = shell.get_parent()
+        request = _shell().get_parent()
         return str(request["content"]["code"]), str(request["metadata"].get("cellId", ""))
     except (AttributeError, KeyError, TypeError):  # a terminal's IPython, or none
         return "", ""

@@ -2,12 +2,13 @@
 
 ```json
 {"version": 1, "cells": {"<folder of the checkpoints>": {
-  "notebook": "/home/ann/train.ipynb", "cell_id": "4f0e…", "code": "for epoch in …",
-  "asked_at": "2026-05-04T14:10:00+00:00"}}}
+  "notebook": "/home/ann/train.ipynb", "kernel_id": "f04c…", "cell_id": "4f0e…",
+  "code": "for epoch in …", "asked_at": "2026-05-04T14:10:00+00:00"}}}
 ```
 
 A loop whose user asked for that writes its cell when it begins, and removes it when it ends. Who
-wakes the session takes it out and runs it: a cell that fails does not run again at each wake.
+wakes the session takes it out before running it. A loop that runs again writes it again with its
+first checkpoint: one that ends its machine before that does not run at each wake.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from .folder import kernel_key, root
 FILE: Final = "restart.json"
 LOCK: Final = "restart.lock"
 
+BY_WAKE: Final = "ec2spawner.by_wake"
+"""In the metadata of the request that runs a cell again."""
+
 MAX_CODE: Final = 256 * 1024
 """Characters of a cell."""
 
@@ -41,6 +45,8 @@ class Cell:
 
     notebook: str
     """Path, absolute or relative to the home."""
+    kernel_id: str
+    """Jupyter's; it stays the same over a sleep."""
     cell_id: str
     """Empty where the front end sent none."""
     code: str
@@ -68,14 +74,19 @@ def forget(key: str) -> None:
             cells.pop(key, None)
 
 
-def take(notebook: str) -> list[Cell]:
-    """Take out the cells of a notebook. Raises `OSError`, `NotOurs`."""
+def take(notebook: str, kernel_id: str) -> list[Cell]:
+    """Take out the cells of a notebook; those that ran in this kernel, each once. Raises
+    `OSError`, `NotOurs`.
+    """
     if not (root() / FILE).exists():
         return []
     key = kernel_key(notebook, "")
     with _locked() as cells:
         keys = [each for each, cell in cells.items() if kernel_key(cell.notebook, "") == key]
-        return [cells.pop(key) for key in keys]
+        taken = [cells.pop(each) for each in keys]
+    # A cell with two loops, one in the other, is here twice.
+    ours = {(cell.cell_id, cell.code): cell for cell in taken if cell.kernel_id == kernel_id}
+    return list(ours.values())
 
 
 @contextlib.contextmanager
@@ -114,5 +125,5 @@ def _cell(found: Any) -> Cell | None:
         cell = Cell(**found)
     except TypeError:
         return None
-    values = (cell.notebook, cell.cell_id, cell.code, cell.asked_at)
+    values = (cell.notebook, cell.kernel_id, cell.cell_id, cell.code, cell.asked_at)
     return cell if all(isinstance(each, str) for each in values) else None

@@ -40,7 +40,7 @@ async def call(kernel: Any, code: str, hear: Callable[[Mapping[str, Any]], None]
     client.start_channels(stdin=False, hb=False)
     running: set[asyncio.Task[Any]] = set()
     try:
-        await _until_subscribed(client)
+        await until_subscribed(client)
         while True:
             reply = await _execute(kernel, client, code, hear, running)
             if reply.get("status") != "aborted":
@@ -78,7 +78,7 @@ async def _execute(
     return replied.result()
 
 
-async def _until_subscribed(client: Any) -> None:
+async def until_subscribed(client: Any) -> None:
     """Messages before the subscription has arrived would be lost: ask for one until it comes."""
     end = time.monotonic() + SUBSCRIBE_SECONDS
     while time.monotonic() < end:

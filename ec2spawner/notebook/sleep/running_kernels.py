@@ -79,5 +79,9 @@ def kernel_key(server: ServerApp, kernel: RunningKernel) -> str:
     """The folder of its variables: as the kernel itself derives it from JPY_SESSION_NAME."""
     if not kernel.path:
         return folders.kernel_key(kernel.kernel_id, kernel.kernel_name)
-    folder = server.kernel_manager.cwd_for_path(kernel.path)
-    return folders.kernel_key(os.path.join(folder, kernel.name), kernel.kernel_name)  # noqa: PTH118
+    return folders.kernel_key(session_file(server, kernel.path, kernel.name), kernel.kernel_name)
+
+
+def session_file(server: ServerApp, path: str, name: str) -> str:
+    """What the kernel of a session has in JPY_SESSION_NAME."""
+    return os.path.join(server.kernel_manager.cwd_for_path(path), name)  # noqa: PTH118

@@ -1,6 +1,7 @@
 """Starts the kernels of a session that slept, under their old ids, and restores their variables.
 
 A page that is still open finds its kernel by the id, and one that opens by the notebook's path.
+Cells that are to run again do so afterwards.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from ...sleep import folder as folders
 from ...sleep import manifest as manifests
 from ...wire import Wake, WokenKernel
 from ...wire.sleep import MAX_KERNELS
+from . import restarting
 from .kernel_call import CodeError, KernelGoneError, call
 from .reports import waiting_kernel, woken_kernel
-from .running_kernels import is_python
+from .running_kernels import is_python, session_file
 from .saving import NO_EXTENSION
 from .session_record import SessionRecord, SleepingKernel
 
@@ -82,7 +84,7 @@ class Waking:
         """Start all kernels, so that pages find them; then restore variables, two at a time."""
         places = range(len(self._record.kernels))
         started = await asyncio.gather(*map(self._start, places))
-        await asyncio.gather(*(self._restore(place) for place in places if started[place]))
+        await asyncio.gather(*(self._continue(place) for place in places if started[place]))
         self._is_done = True
         self._changed()
 
@@ -149,11 +151,30 @@ class Waking:
         ]
         self._record = self._record.model_copy(update={"kernels": kernels})
 
-    async def _restore(self, place: int) -> None:
+    async def _continue(self, place: int) -> None:
+        is_restored = await self._restore(place)
+        each = self._record.kernels[place]
+        if each.type != "notebook" or not each.path:
+            return
+        try:
+            notebook = session_file(self._server, each.path, each.name)
+            cells = await restarting.take(notebook, each.kernel_id)
+            if not cells:
+                return
+            if not is_restored:
+                log.warning("ec2spawner: %s is not run again: nothing was restored", each.path)
+                return
+            log.info("ec2spawner: %d cells of %s run again", len(cells), each.path)
+            await restarting.ask(self._server.kernel_manager.get_kernel(each.kernel_id), cells)
+        except Exception:
+            log.exception("ec2spawner: %s is not run again", each.path)
+
+    async def _restore(self, place: int) -> bool:
+        """Whether its variables are back."""
         each = self._record.kernels[place]
         if not each.generation or not is_python(self._server, each.saved.kernel_name):
             self._set(place, state="done")
-            return
+            return False
         folder = await asyncio.to_thread(_newest, self._root / folders.KERNELS / each.generation)
         code = CODE.format(folder=str(folder), eager=EAGER_BYTES)
         why = ""
@@ -179,6 +200,7 @@ class Waking:
                 why = "damaged"
         if self._woken[place].state != "done":
             self._set(place, state="failed", code=why or "damaged")
+        return self._woken[place].state == "done" and not why
 
     def _hear(self, place: int, report: Mapping[str, Any], names: Set[str]) -> None:
         saved = self._record.kernels[place].saved

@@ -318,6 +318,74 @@ async def test_without_kernels_there_is_nothing_to_save(server: SleepingServer) 
     assert server.record is None
 
 
+# --- cells that run again ---
+
+LOOP = """
+from ec2spawner import checkpoint
+import time
+begun = globals().get("begun", 0) + 1
+for step in checkpoint.resumable(range(1000), every=0, restart={restart}):
+    last = step
+    print("step", step, flush=True)
+    if begun > 1:
+        break
+    time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("restart", [True, False])
+async def test_a_loop_runs_again_once_if_its_user_asked_for_that(
+    server: SleepingServer, restart: bool
+) -> None:
+    await server.start()
+    kernel = await server.notebook("a.ipynb")
+    await server.notebook("b.ipynb", "x = 1")
+    running = asyncio.create_task(kernel.run(LOOP.format(restart=restart)))
+    await server.until(lambda: list(server.home.glob(".ec2spawner/checkpoints/*/*/*")))
+    await server.sleep(8)
+    await running
+    await server.end()
+
+    expected = "2" if restart else "1"
+    await server.start()
+    await server.woken()
+    assert await server.value("a.ipynb", "begun") == expected
+    assert await server.value("a.ipynb", "last > 0") == "True"
+    assert await server.value("b.ipynb", "'begun' in dir()") == "False", "the notebook's own"
+    await server.end()
+
+    await server.start(EC2SPAWNER_WAKE="last")
+    await server.woken()
+    assert await server.value("a.ipynb", "begun") == "1", "as it slept: not at each wake"
+
+
+async def test_pages_hear_a_cell_that_runs_again(server: SleepingServer) -> None:
+    await server.start()
+    kernel = await server.notebook("a.ipynb")
+    running = asyncio.create_task(kernel.run(LOOP.format(restart=True).replace("break", "pass")))
+    await server.until(lambda: list(server.home.glob(".ec2spawner/checkpoints/*/*/*")))
+    await server.sleep(8)
+    await running
+    await server.end()
+
+    ada = await server.start()
+    wake = await server.woken()
+    assert wake["state"] == "done", "while the loop runs"
+    [session] = (await ada.call("GET", "api/sessions"))[1]
+    url = f"{ada.base_url}api/kernels/{session['kernel']['id']}/channels"
+    async with asyncio.timeout(20), ada.http.ws_connect(url) as page:
+        while True:
+            said = json.loads((await page.receive()).data)
+            if said["header"]["msg_type"] == "stream":
+                break
+    assert said["content"]["text"].startswith("step")
+    began = time.monotonic()
+    assert server.process is not None
+    server.process.send_signal(signal.SIGTERM)
+    await asyncio.wait_for(server.process.wait(), 20)
+    assert time.monotonic() - began < 10, "the loop delays no stop"
+
+
 # --- hooks -----------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from ec2spawner.checkpoint import loop as loop_module
 from ec2spawner.checkpoint.place import NOTEBOOK, key, notebook_path
 from ec2spawner.cost import agent as agent_line
 from ec2spawner.cost.agent import SOCKET
+from ec2spawner.sleep.restart import BY_WAKE
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
 
 
@@ -377,11 +378,20 @@ def test_a_silent_agent_costs_a_loop_nothing(monkeypatch: pytest.MonkeyPatch) ->
 class Shell:
     kernel = None
 
-    def __init__(self, code: str) -> None:
-        self._request = {"content": {"code": code}, "metadata": {"cellId": "c1"}}
+    def __init__(self, code: str, metadata: dict[str, Any] | None = None) -> None:
+        metadata = {"cellId": "c1"} | (metadata or {})
+        self._request = {"content": {"code": code}, "metadata": metadata}
 
     def get_parent(self) -> dict[str, Any]:
         return self._request
+
+
+class Application:
+    abs_connection_file = "/run/kernel-k1.json"
+
+    @classmethod
+    def instance(cls) -> Application:
+        return cls()
 
 
 @pytest.fixture
@@ -389,6 +399,9 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> str:
     ipython = type(sys)("IPython")
     ipython.get_ipython = lambda: Shell("for step in …")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", ipython)
+    application = type(sys)("ipykernel.kernelapp")
+    application.IPKernelApp = Application  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ipykernel.kernelapp", application)
     monkeypatch.setenv(NOTEBOOK, "work/train.ipynb")
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     return "for step in …"
@@ -405,7 +418,8 @@ def test_a_cell_runs_again_only_if_its_user_asked_for_that(home: Path, cell: str
     seen = [asked(home) for _ in checkpoint.resumable(range(2), name="a", restart=True)]
     [[record], _] = seen
     assert record["code"] == cell
-    assert (record["notebook"], record["cell_id"]) == ("work/train.ipynb", "c1")
+    assert (record["notebook"], record["kernel_id"]) == ("work/train.ipynb", "k1")
+    assert record["cell_id"] == "c1"
     assert asked(home) == [], "the loop has ended"
 
 
@@ -426,6 +440,36 @@ def test_a_loop_that_a_notice_ends_is_run_again(
     with pytest.raises(KeyboardInterrupt):
         work()
     assert len(asked(home)) == 1
+
+
+def test_a_loop_that_ends_after_a_notice_is_not_run_again(
+    home: Path, cell: str, agent: StubAgentSocket
+) -> None:
+    for _ in checkpoint.resumable(range(2), every=0, restart=True):
+        assert len(asked(home)) == 1
+        agent.announce(interruption_at=at(100))
+    assert asked(home) == []
+
+
+def test_what_a_killed_kernel_has_left_ends_with_the_next_run(home: Path, cell: str) -> None:
+    loop = checkpoint.resumable(range(5), every=0, restart=True)
+    next(loop)
+    file = home / ".ec2spawner/sleep/restart.json"
+    left = file.read_text()
+    loop.close()  # type: ignore[attr-defined]
+    file.write_text(left)
+    interrupted(1)
+    assert asked(home) == []
+
+
+def test_a_loop_that_the_wake_runs_asks_again_with_its_first_checkpoint(
+    home: Path, cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(cell, {BY_WAKE: True})
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: shell)
+    seen = [len(asked(home)) for _ in checkpoint.resumable(range(3), every=0, restart=True)]
+    assert seen == [0, 1, 1]
+    assert asked(home) == []
 
 
 def test_outside_of_a_notebook_nothing_is_recorded(

@@ -20,30 +20,42 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def cell(notebook: str = "a.ipynb", code: str = "train()") -> Cell:
-    return Cell(notebook, "c1", code, "2026-05-04T14:10:00+00:00")
+    return Cell(notebook, "k1", "c1", code, "2026-05-04T14:10:00+00:00")
 
 
 def test_a_cell_is_taken_once_and_by_its_notebook(home: Path) -> None:
     assert remember("one", cell(str(home / "work/a.ipynb")))
     assert remember("two", cell("b.ipynb"))
-    assert take("a.ipynb") == []
-    assert [each.code for each in take("work/a.ipynb")] == ["train()"], "absolute or not"
-    assert take("work/a.ipynb") == []
-    assert take("b.ipynb") == [cell("b.ipynb")]
+    assert take("a.ipynb", "k1") == []
+    assert [each.code for each in take("work/a.ipynb", "k1")] == ["train()"], "absolute or not"
+    assert take("work/a.ipynb", "k1") == []
+    assert take("b.ipynb", "k1") == [cell("b.ipynb")]
+
+
+def test_another_kernel_of_the_notebook_runs_nothing() -> None:
+    remember("one", cell())
+    assert take("a.ipynb", "k2") == []
+    assert take("a.ipynb", "k1") == [], "its kernel is gone"
+
+
+def test_a_cell_with_two_loops_is_one() -> None:
+    remember("outer", cell())
+    remember("inner", cell())
+    assert len(take("a.ipynb", "k1")) == 1
 
 
 def test_a_loop_has_one_cell_and_forgets_it() -> None:
     remember("one", cell(code="old"))
     remember("one", cell(code="new"))
-    assert [each.code for each in take("a.ipynb")] == ["new"]
+    assert [each.code for each in take("a.ipynb", "k1")] == ["new"]
     remember("one", cell())
     forget("one")
-    assert take("a.ipynb") == []
+    assert take("a.ipynb", "k1") == []
 
 
 def test_without_a_file_nothing_is_made(home: Path) -> None:
     forget("one")
-    assert take("a.ipynb") == []
+    assert take("a.ipynb", "k1") == []
     assert not (home / ".ec2spawner").exists()
 
 
@@ -52,7 +64,9 @@ def test_number_and_size_are_bounded() -> None:
     assert not remember("one", cell(code=""))
     for number in range(MAX_CELLS + 5):
         remember(str(number), cell(code=str(number)))
-    assert [each.code for each in take("a.ipynb")] == [str(n) for n in range(5, MAX_CELLS + 5)]
+    assert [each.code for each in take("a.ipynb", "k1")] == [
+        str(n) for n in range(5, MAX_CELLS + 5)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -71,16 +85,16 @@ def test_what_is_damaged_or_of_others_is_not_run(
 ) -> None:
     remember("one", cell())
     damage(home / ".ec2spawner/sleep" / FILE)
-    assert take("a.ipynb") == []
+    assert take("a.ipynb", "k1") == []
     remember("two", cell())
-    assert take("a.ipynb") == [cell()]
+    assert take("a.ipynb", "k1") == [cell()]
 
 
 def test_a_folder_that_others_may_write_is_refused(home: Path) -> None:
     remember("one", cell())
     (home / ".ec2spawner/sleep").chmod(0o777)
     with pytest.raises(NotOurs):
-        take("a.ipynb")
+        take("a.ipynb", "k1")
 
 
 def _remember(number: int) -> None:
@@ -90,4 +104,4 @@ def _remember(number: int) -> None:
 def test_kernels_that_write_at_once_lose_nothing() -> None:
     with get_context("fork").Pool(4) as pool:
         pool.map(_remember, range(20))
-    assert {each.code for each in take("a.ipynb")} == {str(n) for n in range(20)}
+    assert {each.code for each in take("a.ipynb", "k1")} == {str(n) for n in range(20)}
