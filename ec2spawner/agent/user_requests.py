@@ -21,7 +21,7 @@ DEFAULT_SECONDS = 3600.0
 
 
 class UserRequests:
-    """The stop, a sleep, an extension or another idle time, for the owner of one server.
+    """What the owner of one server asks for: its end, its times, its hardware.
 
     What the hub grants is applied to `status`, and `push` shows it to the user.
     """
@@ -35,6 +35,12 @@ class UserRequests:
         """The hub's decision, or that it does not answer. Raises nothing of the hub's."""
         seconds = request.seconds or DEFAULT_SECONDS
         try:
+            if request.type == "hardware":
+                found = await self._hub.hardware()
+                return NotebookReply(id=request.id, ok=True, hardware=found)
+            if request.type == "continue":
+                move = await self._hub.continue_on(request.profile)
+                return NotebookReply(id=request.id, ok=True, move=move)
             if request.type in {"stop", "sleep"}:
                 await self._hub.stop(sleep=request.type == "sleep")
                 granted = None

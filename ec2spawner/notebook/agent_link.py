@@ -91,12 +91,15 @@ class AgentLink:
         return True
 
     async def ask(
-        self, kind: Literal["extend", "stop", "idle"], seconds: float | None = None
+        self,
+        kind: Literal["extend", "stop", "sleep", "idle", "hardware", "continue"],
+        seconds: float | None = None,
+        profile: str | None = None,
     ) -> NotebookReply:
-        """Ask for an extension, the stop or another idle limit. Raises `AgentGoneError`."""
+        """Put a request of the user to the agent. Raises `AgentGoneError`."""
         if self._writer is None:
             raise AgentGoneError("agent-silent")
-        request = NotebookRequest(type=kind, id=next(self._ids), seconds=seconds)
+        request = NotebookRequest(type=kind, id=next(self._ids), seconds=seconds, profile=profile)
         reply: asyncio.Future[NotebookReply] = asyncio.get_running_loop().create_future()
         self._replies[request.id] = reply
         if kind == "stop":

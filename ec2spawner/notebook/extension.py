@@ -10,7 +10,9 @@ from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 
 from .handlers import (
+    ContinueHandler,
     ExtendHandler,
+    HardwareHandler,
     HistoryHandler,
     IdleHandler,
     InputHandler,
@@ -95,6 +97,8 @@ class NotebookExtension(ExtensionApp):
                 (r"/ec2spawner/api/extend", ExtendHandler, arguments),
                 (r"/ec2spawner/api/idle", IdleHandler, arguments),
                 (r"/ec2spawner/api/sleep", SleepHandler, arguments),
+                (r"/ec2spawner/api/hardware", HardwareHandler, arguments),
+                (r"/ec2spawner/api/continue", ContinueHandler, arguments),
                 (r"/ec2spawner/api/stop", StopHandler, arguments),
                 (r"/ec2spawner/api/input", InputHandler, arguments),
                 (r"/ec2spawner/api/saved", SavedHandler, arguments),

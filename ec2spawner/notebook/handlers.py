@@ -9,7 +9,7 @@ from jupyter_server.base.handlers import APIHandler
 from pydantic import BaseModel, Field, ValidationError
 from tornado import web
 
-from ..wire import ExtendRequest, IdleRequest, Sentence, sentence
+from ..wire import ContinueRequest, ExtendRequest, IdleRequest, NotebookReply, Sentence, sentence
 from .agent_link import AgentGoneError
 from .guest_status import for_guest
 from .service import NotebookService
@@ -61,16 +61,22 @@ class _Handler(APIHandler):
 
     async def ask(self, kind: Any, seconds: float | None = None) -> None:
         """Put a button's request to the agent."""
+        reply = await self.agents_reply(kind, seconds)
+        self.reply(reply.ok, reply.sentence, 200 if reply.ok else 409)
+
+    async def agents_reply(
+        self, kind: Any, seconds: float | None = None, profile: str | None = None
+    ) -> NotebookReply:
+        """What the agent replies; ends the request where it may not or cannot be asked."""
         link = self.service.link
         if link is None:
             self.refuse(404, sentence("not-managed"))
         if not self.is_owners():
             self.refuse(403, sentence("owner-only"))
         try:
-            reply = await link.ask(kind, seconds)
+            return await link.ask(kind, seconds, profile)
         except AgentGoneError as error:
             self.refuse(503, error.sentence)
-        self.reply(reply.ok, reply.sentence, 200 if reply.ok else 409)
 
 
 class StatusHandler(_Handler):
@@ -133,6 +139,33 @@ class SleepHandler(_Handler):
     async def post(self) -> None:
         """Ask the hub for the sleep; 409 with the reason if this server cannot."""
         await self.ask("sleep")
+
+
+class HardwareHandler(_Handler):
+    """`GET hardware`: what this server could continue on; only the owner may ask."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """Answer `HardwareChoices`; 409 with the reason if the hub has none."""
+        reply = await self.agents_reply("hardware")
+        if reply.hardware is None:
+            self.reply(False, reply.sentence, 409)
+            return
+        self.say(reply.hardware)
+
+
+class ContinueHandler(_Handler):
+    """`POST continue`: continue on other hardware; only the owner may."""
+
+    @web.authenticated
+    async def post(self) -> None:
+        """Answer a `Move`; 409 with the reason if the hub refuses."""
+        profile = self.body(ContinueRequest).profile
+        reply = await self.agents_reply("continue", profile=profile)
+        if reply.move is None:
+            self.reply(False, reply.sentence, 409)
+            return
+        self.say(reply.move)
 
 
 class SavedBody(BaseModel):

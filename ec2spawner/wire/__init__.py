@@ -23,6 +23,13 @@ from .claim import (
     Refusal,
     Spoken,
 )
+from .hardware import (
+    MAX_CHOICES,
+    ContinueRequest,
+    HardwareChoice,
+    HardwareChoices,
+    Move,
+)
 from .idle import Idleness, IdlePolicy, WorkingHours
 from .lease import (
     MAX_MESSAGE_LENGTH,
@@ -86,6 +93,7 @@ from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telem
 
 __all__ = [
     "MAX_BODY_BYTES",
+    "MAX_CHOICES",
     "MAX_MESSAGE_LENGTH",
     "PROTOCOL",
     "SAVE_SECONDS",
@@ -98,6 +106,7 @@ __all__ = [
     "Claim",
     "ClaimWait",
     "Code",
+    "ContinueRequest",
     "Cost",
     "DataMount",
     "DocumentsSaved",
@@ -106,6 +115,8 @@ __all__ = [
     "Fault",
     "GpuHistory",
     "GpuSample",
+    "HardwareChoice",
+    "HardwareChoices",
     "Heartbeat",
     "HeartbeatResponse",
     "History",
@@ -123,6 +134,7 @@ __all__ = [
     "Market",
     "Message",
     "MigSlice",
+    "Move",
     "NotebookReply",
     "NotebookRequest",
     "NotebookStatus",

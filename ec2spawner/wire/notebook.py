@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from .hardware import HardwareChoices, Move
 from .idle import Idleness, IdlePolicy
 from .lease import AdminMessage, Cost, Stop
 from .message import Message, ShortText
@@ -58,11 +59,13 @@ class Observation(Message):
 class NotebookRequest(Message):
     """Notebook extension -> agent: the user pressed a button."""
 
-    type: Literal["extend", "stop", "sleep", "idle"]
+    type: Literal["extend", "stop", "sleep", "idle", "hardware", "continue"]
     """`extend`: keep for `seconds` from now. `sleep`: save the session, then stop. `idle`: stop
     after `seconds` without work."""
     id: int
     seconds: Annotated[float, Field(gt=0)] | None = None
+    profile: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    """Of `continue`: the slug to continue on; None asks only how far a move is."""
 
 
 class DocumentsSaved(Message):
@@ -79,6 +82,10 @@ class NotebookReply(Message):
     ok: bool
     sentence: Sentence | None = None
     """Why not, or what was granted instead; None where it was done as asked."""
+    hardware: HardwareChoices | None = None
+    """Of `hardware`."""
+    move: Move | None = None
+    """Of `continue`."""
 
 
 class ServerState(Message):

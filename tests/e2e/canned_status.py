@@ -78,10 +78,44 @@ class EmitHandler(APIHandler):
 class PostHandler(APIHandler):
     @web.authenticated
     def post(self, action: str) -> None:
-        line = json.dumps({"action": action, **(self.get_json_body() or {})})
-        with (_folder() / "posts.jsonl").open("a") as log:
-            log.write(line + "\n")
+        _note(action, self.get_json_body() or {})
         self.finish({"ok": True, "sentence": None})
+
+
+class HardwareHandler(APIHandler):
+    @web.authenticated
+    def get(self) -> None:
+        names = {"a10g": "A10G, 24 GB", "cpu": "No GPU", "h100": "H100"}
+        choices = [
+            {
+                "profile": slug,
+                "name": name,
+                "usd_per_hour": 0.31,
+                "market": "spot",
+                "is_available": slug != "h100",
+                "refusal": "beyond your limit" if slug == "h100" else "",
+                "memory_bytes": 64 * 2**30,
+                "gpu_memory_bytes": 0 if slug == "cpu" else 24 * 2**30,
+            }
+            for slug, name in names.items()
+        ]
+        self.finish({"choices": choices})
+
+
+class ContinueHandler(APIHandler):
+    @web.authenticated
+    def post(self) -> None:
+        body = self.get_json_body() or {}
+        if body:
+            _note("continue", body)
+        state = "looking" if body else "failed"
+        message = "" if body else "EC2 has none"
+        self.finish({"state": state, "profile_name": "No GPU", "message": message})
+
+
+def _note(action: str, body: dict[str, Any]) -> None:
+    with (_folder() / "posts.jsonl").open("a") as log:
+        log.write(json.dumps({"action": action, **body}) + "\n")
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
@@ -100,6 +134,8 @@ def _load_jupyter_server_extension(server: ServerApp) -> None:
             (url_path_join(root, "history"), HistoryHandler),
             (url_path_join(root, "emit"), EmitHandler),
             ("/hub/end", EndHandler),
+            (url_path_join(root, "hardware"), HardwareHandler),
+            (url_path_join(root, "continue"), ContinueHandler),
             (url_path_join(root, "(extend|stop|sleep|idle|input)"), PostHandler),
         ],
     )

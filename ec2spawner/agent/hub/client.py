@@ -11,13 +11,17 @@ from ...wire import (
     AgentEvent,
     Claim,
     ClaimWait,
+    ContinueRequest,
     ExtendRequest,
     ExtendResponse,
+    HardwareChoices,
     Heartbeat,
     HeartbeatResponse,
     IdleRequest,
     IdleResponse,
     LeaseGrant,
+    Message,
+    Move,
     Refusal,
     StopRequest,
 )
@@ -110,6 +114,17 @@ class HubClient:
         Raises `HubError`.
         """
         await self._call("stop", StopRequest(sleep=sleep))
+
+    async def hardware(self) -> HardwareChoices:
+        """What else the owner may continue on. Raises `HubError`."""
+        return _parse(HardwareChoices, await self._call("hardware", Message()))
+
+    async def continue_on(self, profile: str | None) -> Move:
+        """Continue on another profile on the owner's behalf, or None: how far a move is.
+
+        Raises `HubError`.
+        """
+        return _parse(Move, await self._call("continue", ContinueRequest(profile=profile)))
 
     async def _call(self, call: str, message: BaseModel, hold: float = 0.0) -> bytes:
         """A call about the lease, which the hub may hold for `hold` seconds; the body."""

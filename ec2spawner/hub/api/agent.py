@@ -300,13 +300,13 @@ class StopHandler(LeaseHandler):
         self.set_status(204)
 
 
-_LEASE = r"/api/ec2/leases/([a-z0-9-]{1,80})"
+LEASE = r"/api/ec2/leases/([a-z0-9-]{1,80})"
 
 handlers: list[tuple[str, Callable[..., Any]]] = [
     (r"/api/ec2/claims", ClaimsHandler),
-    (rf"{_LEASE}/events", EventsHandler),
-    (rf"{_LEASE}/beat", HeartbeatHandler),
-    (rf"{_LEASE}/extend", ExtendHandler),
-    (rf"{_LEASE}/idle", IdleHandler),
-    (rf"{_LEASE}/stop", StopHandler),
+    (rf"{LEASE}/events", EventsHandler),
+    (rf"{LEASE}/beat", HeartbeatHandler),
+    (rf"{LEASE}/extend", ExtendHandler),
+    (rf"{LEASE}/idle", IdleHandler),
+    (rf"{LEASE}/stop", StopHandler),
 ]

@@ -14,7 +14,8 @@ const TIMEOUT_MS = 15_000;
  */
 export async function request(
   serverSettings: ServerConnection.ISettings,
-  path: Question | 'extend' | 'idle' | 'stop' | 'sleep' | 'input' | 'saved' | 'outputs',
+  path:
+    Question | 'extend' | 'idle' | 'stop' | 'sleep' | 'continue' | 'input' | 'saved' | 'outputs',
   body?: unknown
 ): Promise<unknown> {
   const url = URLExt.join(serverSettings.baseUrl, 'ec2spawner/api') + `/${path}`;
@@ -31,10 +32,10 @@ export async function request(
   return answer;
 }
 
-type Question = 'status' | `history?since=${number}` | `outputs?path=${string}`;
+type Question = 'status' | 'hardware' | `history?since=${number}` | `outputs?path=${string}`;
 
 function isQuestion(path: string): path is Question {
-  return path === 'status' || path.includes('?');
+  return path === 'status' || path === 'hardware' || path.includes('?');
 }
 
 /** The server refused, and may have said why. */

@@ -356,6 +356,37 @@ export interface IWake {
   kernel_count: number;
 }
 
+/** One profile that the server could continue on. */
+export interface IHardwareChoice {
+  /** Its slug. */
+  profile: string;
+  name: string;
+  /** Of what would be bought first. */
+  usd_per_hour: number | null;
+  market: 'spot' | 'on-demand' | null;
+  /** False where it is sold out as far as is known. */
+  is_available: boolean;
+  /** Why no start of it is accepted now; empty where it is. */
+  refusal: string;
+  /** 0 is unknown. */
+  memory_bytes: number;
+  /** Of all GPUs together; 0 without one. */
+  gpu_memory_bytes: number;
+}
+
+/** `GET hardware`. */
+export interface IHardwareChoices {
+  choices: IHardwareChoice[];
+}
+
+/** `POST continue`: how far a move to other hardware is. */
+export interface IMove {
+  state: 'none' | 'looking' | 'booting' | 'moving' | 'failed';
+  profile_name: string;
+  /** What happens now, or why it failed. */
+  message: string;
+}
+
 export type StopReason =
   | 'user'
   | 'idle'

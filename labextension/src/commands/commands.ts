@@ -38,6 +38,12 @@ export function addCommands(options: ICommandsOptions): IDisposable {
       isVisible: () => model.view.phase !== 'absent',
       execute: () => actions.sleep()
     },
+    'ec2spawner:continue': {
+      label: trans.__('Continue on Other Hardware…'),
+      isEnabled: () => actions.maySleep,
+      isVisible: () => model.view.phase !== 'absent',
+      execute: () => actions.continueElsewhere()
+    },
     'ec2spawner:stop': {
       label: trans.__('Stop This Server…'),
       isEnabled: () => actions.available,

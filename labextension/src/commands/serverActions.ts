@@ -8,6 +8,7 @@ import { filesSentence } from '../text/serverText.js';
 import { time } from '../text/format.js';
 import { sentenceText } from '../text/sentenceText.js';
 import { saveAll } from './documents.js';
+import { HardwareChange } from './hardwareChange.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { RefusedError, request, sentenceOf } from '../api/request.js';
 import { canControl, canSleep, isStopping, nextKeep } from '../model/state.js';
@@ -21,6 +22,7 @@ export class ServerActions {
     this._app = app;
     this._model = model;
     this._trans = trans;
+    this._hardwareChange = new HardwareChange({ app, model, trans });
   }
 
   /** True where an agent stands behind this server that can be asked, and its owner asks. */
@@ -94,6 +96,11 @@ export class ServerActions {
     });
     const failed = this._trans.__('This session could not be put to sleep.');
     return isConfirmed && (await this._end('sleep', failed));
+  }
+
+  /** Continue on other hardware, after a choice. */
+  continueElsewhere(): Promise<void> {
+    return this._hardwareChange.run();
   }
 
   private async _end(how: 'stop' | 'sleep', failed: string): Promise<boolean> {
@@ -180,6 +187,7 @@ export class ServerActions {
     Notification.error(`${what} ${why}`, { autoClose: false });
   }
 
+  private readonly _hardwareChange: HardwareChange;
   private readonly _app: JupyterFrontEnd;
   private readonly _model: StatusModel;
   private readonly _trans: TranslationBundle;

@@ -51,7 +51,7 @@ export class SessionSection extends Section {
   private _makeKernel(): HTMLElement {
     const name = element('button', 'ec2-Link');
     name.type = 'button';
-    const line = element('div', 'ec2-Line', name, element('span', 'ec2-Line-value'));
+    const line = element('div', 'ec2-Woken-line', name, element('span'));
     return element('li', 'ec2-Woken', line, element('p', 'ec2-Quiet'), element('ul', 'ec2-Quiet'));
   }
 

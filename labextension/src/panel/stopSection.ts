@@ -30,6 +30,8 @@ export class StopSection extends Section {
     this._stop = button(() => void actions.stop());
     this._sleep = button(() => void actions.sleep());
     setText(this._sleep, trans.__('Sleep now…'));
+    this._continue = button(() => void actions.continueElsewhere());
+    setText(this._continue, trans.__('Continue on…'));
     this._jump = button(() => this._opener.openNotebook(this._path));
     this._jump.className = 'ec2-Link';
     this._select.className = 'ec2-Choice-select';
@@ -42,7 +44,7 @@ export class StopSection extends Section {
     this._keep.append(element('span', 'ec2-Keep-title', trans.__('Keep until')), this._keeps);
     this._keep.setAttribute('role', 'group');
     this._keep.setAttribute('aria-label', trans.__('Keep until'));
-    const buttons = element('div', 'ec2-Buttons', this._sleep, this._stop);
+    const buttons = element('div', 'ec2-Buttons', this._sleep, this._continue, this._stop);
     inReach.append(this._sentence, this._jump, this._kept, this._keep, buttons);
     this.node.append(inReach, this._choice, this._rule, this._rules);
   }
@@ -86,6 +88,7 @@ export class StopSection extends Section {
     show(this._keep, offered.length > 0);
     show(this._stop, actions.available);
     show(this._sleep, actions.maySleep);
+    show(this._continue, actions.maySleep);
     const main = urgent ? offered.find(({ changes }) => changes) : undefined;
     fill(
       this._keeps,
@@ -180,6 +183,7 @@ export class StopSection extends Section {
   private readonly _keeps = element('div', 'ec2-Keep-choices');
   private readonly _stop: HTMLButtonElement;
   private readonly _sleep: HTMLButtonElement;
+  private readonly _continue: HTMLButtonElement;
   private readonly _jump: HTMLButtonElement;
   private readonly _choice = element('label', 'ec2-Choice');
   private readonly _select = element('select');

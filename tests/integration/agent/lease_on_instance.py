@@ -27,9 +27,12 @@ from ec2spawner.agent.agent_lock import FILE
 from ec2spawner.wire import (
     AgentEvent,
     Claim,
+    ContinueRequest,
     Cost,
     ExtendRequest,
     ExtendResponse,
+    HardwareChoice,
+    HardwareChoices,
     Heartbeat,
     HeartbeatResponse,
     HomeMount,
@@ -38,6 +41,7 @@ from ec2spawner.wire import (
     IdleResponse,
     LeaseGrant,
     Limit,
+    Move,
     Refusal,
     Stop,
     StopRequest,
@@ -188,6 +192,15 @@ class StubHub:
         if call == "events":
             self.events.append((time.monotonic(), AgentEvent.model_validate_json(body)))
             return web.json_response({})
+        if call == "hardware":
+            choice = HardwareChoice(profile="a10g", name="A10G")
+            return web.Response(text=HardwareChoices(choices=[choice]).model_dump_json())
+        if call == "continue":
+            profile = ContinueRequest.model_validate_json(body).profile
+            if profile == "sold-out":
+                return web.Response(status=409, text=Refusal(message="not now").model_dump_json())
+            move = Move(state="looking" if profile else "none", profile_name=profile or "")
+            return web.Response(text=move.model_dump_json())
         if call == "extend":
             self.extend_asked += 1
             ExtendRequest.model_validate_json(body)

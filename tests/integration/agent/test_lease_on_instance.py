@@ -212,9 +212,16 @@ async def test_requests_of_the_buttons_reach_the_hub(machine: Machine, hub: Stub
                 assert in_all == {None}, "what its owner spends"
                 assert "budget" not in {notice["kind"] for notice in status["notices"]}
                 pressed = {"seconds": 60, "server_seconds": 60}
-                for button in ("stop", "sleep", "extend", "idle"):
+                for button in ("stop", "sleep", "extend", "idle", "continue"):
                     code, said = await other.call("POST", f"ec2spawner/api/{button}", json=pressed)
                     assert (code, said["sentence"]["code"]) == (403, "owner-only")
+                assert (await other.call("GET", "ec2spawner/api/hardware"))[0] == 403
+        assert (await ada.call("GET", "ec2spawner/api/hardware"))[1]["choices"][0]["name"] == "A10G"
+        moves = [{}, {"profile": "a10g"}, {"profile": "sold-out"}, {"profile": ""}]
+        replies = [await ada.call("POST", "ec2spawner/api/continue", json=each) for each in moves]
+        assert [code for code, _ in replies] == [200, 200, 409, 400]
+        assert [said["state"] for _, said in replies[:2]] == ["none", "looking"]
+        assert replies[2][1]["sentence"]["params"] == {"detail": "not now"}
         assert hub.stop_asked == 0
         assert (await ada.call("POST", "ec2spawner/api/stop", json={}))[0] == 200
         assert hub.stop_asked == 1

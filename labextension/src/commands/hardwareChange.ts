@@ -1,0 +1,99 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { RefusedError, request } from '../api/request.js';
+import type { IHardwareChoices, IMove } from '../api/wire.js';
+import { isStopping } from '../model/state.js';
+import type { StatusModel } from '../model/statusModel.js';
+import { moveText } from '../text/hardwareText.js';
+import { sentenceText } from '../text/sentenceText.js';
+import { chooseHardware } from './hardwareDialog.js';
+
+/** Between two questions how far a move is. */
+const POLL_MS = 3000;
+
+/** Continue on other hardware: what there is, the choice, and what comes of it. */
+export class HardwareChange {
+  constructor({ app, model, trans }: HardwareChange.IOptions) {
+    this._app = app;
+    this._model = model;
+    this._trans = trans;
+  }
+
+  /** Ask what there is, let the user choose, and ask for it. */
+  async run(): Promise<void> {
+    if (this._isUnderWay) {
+      return;
+    }
+    this._isUnderWay = true;
+    try {
+      const { choices } = (await this._ask('hardware')) as IHardwareChoices;
+      if (choices.length === 0) {
+        Notification.info(this._trans.__('There is no other hardware for you here.'));
+        return;
+      }
+      const chosen = await chooseHardware(choices, this._model.view.status, this._trans);
+      if (chosen) {
+        await this._follow((await this._ask('continue', { profile: chosen.profile })) as IMove);
+      }
+    } catch (reason) {
+      this._reportFailure(reason);
+    } finally {
+      this._isUnderWay = false;
+    }
+  }
+
+  /** One notification until it is decided; the notice of the stop says what follows. */
+  private async _follow(first: IMove): Promise<void> {
+    let move = first;
+    const id = Notification.emit(moveText(move, this._trans), 'in-progress', { autoClose: false });
+    try {
+      while (move.state === 'looking' || move.state === 'booting') {
+        await new Promise(resolve => window.setTimeout(resolve, POLL_MS));
+        move = (await this._ask('continue', {})) as IMove;
+        Notification.update({ id, message: moveText(move, this._trans) });
+      }
+    } catch (reason) {
+      Notification.dismiss(id);
+      // A server that moves may be gone before it has answered.
+      if (!isStopping(this._model.view)) {
+        throw reason;
+      }
+      return;
+    }
+    if (move.state === 'failed') {
+      const message = moveText(move, this._trans);
+      Notification.update({ id, message, type: 'error', autoClose: false });
+    } else {
+      Notification.dismiss(id);
+      this._model.refresh();
+    }
+  }
+
+  private _ask(path: 'hardware' | 'continue', body?: unknown): Promise<unknown> {
+    return request(this._app.serviceManager.serverSettings, path, body);
+  }
+
+  private _reportFailure(reason: unknown): void {
+    const sentence = reason instanceof RefusedError ? reason.sentence : null;
+    const why = sentence
+      ? sentenceText(sentence, this._trans)
+      : this._trans.__('The server does not respond. Try again in a moment.');
+    const what = this._trans.__('Your server stays as it is. %1', why);
+    Notification.error(what, { autoClose: false });
+  }
+
+  private readonly _app: JupyterFrontEnd;
+  private readonly _model: StatusModel;
+  private readonly _trans: TranslationBundle;
+  private _isUnderWay = false;
+}
+
+export namespace HardwareChange {
+  export interface IOptions {
+    app: JupyterFrontEnd;
+    model: StatusModel;
+    trans: TranslationBundle;
+  }
+}

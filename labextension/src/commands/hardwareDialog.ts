@@ -1,0 +1,82 @@
+import { Dialog, showDialog } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+
+import type { IHardwareChoice, INotebookStatus } from '../api/wire.js';
+import { element } from '../dom.js';
+import { hardwareText } from '../text/hardwareText.js';
+
+/** Which hardware to continue on; null where the dialog is dismissed. */
+export async function chooseHardware(
+  choices: IHardwareChoice[],
+  status: INotebookStatus | null,
+  trans: TranslationBundle
+): Promise<IHardwareChoice | null> {
+  const answer = await showDialog({
+    title: trans.__('Continue on other hardware'),
+    body: new HardwareList(choices, status, trans),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      Dialog.okButton({ label: trans.__('Continue there') })
+    ],
+    focusNodeSelector: 'input:checked'
+  });
+  const chosen = answer.button.accept ? answer.value : null;
+  return choices.find(({ profile }) => profile === chosen) ?? null;
+}
+
+/** The choices as radio buttons: arrow keys move between them. */
+class HardwareList extends Widget implements Dialog.IBodyWidget<string | null> {
+  constructor(
+    choices: IHardwareChoice[],
+    status: INotebookStatus | null,
+    trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('ec2-Dialog-body');
+    const list = element('fieldset', 'ec2-Hardware');
+    const first = choices.find(choice => choice.refusal === '' && choice.is_available);
+    for (const choice of choices) {
+      list.append(line(choice, choice === first, status, trans));
+    }
+    this.node.append(
+      element(
+        'p',
+        '',
+        trans.__(
+          'Another machine is bought first, and your server runs on meanwhile. Then documents and variables are saved and brought back there, at the same address. If there is no such machine, nothing changes.'
+        )
+      ),
+      list
+    );
+    list.setAttribute('aria-label', trans.__('Hardware'));
+  }
+
+  getValue(): string | null {
+    return this.node.querySelector<HTMLInputElement>('input:checked')?.value ?? null;
+  }
+}
+
+function line(
+  choice: IHardwareChoice,
+  isFirst: boolean,
+  status: INotebookStatus | null,
+  trans: TranslationBundle
+): HTMLElement {
+  const text = hardwareText(choice, status, trans);
+  const radio = element('input');
+  radio.type = 'radio';
+  radio.name = 'ec2-hardware';
+  radio.value = choice.profile;
+  radio.checked = isFirst;
+  radio.disabled = text.refusal !== '';
+  const notes = [text.refusal, ...text.notes].filter(Boolean);
+  return element(
+    'label',
+    'ec2-Hardware-choice',
+    radio,
+    element('span', 'ec2-Hardware-name', text.name),
+    element('span', 'ec2-Hardware-price', text.price),
+    ...notes.map(note => element('span', 'ec2-Hardware-note', note))
+  );
+}
