@@ -45,6 +45,7 @@ from ..provisioner.runtime.clock import Clock
 from ..provisioner.store.store import Store, StoreAwayError, StoreError, StoreHeldError
 from .api import (
     admin_actions,
+    agent_hardware,
     costs,
     instances,
     jupyterhub_server_api,
@@ -112,7 +113,7 @@ def arrange() -> None:
         sleep_api,
         usage_api,
     )
-    for module in (agent_api, *of_users, costs):
+    for module in (agent_api, agent_hardware, *of_users, costs):
         apihandlers.default_handlers.extend(module.handlers)
     page_handlers.default_handlers.extend(usage_pages.handlers)
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers

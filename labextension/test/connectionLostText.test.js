@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { connectionLostText } from '../lib/text/connectionLostText.js';
+import { stateOf } from '../lib/model/state.js';
+import { announcement, movingSentence } from '../lib/text/serverText.js';
 import { trans } from './trans.js';
 
 const NOW = Date.UTC(2026, 10, 20, 12, 0);
@@ -54,4 +56,14 @@ test('a requested stop is no error', () => {
 test('a user with unsaved changes is asked to leave the page open', () => {
   assert.match(connectionLostText(view({ end: end() }), true, trans).text, /Keep this page open/);
   assert.match(connectionLostText(view(), true, trans).text, /Keep this page open/);
+});
+
+test('a server that continues elsewhere is not started again by hand', () => {
+  const moving = view({ end: end({ continues: true }) });
+  const lost = connectionLostText(moving, true, trans);
+  assert.match(lost.text, /^Your session continues on another machine/);
+  assert.match(lost.text, /Keep this page open/);
+  assert.deepEqual([lost.kind, lost.level, lost.startable], ['away', 'warning', false]);
+  assert.equal(stateOf(moving).kind, 'moving');
+  assert.equal(announcement(moving, trans), movingSentence(trans));
 });

@@ -7,6 +7,7 @@ import type { ICost, ILimit, INotebookStatus } from '../api/wire.js';
 export type State =
   | { kind: 'loading' }
   | { kind: 'away' }
+  | { kind: 'moving' }
   | { kind: 'stopped' }
   | { kind: 'stopping' }
   | { kind: 'interrupted'; at: number }
@@ -27,6 +28,9 @@ export function stateOf(view: IView): State {
   }
   const interruptedAt = instant(status.interruption_at);
   if (view.phase === 'away') {
+    if (view.end?.continues) {
+      return { kind: 'moving' };
+    }
     // Without the hub's word, what had been announced has come.
     const ended = view.end ? !view.end.running : Boolean(status.stop) || interruptedAt !== null;
     return { kind: ended ? 'stopped' : 'away' };

@@ -78,6 +78,9 @@ export class StatusModel implements IDisposable {
 
   private async _ask(): Promise<void> {
     if (this._connection.phase === 'away' && !(await this._mayAnswer())) {
+      if (this._end?.continues) {
+        return; // It is there in a moment: the hub is asked again at the usual pace.
+      }
       throw new Error('The server does not run');
     }
     const number = this._order.ask();

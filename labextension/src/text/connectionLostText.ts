@@ -6,6 +6,7 @@ import { terminationReason, terminationTitle } from './terminationText.js';
 import type { StopReason } from '../api/wire.js';
 import type { IView } from '../model/statusModel.js';
 import { stateOf } from '../model/state.js';
+import { movingSentence } from './serverText.js';
 
 export interface IConnectionLostText {
   kind: 'away' | 'stopped';
@@ -32,7 +33,12 @@ export function connectionLostText(
     return null;
   }
   const unsaved = isDirty ? trans.__('Keep this page open: it has unsaved changes.') : '';
-  if (stateOf(view).kind !== 'stopped') {
+  const state = stateOf(view).kind;
+  if (state === 'moving') {
+    const text = [movingSentence(trans), unsaved].filter(Boolean).join('\n');
+    return { kind: 'away', level: 'warning', text, startable: false };
+  }
+  if (state !== 'stopped') {
     const title = trans.__('This server does not respond');
     const rest = [trans.__('Reconnecting.'), unsaved].filter(Boolean).join(' ');
     return { kind: 'away', level: 'warning', text: `${title}\n${rest}`, startable: false };

@@ -21,6 +21,8 @@ export function announcement(view: IView, trans: TranslationBundle): string {
       return '';
     case 'away':
       return trans.__('This server does not respond.');
+    case 'moving':
+      return movingSentence(trans);
     case 'stopped':
     case 'stopping':
       return terminationSentence(view, trans);
@@ -68,6 +70,9 @@ export function troubleSentences(view: IView, trans: TranslationBundle): string[
   const state = stateOf(view);
   if (state.kind === 'stopped' || state.kind === 'stopping') {
     return [terminationSentence(view, trans), savingText(view.status?.saving ?? null, trans)];
+  }
+  if (state.kind === 'moving') {
+    return [movingSentence(trans)];
   }
   if (state.kind === 'away') {
     return [
@@ -148,7 +153,7 @@ function machineSentences(status: INotebookStatus, trans: TranslationBundle): st
 
 function stopSentences(view: IView, trans: TranslationBundle): string[] {
   const state = stateOf(view);
-  if (['away', 'stopped', 'stopping', 'interrupted'].includes(state.kind)) {
+  if (['away', 'moving', 'stopped', 'stopping', 'interrupted'].includes(state.kind)) {
     return []; // The troubles say so already, and what ran no longer keeps it on.
   }
   const said = activitySentence(view.status, view.now, trans);
@@ -172,6 +177,11 @@ function stopSentences(view: IView, trans: TranslationBundle): string[] {
 /** Of a spot instance that AWS has announced to reclaim. */
 export function interruptedSentence(trans: TranslationBundle): string {
   return trans.__('AWS is reclaiming this instance. Save your work now.');
+}
+
+/** Of a server that has left its instance and is not ready on another one yet. */
+export function movingSentence(trans: TranslationBundle): string {
+  return trans.__('Your session continues on another machine. This page reconnects by itself.');
 }
 
 /** What is lost with the server, and what is not. */

@@ -25,7 +25,7 @@ export function parts({ view, form, settings, trans }: IPartsOptions): string[] 
   const state = stateOf(view);
   const { status, now } = view;
   const text = stateText(state, view, trans);
-  if (!status || state.kind === 'away') {
+  if (!status || state.kind === 'away' || state.kind === 'moving') {
     return [text];
   }
   const isOver = state.kind === 'stopped';
@@ -98,6 +98,8 @@ function stateText(state: State, { status, now }: IView, trans: TranslationBundl
       return '…';
     case 'away':
       return trans.__('not responding');
+    case 'moving':
+      return trans.__('moving');
     case 'stopped':
       return trans.__('stopped');
     case 'stopping':

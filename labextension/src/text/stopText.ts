@@ -38,7 +38,7 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
         : ''
   };
   const since = instant(idleness?.idle_since);
-  if (state.kind === 'away') {
+  if (state.kind === 'away' || state.kind === 'moving') {
     return { ...text, sentence: '', kept: '' };
   }
   if (state.kind === 'stopped' || state.kind === 'stopping') {
