@@ -77,7 +77,8 @@ class EndSequence:
             await self._steps.take(
                 "documents", _unless(self._saved.wait(), ended, off), budgets.documents
             )
-            if stop.sleep is not None and self._status.max_session_bytes and not ended.done():
+            may_save = stop.save_seconds > 0 and self._status.max_session_bytes > 0
+            if stop.sleep is not None and may_save and not ended.done():
                 self._session_end = time.monotonic() + budgets.session
                 saving = self._save_session(stop.sleep)
                 # Longer than the wait itself, which ends by the clock of a notice, too.

@@ -20,6 +20,16 @@ RECOMMENDATION: Final = "EC2 Instance Rebalance Recommendation"
 
 _INSTANCE: Final = re.compile(r"i-[0-9a-f]{8,32}")
 
+_MALFORMED: Final = (
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What reading a message raises that has another form, a date too late or too many brackets."""
+
 
 class UnknownEvent(ValueError):
     """The message is no event of spot instances; its text says what it is, in few words."""
@@ -49,9 +59,10 @@ def parse(body: str) -> SpotEvent:
         kind, action = event.get("detail-type"), event["detail"].get("instance-action")
         instance_id = event["detail"]["instance-id"]
         at = datetime.fromisoformat(event["time"])
+        _ = at + NOTICE + OVERDUE  # the end has to be a date, too
     except UnknownEvent:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except _MALFORMED as error:
         raise UnknownEvent("not of the form of an event") from error
     if not isinstance(instance_id, str) or not _INSTANCE.fullmatch(instance_id) or not at.tzinfo:
         raise UnknownEvent("not of the form of an event")

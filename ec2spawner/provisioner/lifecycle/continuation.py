@@ -64,7 +64,9 @@ class Continuation:
         has_instance = found is not None and found.instance_id is not None
         if has_instance or until - now <= LATEST_STOP:
             seconds = seconds_to_save(lease.sleep.save_seconds, until, now)
-            update = {"sleep": "interruption", "save_seconds": seconds}
+            # 0 in a stop means as long as the configuration allows.
+            sleep = "interruption" if seconds else None
+            update = {"sleep": sleep, "save_seconds": seconds}
             await self.state.end(lease.lease_id, RECLAIMED.model_copy(update=update))
 
     async def _follow(self, found: Lease, now: datetime) -> None:

@@ -63,6 +63,7 @@ def test_the_two_events() -> None:
         {"time": "yesterday"},
         {"time": "2026-05-04T14:10:00"},
         {"time": 3},
+        {"time": "9999-12-31T23:59:59Z"},
     ],
 )
 def test_what_is_no_event(changes: dict[str, Any]) -> None:

@@ -58,6 +58,15 @@ async def test_another_instance_is_bought_at_the_notice(world: World) -> None:
     assert {by_subnet[x] for x in request.spec.subnets} == {zone}
 
 
+async def test_a_notice_without_time_to_save_waits_for_nothing(world: World) -> None:
+    lease, agent = await world.ready(**HOME)
+    await notice(world, agent, seconds=5.0)
+
+    stopping = await world.state(lease, LeaseState.ENDING)
+    assert stopping.stop is not None
+    assert (stopping.stop.sleep, stopping.stop.save_seconds) == (None, 0.0)
+
+
 async def test_the_home_moves_once_the_old_instance_has_released_it(world: World) -> None:
     lease, agent = await world.ready(**HOME)
     await notice(world, agent)
