@@ -89,21 +89,26 @@ class Kernel:
     async def run(self, code: str, interrupt_when: str = "") -> list[dict[str, Any]]:
         """What the kernel says of this cell, in order; interrupted when it has printed that."""
         channels = await self._ada.execute(self._id, code)
-        said: list[dict[str, Any]] = []
-        is_idle = is_replied = False
+        said: list[tuple[str, dict[str, Any]]] = []
+        idle_after: set[str] = set()
+        replied_to = ""
         async with asyncio.timeout(90):
-            while not (is_idle and is_replied):
+            # The kernel may also run what others have sent, and everyone hears its output.
+            while replied_to not in idle_after:
                 message = json.loads((await channels.receive()).data)
                 kind, content = message["header"]["msg_type"], message["content"]
                 if message["parent_header"].get("msg_type") != "execute_request":
                     continue
-                is_idle |= kind == "status" and content["execution_state"] == "idle"
-                is_replied |= kind == "execute_reply"
-                said.append({"kind": kind} | content)
+                request = str(message["parent_header"]["msg_id"])
+                if kind == "status" and content["execution_state"] == "idle":
+                    idle_after.add(request)
+                if kind == "execute_reply":
+                    replied_to = request
+                said.append((request, {"kind": kind} | content))
                 if interrupt_when and interrupt_when in content.get("text", ""):
                     await self._ada.call("POST", f"api/kernels/{self._id}/interrupt")
         await channels.close()
-        return said
+        return [each for request, each in said if request == replied_to]
 
 
 def of_kind(said: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:

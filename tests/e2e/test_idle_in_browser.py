@@ -215,7 +215,7 @@ async def asks_for_more_than_is_allowed(page: Any) -> None:
 async def sees_the_reason(hub: Hub, visit: Visit, user: str) -> None:
     page = await visit(hub.url)
     await log_in(page, user)
-    await expect(page.locator(".ec2-notice")).to_contain_text("It had been idle for")
+    await expect(page.locator(".ec2-asleep")).to_contain_text("It had been idle for")
 
 
 async def has_token_of_a_server(hub: Hub, user: str) -> bool:

@@ -104,7 +104,9 @@ async def hide(page: Any) -> None:
 
 async def is_announced(page: Any, how: str = "being stopped") -> None:
     """A visible page may say by now that its server was stopped."""
-    words = re.compile(f"This server (is {how}|was stopped|has been stopped)")
+    words = re.compile(
+        f"This server (is {how}|was stopped|has been stopped)|Your session is being saved"
+    )
     await expect(page.locator(".Toastify__toast", has_text=words).first).to_be_visible()
 
 

@@ -244,7 +244,7 @@ def test_unsupported_calls_return_an_ec2_error(lab: Any) -> None:
 
     assert refused.value.response["Error"]["Code"] == "UnsupportedOperation"
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
-    assert code(lambda: lab.client("sqs").list_queues()) == "UnsupportedOperation"
+    assert code(lambda: lab.client("rds").describe_db_instances()) == "UnsupportedOperation"
     assert code(lambda: lab.run(DryRun=True)) == "DryRunOperation"
 
 

@@ -43,7 +43,11 @@ async def hub(
     embedded: Embedded, queue: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("hub")
-    config = demo_config(directory, f"c.EC2Spawner.interruption_queue = {queue!r}")
+    config = demo_config(
+        directory,
+        f"c.EC2Spawner.interruption_queue = {queue!r}",
+        "c.EC2Spawner.interruption = {'then': 'stop'}",
+    )
     running = Hub(directory, embedded, config=config)
     try:
         yield await running.start()
