@@ -107,6 +107,7 @@ async def test_variables_are_back_after_an_idle_stop(embedded: Embedded, tmp_pat
         [kernel] = session["kernels"]
         assert (session["trigger"], kernel["path"], kernel["code"]) == ("idle", "train.ipynb", "")
         assert [each["name"] for each in kernel["lost"]] == ["numbers"]
+        assert session["usd_per_day"] is not None
         async with browser(hub, "ann") as client:
             assert "Your session is asleep" in (await client.get("/hub/spawn")).text
 
