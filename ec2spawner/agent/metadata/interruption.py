@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-POLL_SECONDS = 5.0
+POLL_SECONDS = 2.0
 
 LIFE_CYCLE = "meta-data/instance-life-cycle"
 NOTICE = "meta-data/spot/instance-action"

@@ -31,7 +31,7 @@ LATEST_SAVE_SECONDS = 45.0
 Later is better for the user, who may work until then, and for the hub, which may have a
 replacement by then. 45 s leave 15 s (`RECLAIM_SECONDS`) for the end, 5 s (`SAVE_SECONDS`) for
 documents, and 25 s for hook and variables: 3 GiB at the default throughput of a gp3 volume. EC2
-announces two minutes, of which polling takes up to five seconds."""
+announces two minutes, of which polling takes up to two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
