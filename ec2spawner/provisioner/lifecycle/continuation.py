@@ -60,7 +60,10 @@ class Continuation:
         return self.state.leases.contact(lease.lease_id).interruption_at
 
     async def _follow_notice(self, lease: Lease, until: datetime, now: datetime) -> None:
+        before = self.state.leases.successor(lease.lease_id)
         found = self.state.continuations.begin(lease, RECLAIMING)
+        if found is not None and (before is None or before.lease_id != found.lease_id):
+            self.state.wake()  # this may be between two passes, and a pass buys its instance
         has_instance = found is not None and found.instance_id is not None
         if has_instance or until - now <= LATEST_STOP:
             seconds = seconds_to_save(lease.sleep.save_seconds, until, now)
