@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from . import children, owned, plan
+from .failure import described
 from .manifest import DEFINITION, MODULE, Entry, Manifest, python_version
-from .saving import CarriedOver, Report, described
+from .saving import CarriedOver, Report
 from .time_limit import Late, limited
 from .values import source, unpickling
 from .values.archive import Damaged

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import pickle
 import sys
@@ -16,12 +15,12 @@ from typing import Any, Final, NamedTuple
 
 from . import children, naming, owned, plan
 from . import manifest as manifests
+from .failure import NO_SPACE, Failure, NotRestorable, failure_of
 from .manifest import DEFINITION, MODULE, Entry, Journal, Manifest
 from .plan import Group
 from .survey import Found, Survey
-from .time_limit import Late, is_possible, limited
+from .time_limit import is_possible, limited
 from .values import pickling, source, unpickling
-from .values.archive import NoSpace
 
 SURVEY_SHARE: Final = 0.15
 """Of the time: the search for shared objects ends then."""
@@ -29,16 +28,8 @@ MANIFEST_SECONDS: Final = 1.0
 """Left for the manifest, or a tenth of the time where that is less."""
 VERIFIED_BYTES: Final = 4 << 20
 """Up to this size, what a child saved is loaded there once: what cannot be, is not saved."""
-NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Report = Callable[[dict[str, Any]], None]
-
-
-class Failure(NamedTuple):
-    """Why a variable was not saved."""
-
-    code: str
-    detail: str = ""
 
 
 class CarriedOver(NamedTuple):
@@ -241,7 +232,7 @@ class _Saving:
             needs_dill = isinstance(error, (pickle.PicklingError, TypeError, AttributeError))
             if not runs_code and (needs_dill or isinstance(error, NotImplementedError)):
                 return [self._as_code(group)]
-            failure = _failure(error)
+            failure = failure_of(error)
             if failure.code == "deadline" and time.monotonic() < self._deadline:
                 failure = Failure("timed-out")
             return self._failed(group, failure)
@@ -302,7 +293,7 @@ class _Saving:
             self._used += size  # as the parent will know
             return size
         except BaseException as error:
-            return list(_failure(error))
+            return list(failure_of(error))
 
     def _verify(self, group: Group, number: int) -> None:
         # Without the names that the file itself is to bring.
@@ -316,8 +307,8 @@ class _Saving:
                 may_use_gpu=False,
             )
         except BaseException as error:
-            failure = _failure(error)
-            raise _NotRestorable(failure.detail or failure.code) from None
+            failure = failure_of(error)
+            raise NotRestorable(failure.detail or failure.code) from None
 
     def _write(self, group: Group, number: int, *, fast_only: bool) -> int:
         with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
@@ -418,7 +409,7 @@ class _Saving:
                 entry, file=new.get(entry.file, ""), source=new.get(entry.source, ""), saved=True
             )
         except OSError as error:
-            failure = _failure(error)
+            failure = failure_of(error)
             entry = replace(entry, saved=False, code=failure.code, detail=failure.detail)
         self._note([entry])
 
@@ -445,39 +436,6 @@ class _Saving:
         path = self._path(number)
         for each in (path, path.with_name(path.name + owned.TEMPORARY)):
             each.unlink(missing_ok=True)
-
-
-class _NotRestorable(Exception):
-    """It was saved, and could not be loaded."""
-
-
-def _failure(error: BaseException) -> Failure:
-    if isinstance(error, Late):
-        return Failure("deadline")
-    if isinstance(error, NoSpace) or (isinstance(error, OSError) and error.errno in NO_SPACE):
-        return Failure("no-space")
-    if isinstance(error, pickling.NotStorable):
-        return Failure("not-storable", str(error))
-    if isinstance(error, pickling.NoDill):
-        return Failure("no-dill")
-    if isinstance(error, _NotRestorable):
-        return Failure("not-restorable", str(error))
-    if isinstance(error, MemoryError):
-        return Failure("memory")
-    if isinstance(error, RecursionError):
-        return Failure("too-deep")
-    code = "not-storable" if isinstance(error, (pickle.PicklingError, TypeError)) else "failed"
-    return Failure(code, described(error))
-
-
-def described(error: BaseException) -> str:
-    """An error in one short line; its text may be of a user's class."""
-    try:
-        text = " ".join(str(error).split())
-    except Exception:
-        text = ""
-    name = type(error).__name__
-    return (f"{name}: {text}" if text else name)[: manifests.MAX_TEXT]
 
 
 def _first_entry(name: str, value: Any) -> Entry:
