@@ -86,7 +86,6 @@ class Heartbeat:
                 continue
             backoff.reset()
             if answer is None:
-                await self._wait_for_gap(started)
                 continue
             if self._failing_since is not None:
                 log.info("the hub answers again")
@@ -99,18 +98,24 @@ class Heartbeat:
                         await self._news.wait()
 
     async def _heartbeat_until_news(self) -> HeartbeatResponse | None:
-        """The hub's response, or None if news came first and the call was cancelled."""
+        """The hub's response, or None if news came first and the call was cancelled.
+
+        The hub holds the call until the next one is due: without one it could not reach this agent
+        for seconds.
+        """
         call = asyncio.ensure_future(self._hub.heartbeat(self._status.heartbeat(HOLD_SECONDS)))
-        news = asyncio.ensure_future(self._news.wait())
+        due = asyncio.ensure_future(self._until_due(time.monotonic()))
         try:
-            await asyncio.wait({call, news}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({call, due}, return_when=asyncio.FIRST_COMPLETED)
             return call.result() if call.done() else None
         finally:
-            for task in (call, news):
+            for task in (call, due):
                 task.cancel()
-            await asyncio.gather(call, news, return_exceptions=True)
+            await asyncio.gather(call, due, return_exceptions=True)
 
-    async def _wait_for_gap(self, started: float) -> None:
+    async def _until_due(self, started: float) -> None:
+        """Until there is news, and it may be sent after a heartbeat that began at `started`."""
+        await self._news.wait()
         gap = min(GAP_SECONDS, shortest_limit(self._status.policy) / 10 or GAP_SECONDS)
         gap = max(gap, MIN_GAP_SECONDS)
         await asyncio.sleep(max(started + MIN_GAP_SECONDS - time.monotonic(), 0.0))
