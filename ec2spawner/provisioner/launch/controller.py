@@ -16,6 +16,7 @@ from ...wire import Step, Stop
 from ..instances.inventory import take_stock
 from ..model.cloud import CloudError, FleetResponse, Launched, LaunchRequest, LaunchSpec
 from ..model.lease import Attempt, Intent, IntentState, Lease, LeaseState
+from ..offers.avoided_offer import Avoided, avoided_by
 from ..offers.offers import Offers, Order
 from ..runtime.task_group import TaskGroup
 from ..state.instances.launches import Round
@@ -48,20 +49,21 @@ class LaunchController:
         out why one did not get ready. Ends those that EC2 has nothing for."""
         missing = self._state.stock.missing - self._state.judged
         waiting = [x for x in self._state.leases.open(LeaseState.WAITING) if x.lease_id in missing]
-        turns = spot_turns(waiting, self._offers, now)
+        avoided = {x.lease_id: avoided_by(self._state, x, now) for x in waiting}
+        turns = spot_turns(((x, avoided[x.lease_id]) for x in waiting), self._offers, now)
         self._state.launches.waiting_for_spot = frozenset(
             lease.lease_id for lease, turn in turns if turn is Turn.WAIT
         )
-        alike: dict[LaunchSpec, list[Lease]] = {}
+        alike: dict[tuple[LaunchSpec, Avoided | None], list[Lease]] = {}
         for lease, turn in turns:
             if turn is Turn.ASK:
-                alike.setdefault(lease.spec, []).append(lease)
+                alike.setdefault((lease.spec, avoided[lease.lease_id]), []).append(lease)
             elif turn is Turn.END:
                 stop = self._why_not(lease, Outcome((), missing=1), now)
                 self._tasks.spawn(self._end(lease, stop), f"end of the wait of {lease.lease_id}")
-        for spec, leases in alike.items():
+        for (spec, avoids), leases in alike.items():
             round_ = self._begin_round(spec, leases)
-            self._tasks.spawn(self._run(round_), f"launch of {len(leases)}")
+            self._tasks.spawn(self._run(round_, avoids), f"launch of {len(leases)}")
 
     def replay(self, intent: Intent) -> None:
         """Make a call again that an earlier process may have made."""
@@ -105,7 +107,8 @@ class LaunchController:
         now = self._state.clock.now()
         stops: dict[object, Stop] = {}
         for lease in left[-outcome.missing :]:
-            # All of a round have one spec: their reasons differ by their homes and waits only.
+            # All of a round have one spec and avoid the same: their reasons differ by their homes
+            # and waits only.
             key = (lease.home_kind, lease.requested_at if lease.wait is not None else None)
             if key not in stops:
                 stops[key] = self._why_not(lease, outcome, now)
@@ -121,7 +124,7 @@ class LaunchController:
         spec, zones = lease.spec, self._offers.zones()
         here = [zones[subnet] for subnet in spec.subnets if subnet in zones]
         bound = lease.home_kind == "ebs" and set(here) < set(zones.values())
-        offers = self._offers.marked(spec)
+        offers = self._offers.marked(spec, avoided_by(self._state, lease, now))
         stop = launch_failure(
             outcome,
             offers,
@@ -135,7 +138,7 @@ class LaunchController:
 
     # --- the purchase loop ---
 
-    async def _run(self, round_: Round) -> None:
+    async def _run(self, round_: Round, avoided: Avoided | None) -> None:
         """Make one purchase after another until nothing is missing, or nothing is left to try.
 
         Offers that are known to be sold out are skipped, and no offer is requested twice, unless
@@ -146,7 +149,7 @@ class LaunchController:
         purchases, ended_by, deadline = 0, None, self._fleet.deadline()
         try:
             while purchases < MAX_PURCHASES and ended_by is None:
-                order = await self._next_order(round_, asked)
+                order = await self._next_order(round_, asked, avoided)
                 if order is None:
                     break
                 intent = await self._fleet.store_intent(round_.spec, order)
@@ -201,7 +204,9 @@ class LaunchController:
         self._state.launches.in_progress.append(round_)
         return round_
 
-    async def _next_order(self, round_: Round, asked: Set[OfferKey]) -> Order | None:
+    async def _next_order(
+        self, round_: Round, asked: Set[OfferKey], avoided: Avoided | None
+    ) -> Order | None:
         """What to ask for now, for leases that still wait; None where nothing is left.
 
         Rounds decide one at a time and yield to the event loop in between: a hundred decisions in
@@ -213,7 +218,8 @@ class LaunchController:
             if round_.outstanding <= 0:
                 return None
             taken = self._state.launches.discount_places_of_others(round_)
-            order = self._offers.next_order(round_.spec, asked, round_.outstanding, taken)
+            count = round_.outstanding
+            order = self._offers.next_order(round_.spec, asked, count, taken, avoided)
             if order is not None:
                 round_.markets = order.markets
                 round_.discount_places = order.discount_places

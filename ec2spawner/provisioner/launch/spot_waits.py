@@ -13,6 +13,7 @@ from ..limits.admission import Admission
 from ..model.cloud import LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import AttemptOutcome, Lease, LeaseState
+from ..offers.avoided_offer import Avoided
 from ..offers.offers import Offers
 from ..state.state import State
 
@@ -21,17 +22,20 @@ class NotWaiting(Exception):
     """The start does not wait, or its profile leaves its user no other market."""
 
 
-def spot_turns(missing: Iterable[Lease], offers: Offers, now: datetime) -> list[tuple[Lease, Turn]]:
+def spot_turns(
+    missing: Iterable[tuple[Lease, Avoided | None]], offers: Offers, now: datetime
+) -> list[tuple[Lease, Turn]]:
     """What each of these leases, which lack an instance, does now: ask EC2, wait or end.
 
     A hundred leases with the same spec cost one scan of the offers.
     """
-    marks: dict[LaunchSpec, list[Mark | None]] = {}
+    marks: dict[tuple[LaunchSpec, Avoided | None], list[Mark | None]] = {}
     turns: list[tuple[Lease, Turn]] = []
-    for lease in missing:
-        if lease.wait is not None and lease.spec not in marks:
-            marks[lease.spec] = [mark for _, mark in offers.marked(lease.spec)]
-        of_spec = marks.get(lease.spec, [])
+    for lease, avoided in missing:
+        wanted = lease.spec, avoided
+        if lease.wait is not None and wanted not in marks:
+            marks[wanted] = [mark for _, mark in offers.marked(*wanted)]
+        of_spec = marks.get(wanted, [])
         turns.append((lease, turn(lease.wait, of_spec, _asked_at(lease), now)))
     return turns
 

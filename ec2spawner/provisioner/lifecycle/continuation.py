@@ -15,10 +15,10 @@ from ...wire import Market, Stop
 from ..model.cloud import CloudError
 from ..model.lease import LIVE, Lease, LeaseState
 from ..model.successor import RECLAIMED as RECLAIMING
+from ..offers.avoided_offer import NO_CAPACITY, is_confirmed_by_aws
 from ..offers.offers import Offers
 from ..state.continuations import is_continued_by
 from ..state.state import RECLAIMED, State
-from .start_timeout import NO_CAPACITY
 
 WITHDRAWN: Final = Stop(reason="hub", message="AWS no longer reclaims the machine")
 
@@ -44,7 +44,8 @@ class Continuation:
         for lease in list(leases.open(*LIVE)):
             if lease.continues:
                 await self._follow(lease, now)
-        self._sold_out &= {lease.lease_id for lease in leases.in_memory()}
+        held = {x for lease in leases.in_memory() for x in (lease.lease_id, lease.continues)}
+        self._sold_out &= held
         self.state.continuations.announce()
 
     def _reclaimed_at(self, lease: Lease) -> datetime | None:
@@ -97,9 +98,12 @@ class Continuation:
             state.lease_assigned.set()
 
     def _mark_sold_out(self, lease: Lease) -> None:
-        """EC2 needs the capacity that it takes back: the next instance is bought elsewhere."""
+        """EC2 needs the capacity that it takes back: all buy elsewhere, if AWS itself says so. The
+        word of an agent counts for its own server: see `avoided_by`."""
         instance = self.state.instances.instance_of(lease)
         if instance is None or lease.lease_id in self._sold_out:
+            return
+        if not is_confirmed_by_aws(self.state, lease):
             return
         self._sold_out.add(lease.lease_id)
         said = CloudError(NO_CAPACITY, "EC2 has reclaimed an instance", retryable=False)

@@ -22,6 +22,7 @@ from ..instances.supply import supply_of
 from ..model.cloud import POWERED_OFF, Cloud, CloudError, Instance
 from ..model.error_hints import describe_error
 from ..model.lease import Lease, LeaseState
+from ..offers.avoided_offer import NO_CAPACITY
 from ..offers.offers import Offers
 from ..offers.prices import PriceCache
 from ..retention.restart_failure import stopped_again
@@ -33,9 +34,6 @@ log = logging.getLogger(__name__)
 SAME_AGAIN: Final = 1
 """A machine that powers itself off before its server is ready is replaced so often: the next one
 boots the same image."""
-
-NO_CAPACITY: Final = "InsufficientInstanceCapacity"
-"""What an offer is marked with whose instance EC2 ended for a reason of its own."""
 
 CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
 """By so much the clocks of hub and EC2 may differ: whoever asked later than an instance was

@@ -16,6 +16,7 @@ from ...core.offers.sold_out import MARKED_FOR, UNUSABLE, Mark, SoldOut
 from ...wire import Market
 from ..model.cloud import MAX_OFFERS, CloudError, FleetResponse, Instance, LaunchRequest, LaunchSpec
 from ..state.state import State
+from .avoided_offer import Avoided
 from .images import ImageCache
 from .instance_types import Catalogue
 from .prices import PriceCache
@@ -106,10 +107,19 @@ class Offers:
         every = self.all(spec.instance_types, here, spec.markets)
         return affordable(every, spec.max_usd_per_hour)
 
-    def marked(self, spec: LaunchSpec) -> list[tuple[Offer, Mark | None]]:
-        """The offers that a spec may buy within its price limit, each with what `mark_of` says."""
+    def marked(
+        self, spec: LaunchSpec, avoided: Avoided | None = None
+    ) -> list[tuple[Offer, Mark | None]]:
+        """The offers that a spec may buy within its price limit, each with what `mark_of` says,
+        and what its server avoids."""
         every = self.all_for(spec)
-        return list(zip(every, self._marks(every, spec.image_id), strict=True))
+        marks = self._marks(every, spec.image_id)
+        if avoided is not None:
+            marks = [
+                mark or (avoided.mark if offer.key == avoided.key else None)
+                for offer, mark in zip(every, marks, strict=True)
+            ]
+        return list(zip(every, marks, strict=True))
 
     def open(
         self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
@@ -193,7 +203,12 @@ class Offers:
     # --- purchases ---
 
     def next_order(
-        self, spec: LaunchSpec, asked: Set[OfferKey], count: int, taken: Mapping[str, int]
+        self,
+        spec: LaunchSpec,
+        asked: Set[OfferKey],
+        count: int,
+        taken: Mapping[str, int],
+        avoided: Avoided | None = None,
     ) -> Order | None:
         """What to request next; None if nothing is left.
 
@@ -201,7 +216,7 @@ class Offers:
         discounts, by instance type, that other calls under way may use up.
         """
         subnet_of = self._subnet_of(spec.subnets)
-        marked, limit = self.marked(spec), spec.max_usd_per_hour
+        marked, limit = self.marked(spec, avoided), spec.max_usd_per_hour
         open_ = [offer for offer, mark in marked if mark is None and offer.zone in subnet_of]
         purchase = next_purchase(open_, asked, self._paid_left(open_, taken), limit)
         if purchase is None:

@@ -11,8 +11,13 @@ import pytest
 
 from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.names import lease_id as new_lease_id
+from ec2spawner.core.offers.launch_errors import ErrorClass
+from ec2spawner.core.offers.purchase import OfferKey
+from ec2spawner.core.offers.sold_out import MARKED_FOR
+from ec2spawner.core.offers.spot_wait import Wait
 from ec2spawner.core.sleep.continuation import MAX_SHORT_RUNS, TakenOver
 from ec2spawner.core.sleep.rules import SleepRules
+from ec2spawner.core.sleep.spot_events import SpotEvent
 from ec2spawner.provisioner.lifecycle import agent_calls
 from ec2spawner.provisioner.lifecycle.server_moves import CannotMove
 from ec2spawner.provisioner.model.cloud import SPOT_TERMINATION
@@ -56,6 +61,68 @@ async def test_another_instance_is_bought_at_the_notice(world: World) -> None:
     assert request.market is Market.ON_DEMAND, "spot in the home's zone counts as sold out"
     by_subnet = world.provisioner._state.zones.by_subnet
     assert {by_subnet[x] for x in request.spec.subnets} == {zone}
+
+
+def left_offer(world: World, lease: Lease) -> OfferKey:
+    """What EC2 takes back from a lease."""
+    last = world.now(lease).segments[-1]
+    return OfferKey(last.market, last.instance_type, last.zone)
+
+
+def is_sold_out(world: World, lease: Lease) -> bool:
+    """Whether what EC2 takes back from a lease counts as sold out for everybody."""
+    sold_out = world.provisioner.market.offers.sold_out
+    return sold_out.mark_of(left_offer(world, lease), world.clock()) is not None
+
+
+async def test_the_word_of_an_agent_moves_its_own_server_only(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    await notice(world, agent)
+    other = await boot_for(world, lease)
+
+    taken = world.cloud.machines[other.instance_id].instance
+    left = left_offer(world, lease)
+    assert (taken.market, taken.instance_type, taken.zone) != left, "what is taken back is avoided"
+    assert not is_sold_out(world, lease)
+    await world.request("bob", spec=replace(SPEC, subnets=_subnets_in(world, left.zone)))
+    await world.boot(3)
+    assert world.cloud.requests()[-1].market is Market.SPOT
+
+
+def _subnets_in(world: World, zone: str) -> tuple[str, ...]:
+    return tuple(x for x, of in world.provisioner._state.zones.by_subnet.items() if of == zone)
+
+
+async def test_what_eventbridge_announces_is_sold_out_for_all(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    world.provisioner.spot_events.happened(
+        SpotEvent("interruption", agent.instance_id, world.clock())
+    )
+    await boot_for(world, lease)
+    assert is_sold_out(world, lease)
+
+
+async def test_what_a_listing_says_was_taken_back_is_sold_out_for_a_while(world: World) -> None:
+    lease, _ = await world.ready(sleep=RESUME)
+    world.cloud.end(lease.instance_id or "", SPOT_TERMINATION)
+    await world.boot()
+    assert is_sold_out(world, lease)
+
+    world.clock.advance(MARKED_FOR[ErrorClass.OFFER].total_seconds() + 1)
+    await world.complete_passes(2)
+    assert not is_sold_out(world, lease), "EC2 lists ended instances for an hour"
+
+
+async def test_a_server_that_waits_for_spot_avoids_what_was_taken_back(world: World) -> None:
+    wait = Wait(world.clock() + timedelta(hours=1), (Market.ON_DEMAND,))
+    spec = replace(SPEC, markets=(Market.SPOT,), subnets=("subnet-a",))
+    lease, agent = await world.ready(sleep=RESUME, spec=spec, wait=wait)
+    await notice(world, agent)
+    await until(lambda: world.provisioner._state.leases.successor(lease.lease_id), "a successor")
+    await world.complete_passes(2)
+
+    assert len(world.cloud.requests()) == 1
+    assert world.provisioner.spot_waits.is_waiting(successor(world, lease))
 
 
 async def test_a_notice_without_time_to_save_waits_for_nothing(world: World) -> None:
