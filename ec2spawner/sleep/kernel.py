@@ -90,12 +90,20 @@ class Kernel:
             # Of another notebook: nothing would restore or save what still waits.
             self.restore_now(self.pending)
             self._of_others += self._restoring.carried_over()
-        self.kept, self.forgotten = list(manifest.kept), list(manifest.forgotten)
+        self._add_wishes(manifest)
         self._restoring = Restoring(self.namespace, folder, manifest, progress)
         self._hook()
         found = self._restoring.begin(eager_bytes)
         self._wait_for_idleness()
         return found
+
+    def _add_wishes(self, manifest: Manifest) -> None:
+        """Those of the sleep, too; what was said here since is what counts."""
+        said = {*self.kept, *self.forgotten}
+        kept = (each for each in manifest.kept if each not in said)
+        forgotten = (each for each in manifest.forgotten if each not in said)
+        self.kept = [*kept, *self.kept]
+        self.forgotten = [*forgotten, *self.forgotten]
 
     def keep(self, names: Iterable[str]) -> None:
         """Save these names before all others, from now on."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from . import children, owned, plan
+from . import children, owned, plan, search_path
 from .failure import described
 from .manifest import DEFINITION, MODULE, Entry, Manifest, python_version
 from .saving import CarriedOver, Report
@@ -194,9 +194,7 @@ class Restoring:
 
     def _restore_paths(self) -> None:
         """Modules are found where they were, and relative paths mean what they meant."""
-        for each in self._manifest.search_path:
-            if each not in sys.path and Path(each).is_dir():
-                sys.path.append(each)
+        search_path.restore(self._manifest.search_path)
         with contextlib.suppress(OSError, ValueError):
             if self._manifest.directory:
                 os.chdir(self._manifest.directory)

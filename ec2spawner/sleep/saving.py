@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from . import children, naming, owned, plan
+from . import children, naming, owned, plan, search_path
 from . import manifest as manifests
 from .failure import NO_SPACE, Failure, NotRestorable, failure_of
 from .manifest import DEFINITION, MODULE, Entry, Journal, Manifest
@@ -87,7 +87,7 @@ class _Saving:
             saved_at=time.time(),
             kept=tuple(kept),
             forgotten=tuple(forgotten),
-            search_path=_search_path(),
+            search_path=search_path.added(),
             directory=_directory(),
         )
         self._journal = Journal(folder, self._manifest)
@@ -452,10 +452,6 @@ def _versions(libraries: Iterable[str]) -> dict[str, str]:
         if isinstance(version, str):
             found[name] = version[: manifests.MAX_TEXT]
     return found
-
-
-def _search_path() -> tuple[str, ...]:
-    return tuple(each for each in sys.path if isinstance(each, str) and each)
 
 
 def _directory() -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.sleep.notebook import Notebook, entries, sleep_and_wake
+from tests.unit.sleep.notebook import ROOT, Notebook, entries, sleep_and_wake
 
 
 def test_objects_are_instances_of_the_classes_that_are_there_after_waking(tmp_path: Path) -> None:
@@ -183,6 +183,21 @@ import os; os.chdir({str(tmp_path / "lib")!r})
         assert said == "[] xml.etree.ElementTree 42 a/b True lib"
 
 
+def test_only_folders_that_the_session_added_are_searched_and_last(tmp_path: Path) -> None:
+    mine, ours = tmp_path / "mine", tmp_path / "ours"
+    for folder, answer in ((mine, 1), (ours, 2)):
+        folder.mkdir()
+        (folder / "answers.py").write_text(f"answer = {answer}")
+    with Notebook(tmp_path) as first:
+        first.say(f"import sys; sys.path.insert(0, {str(mine)!r})")
+        assert first.save(tmp_path / "generation")["search_path"] == [str(mine)]
+    environment = {"PYTHONPATH": f"{ROOT}:{ours}"}
+    with Notebook(tmp_path, environment=environment) as woken:
+        woken.restore(tmp_path / "generation")
+        said = woken.say("import sys, answers; print(answers.answer, sys.path[-1])")
+        assert said == f"2 {mine}"
+
+
 def test_large_variables_wait_for_the_first_cell_that_names_them(tmp_path: Path) -> None:
     folder = tmp_path / "generation"
     cell = """
@@ -277,6 +292,18 @@ def test_magics_save_restore_keep_and_forget(tmp_path: Path) -> None:
         assert "Nothing was saved for this notebook" in other.say("%wake")
         assert "Restored 1 name" in other.say("%wake work.ipynb")
         assert other.say("print(x)") == "[1, 2]"
+
+
+def test_waking_another_notebook_keeps_what_was_said_in_this_one(tmp_path: Path) -> None:
+    with Notebook(tmp_path, path="other.ipynb") as other:
+        other.say("a, b, raw = 1, 2, 3")
+        other.say("%keep a b\n%forget raw")
+        other.say("%sleep")
+    with Notebook(tmp_path) as mine:
+        mine.say("%keep model raw\n%forget data a")
+        mine.say("%wake other.ipynb")
+        assert "Saved first: b, model, raw." in mine.say("%keep")
+        assert "Not saved: data, a." in mine.say("%forget")
 
 
 def test_without_dill_the_rest_is_saved(tmp_path: Path) -> None:
