@@ -6,6 +6,7 @@ A volume is made once, under a token that is stored first, in a zone that is sto
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +27,7 @@ ATTACH_TIMEOUT = 120.0
 its volumes within this."""
 
 ATTACH_PAUSE = 1.0
-"""Seconds between two attempts."""
+"""Seconds between two attempts, unless the volume is detached sooner."""
 
 READINGS_UNTIL_GONE = 10
 """Readings in a row without a volume before it counts as deleted: listings lag. One that no reading
@@ -76,6 +77,8 @@ class HomeVolumes:
         self._settings = state.settings
         self._store_id = state.store_id
         self._cloud = cloud
+        self._detached: dict[str, asyncio.Event] = {}
+        """By home id: set when this process has detached a home that somebody waits for."""
         self.listing = VolumeListing(state, cloud)
 
     # --- a volume for a lease ---
@@ -181,6 +184,7 @@ class HomeVolumes:
             home = self._records.of(lease.user, lease.server)
             assert home is not None
             assert home.volume_id is not None
+            detached = self._detached[home.home_id] = asyncio.Event()
             try:
                 volume = await self._cloud.volume(home.volume_id)
                 missing = missing + 1 if volume is None else 0
@@ -193,13 +197,16 @@ class HomeVolumes:
                     and wanted()
                 ):
                     await self._attach(home, volume, instance)
+                    self._detached.pop(home.home_id, None)
                     return
             except CloudError as error:
                 may_pass = error.retryable or error.code in MAY_PASS
                 if not may_pass or loop.time() + ATTACH_PAUSE >= deadline:
                     raise
                 log.info("Home %s cannot be attached yet: %s", home.volume_id, error)
-            await asyncio.sleep(ATTACH_PAUSE)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ATTACH_PAUSE):
+                    await detached.wait()
 
     def _lag_of(self, home: Home) -> float:
         """For how many seconds EC2 may not know the home's volume: none once it was attached."""
@@ -312,6 +319,8 @@ class HomeVolumes:
             return
         try:
             await self._cloud.detach_volume(home.volume_id, lease.instance_id)
+            if (waited_for := self._detached.pop(home.home_id, None)) is not None:
+                waited_for.set()
             if (now := self._records.find(home.home_id)) is not None:
                 await self._records.save(replace(now, used_at=self._clock.now()))
         except (CloudError, StoreError) as error:

@@ -18,6 +18,7 @@ from ec2spawner.core.offers.spot_wait import Wait
 from ec2spawner.core.sleep.continuation import MAX_SHORT_RUNS, TakenOver
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.core.sleep.spot_events import SpotEvent
+from ec2spawner.provisioner.homes import volumes
 from ec2spawner.provisioner.lifecycle import agent_calls
 from ec2spawner.provisioner.lifecycle.server_moves import CannotMove
 from ec2spawner.provisioner.model.cloud import SPOT_TERMINATION
@@ -158,6 +159,27 @@ async def test_the_home_moves_once_the_old_instance_has_released_it(world: World
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(1)
     assert world.cloud.running() == [other.instance_id]
+
+
+async def test_the_home_moves_as_soon_as_it_is_detached(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volumes, "ATTACH_TIMEOUT", 2000.0)
+    monkeypatch.setattr(volumes, "ATTACH_PAUSE", 1000.0)
+    lease, agent = await world.ready(**HOME)
+    await notice(world, agent)
+    other = await boot_for(world, lease)
+    claim = asyncio.create_task(other.claim())
+    await world.state(lease, LeaseState.ENDING)
+    readings, detached = len(world.cloud.of("volume")), world.cloud.hold("detach_volume")
+
+    await agent.event("stopped")
+    await claim
+    await until(lambda: len(world.cloud.of("volume")) > readings, "a look at its volume")
+    assert not other.home_is_here()
+    detached.set()
+
+    await until(other.home_is_here, "the home on the other instance")
 
 
 async def moved(world: World, lease: Lease, agent: Agent) -> tuple[Lease, Agent]:
