@@ -213,6 +213,7 @@ class LeaseStatus:
             interruption_at=self.interruption_at,
             rebalance_at=self.rebalance_at,
             sleep=self.sleep,
+            continues=self._grant.continues,
             files_kept=self._grant.home.kind != "none",
             message=self.message,
         )

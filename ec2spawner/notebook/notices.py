@@ -69,7 +69,7 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
         id=f"stopping-{stop.reason}",
         kind="interruption" if interrupted else "stopping",
         level="error" if interrupted else "warning",
-        title=sentence(_stopping_title(stop)),
+        title=sentence(_stopping_title(stop, status)),
         # Short: JupyterLab cuts a toast after 140 characters, and the reason follows.
         details=[sentence(_kept_by(stop, status))],
         stop=None if since else stop,
@@ -77,16 +77,25 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
     )
 
 
-def _stopping_title(stop: Stop) -> Code:
+def _stopping_title(stop: Stop, status: NotebookStatus) -> Code:
     if stop.sleep is not None:
         return "session-moving" if stop.sleep in CONTINUES else "session-saving"
+    if _continues_unsaved(stop, status):
+        return "server-moving"
     return "stopping-by-admin" if stop.reason == "admin" else "stopping"
 
 
 def _kept_by(stop: Stop, status: NotebookStatus) -> Code:
     if stop.sleep is not None:
         return "session-continues" if stop.sleep in CONTINUES else "session-sleeps"
+    if _continues_unsaved(stop, status):
+        return "server-continues"
     return "documents-saved" if status.files_kept else "files-not-kept"
+
+
+def _continues_unsaved(stop: Stop, status: NotebookStatus) -> bool:
+    """The notice has left no time to save the session, or there is none to save."""
+    return stop.reason == "interruption" and status.continues and status.files_kept
 
 
 def _interruption(status: NotebookStatus) -> Iterator[Notice]:
@@ -97,9 +106,16 @@ def _interruption(status: NotebookStatus) -> Iterator[Notice]:
             kind="interruption",
             level="error",
             title=sentence("spot-reclaim"),
-            details=[_files(status)] if _sleeps(status) else [sentence("save-now"), _files(status)],
+            details=_after_reclaim(status),
             until=at,
         )
+
+
+def _after_reclaim(status: NotebookStatus) -> list[Sentence]:
+    if status.continues and status.files_kept:
+        saves = status.can_sleep
+        return [sentence("session-continues-soon" if saves else "server-continues-soon")]
+    return [_files(status)] if _sleeps(status) else [sentence("save-now"), _files(status)]
 
 
 def _rebalance(status: NotebookStatus) -> Iterator[Notice]:
@@ -124,19 +140,26 @@ def _session(status: NotebookStatus) -> Iterator[Notice]:
     count, later = sum(each.variables for each in back), sum(each.later for each in back)
     lost = sum(each.lost_count for each in wake.kernels)
     lost += sum(each.expected for each in wake.kernels if each.state == "failed")
-    is_whole = not lost and len(back) == wake.kernel_count
+    is_whole = not lost and len(back) == wake.kernel_count and not wake.again
     title = (
         sentence("session-back", count=count + later, kernels=len(back))
         if back
         else sentence("session-not-back")
     )
     yield Notice(
-        id=f"session-{wake.id}",
+        id=f"session-{wake.id}{'-again' if wake.again else ''}",
         kind="session",
         level="info" if is_whole else "warning",
         title=title,
         details=[
-            *([sentence("session-later", count=later)] if later else []),
+            # Not both: JupyterLab cuts a toast after 140 characters.
+            *(
+                [sentence("session-older", at=wake.slept_at.timestamp())]
+                if wake.again and back
+                else [sentence("session-later", count=later)]
+                if later
+                else []
+            ),
             *([sentence("session-lost", count=lost)] if lost else []),
         ],
         actions=["panel"],

@@ -134,6 +134,8 @@ class LeaseGrant(Message):
     idle_seconds: Seconds = 0.0
     """How long the server had been idle when it left the instance that it continues from: idle time
     and age count from so long before it is ready."""
+    continues: bool = False
+    """Whether the hub continues the server on another instance when EC2 reclaims this one."""
     profile: ShortText = ""
     hub_lost_after_seconds: Seconds = 900.0
     """Without an answer from the hub for this long, an idle instance powers itself off."""

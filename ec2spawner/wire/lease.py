@@ -256,6 +256,8 @@ class ServerEnd(Message):
     """Whether the server is ready now, perhaps under a later lease."""
     continues: bool = False
     """Whether it is about to run again, on another instance and at the same address."""
+    asleep: bool = False
+    """Whether the next start can wake a session."""
     stop: Stop | None = None
     """Of the lease that the page was opened under; None while nothing has ended it."""
     ended_at: AwareDatetime | None = None

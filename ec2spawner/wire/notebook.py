@@ -108,6 +108,8 @@ class ServerState(Message):
     """When AWS reclaims this spot instance; None where it has not announced that."""
     rebalance_at: AwareDatetime | None = None
     """When AWS began to recommend leaving this spot instance; None where it does not."""
+    continues: bool = False
+    """Whether the server continues on another instance when AWS reclaims this one."""
     files_kept: bool = True
     """False where the home ends with the instance."""
     message: AdminMessage | None = None

@@ -34,6 +34,7 @@ Code = Literal[
     "sleeps",
     "session-saving",
     "session-moving",
+    "server-moving",
     "spot-reclaim",
     "gpus-unreadable",
     "gpu-lost",
@@ -51,6 +52,9 @@ Code = Literal[
     # What a notice says below its title.
     "documents-saved",
     "session-continues",
+    "session-continues-soon",
+    "server-continues",
+    "server-continues-soon",
     "files-not-kept",
     "save-now",
     "files-kept",
@@ -73,6 +77,7 @@ Code = Literal[
     "spot-may-end",
     "session-later",
     "session-lost",
+    "session-older",
     # Replies to a button.
     "extension-bounded",
     "limit-not-extended",
@@ -102,6 +107,8 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     "session-back": frozenset({"count", "kernels"}),
     "session-later": frozenset({"count"}),
     "session-lost": frozenset({"count"}),
+    # When it was saved, in seconds since 1970, UTC.
+    "session-older": frozenset({"at"}),
     # Whose limit, as in `wire.Limit`: `user`, `group`, `project` or `hub`, and its name.
     "limit-share": frozenset({"percent", "scope", "name"}),
     "limit-used-up": frozenset({"scope", "name"}),

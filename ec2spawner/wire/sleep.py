@@ -161,5 +161,8 @@ class Wake(Message):
     slept_at: AwareDatetime
     trigger: Trigger
     state: Literal["waking", "done"]
+    again: bool = False
+    """Whether it had been woken before: the instance went without saving it again, so that what
+    has changed since then is lost."""
     kernels: Annotated[list[WokenKernel], Field(max_length=MAX_KERNELS)] = []
     kernel_count: Count = 0

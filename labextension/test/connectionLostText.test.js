@@ -67,3 +67,24 @@ test('a server that continues elsewhere is not started again by hand', () => {
   assert.equal(stateOf(moving).kind, 'moving');
   assert.equal(announcement(moving, trans), movingSentence(trans));
 });
+
+test('what AWS has reclaimed continues, also before the hub has said so', () => {
+  const interruption_at = new Date(NOW - 1000).toISOString();
+  const announced = { interruption_at, files_kept: true };
+  assert.equal(stateOf(view({}, { ...announced, continues: true })).kind, 'moving');
+  assert.equal(stateOf(view({}, { ...announced, continues: false })).kind, 'stopped');
+  const saved = { reason: 'interruption', message: '', sleep: 'interruption' };
+  assert.equal(stateOf(view({}, { stop: saved })).kind, 'moving');
+  assert.equal(stateOf(view({ end: end() }, { stop: saved })).kind, 'stopped');
+});
+
+test('a session that sleeps can be woken from the page that is still open', () => {
+  const asked = { reason: 'user', message: '', sleep: 'user' };
+  const asleep = view({ end: end({ stop: asked, asleep: true }) }, { stop: asked });
+  const lost = connectionLostText(asleep, false, trans);
+  assert.match(lost.text, /^Your session is asleep since .*\nYou requested it\.$/);
+  assert.deepEqual([lost.startable, lost.wakes], [true, true]);
+  const nothing = view({ end: end({ stop: asked, asleep: false }) }, { stop: asked });
+  assert.match(connectionLostText(nothing, false, trans).text, /^This server was stopped/);
+  assert.equal(connectionLostText(nothing, false, trans).wakes, false);
+});

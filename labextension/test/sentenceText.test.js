@@ -72,6 +72,22 @@ const NOTICES = [
   ...FILES.map(files => [sentence('stops'), files]),
   ...FILES.map(files => [sentence('stops'), [sentence('max-age', { seconds: 86400 }), ...files]]),
   ...FILES.map(files => [sentence('spot-reclaim'), [sentence('save-now'), ...files]]),
+  [sentence('spot-reclaim'), [sentence('session-continues-soon')]],
+  [sentence('spot-reclaim'), [sentence('server-continues-soon')]],
+  [
+    sentence('session-moving'),
+    [sentence('session-continues')],
+    { reason: 'interruption', message: '' }
+  ],
+  [
+    sentence('server-moving'),
+    [sentence('server-continues')],
+    { reason: 'interruption', message: '' }
+  ],
+  [
+    sentence('session-back', { count: 1000, kernels: 3 }),
+    [sentence('session-older', { at: 0 }), sentence('session-lost', { count: 100 })]
+  ],
   [sentence('stopping-by-admin'), [sentence('documents-saved')]],
   [sentence('gpu-lost', { index: 15 }), [sentence('replace-server')]],
   [
@@ -119,9 +135,9 @@ const NOTICES = [
 ];
 
 test('JupyterLab cuts no notice short', () => {
-  for (const [title, details] of NOTICES) {
+  for (const [title, details, stop = null] of NOTICES) {
     const until = new Date(NOW + 59 * 60_000).toISOString();
-    const notice = { title, details, until, since: null, stop: null, actions: [] };
+    const notice = { title, details, until, since: null, stop, actions: [] };
     const shown = noticeText(notice, NOW, { status: null }, trans);
     assert.ok(shown.length <= MAX_TOAST, `${shown.length}: ${shown}`);
   }

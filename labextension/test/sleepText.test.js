@@ -160,6 +160,21 @@ test('a server that continues elsewhere says so', () => {
   assert.match(filesSentence(lost.status, trans), /kernel memory is lost/);
 });
 
+test('a reclaimed server that continues does not ask to save', () => {
+  const soon = new Date(NOW + 100_000).toISOString();
+  const continuing = view({ interruption_at: soon, continues: true });
+  assert.match(stopText(continuing, trans).headline, /^in 1 min 40 s/);
+  assert.equal(stopText(continuing, trans).sentence, 'AWS is reclaiming this instance.');
+  assert.match(stopText(continuing, trans).kept, /continues on another machine/);
+  const ending = view({ interruption_at: soon, continues: false });
+  assert.match(stopText(ending, trans).sentence, /Save your work now/);
+});
+
+test('what could not be saved in time is not said to be kept or lost', () => {
+  const stop = { reason: 'interruption', message: '', by: '', then: 'terminate', sleep: null };
+  assert.match(stopText(view({ stop, continues: true }), trans).kept, /as last saved/);
+});
+
 test('waking is announced once, and graver things come before it', () => {
   const waking = view({ wake: wake([kernel({ state: 'restoring' })]) });
   assert.equal(announcement(waking, trans), 'Your session is waking.');

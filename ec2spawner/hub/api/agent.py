@@ -145,6 +145,7 @@ class ClaimsHandler(AgentHandler):
             scratch=lease.mounts.scratch,
             idle=policy_of(lease),
             idle_seconds=lease.taken_over.idle_seconds,
+            continues=lease.sleep.after_interruption != "stop",
             profile=lease.profile_name,
             hub_lost_after_seconds=self.service.options.hub_lost_after,
             certificates=certificates,

@@ -61,8 +61,13 @@ def _end_of(lease_id: str) -> ServerEnd | None:
     newest = provisioner.lease_of(lease.user, lease.server)
     is_running = newest is not None and newest.state is LeaseState.READY
     continues = not is_running and provisioner.moves.to_resume(lease.user, lease.server) is not None
+    is_over = not is_running and not continues
     return ServerEnd(
-        running=is_running, continues=continues, stop=lease.stop, ended_at=lease.ended_at
+        running=is_running,
+        continues=continues,
+        asleep=is_over and provisioner.sleeping.of(lease.user, lease.server) is not None,
+        stop=lease.stop,
+        ended_at=lease.ended_at,
     )
 
 

@@ -70,6 +70,7 @@ class Waking:
             id=self._record.session.id,
             slept_at=self._record.session.slept_at,
             trigger=self._record.session.trigger,
+            again=self._record.woken_at is not None,
             state="done" if self._is_done else "waking",
             kernels=self._woken[:MAX_KERNELS],
             kernel_count=len(self._woken),

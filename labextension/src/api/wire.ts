@@ -29,6 +29,7 @@ export interface ISentenceParameters {
   sleeps: object;
   'session-saving': object;
   'session-moving': object;
+  'server-moving': object;
   'spot-reclaim': object;
   'gpus-unreadable': object;
   'gpu-lost': { index: number };
@@ -45,6 +46,9 @@ export interface ISentenceParameters {
   'session-not-back': object;
   'documents-saved': object;
   'session-continues': object;
+  'session-continues-soon': object;
+  'server-continues': object;
+  'server-continues-soon': object;
   'files-not-kept': object;
   'save-now': object;
   'files-kept': object;
@@ -67,6 +71,7 @@ export interface ISentenceParameters {
   'spot-may-end': object;
   'session-later': { count: number };
   'session-lost': { count: number };
+  'session-older': { at: number };
   'extension-bounded': object;
   'limit-not-extended': { scope: string; name: string; at: number };
   'idle-time-bounded': { min_seconds: number; max_seconds: number; seconds: number };
@@ -351,6 +356,8 @@ export interface IWake {
   slept_at: string;
   trigger: SleepTrigger;
   state: 'waking' | 'done';
+  /** Whether it had been woken before: what has changed since it was saved is lost. */
+  again: boolean;
   /** At most 20 of `kernel_count`. */
   kernels: IWokenKernel[];
   kernel_count: number;
@@ -413,6 +420,8 @@ export interface IServerEnd {
   running: boolean;
   /** Whether it is about to run again, on another machine. */
   continues: boolean;
+  /** Whether the next start can wake a session. */
+  asleep: boolean;
   /** Why it was stopped; null where it was not. */
   stop: IStop | null;
   ended_at: string | null;
@@ -478,6 +487,8 @@ export interface INotebookStatus {
   interruption_at: string | null;
   /** When AWS began to recommend leaving this spot instance; null where it does not. */
   rebalance_at: string | null;
+  /** Whether the server continues on another instance when AWS reclaims this one. */
+  continues: boolean;
   /** False where the home ends with the instance. */
   files_kept: boolean;
   notices: INotice[];

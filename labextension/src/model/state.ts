@@ -33,7 +33,7 @@ export function stateOf(view: IView): State {
     }
     // Without the hub's word, what had been announced has come.
     const ended = view.end ? !view.end.running : Boolean(status.stop) || interruptedAt !== null;
-    return { kind: ended ? 'stopped' : 'away' };
+    return { kind: !ended ? 'away' : view.end || !continuesAfter(status) ? 'stopped' : 'moving' };
   }
   if (status.stop) {
     return { kind: 'stopping' };
@@ -69,6 +69,18 @@ export function stateOf(view: IView): State {
   }
   const idle = status.idleness.idle_since !== null || stopAt !== null;
   return idle ? { kind: 'idle', stopAt } : { kind: 'in-use' };
+}
+
+/** Whether the server was announced to continue elsewhere. */
+function continuesAfter({
+  stop,
+  interruption_at,
+  continues,
+  files_kept
+}: INotebookStatus): boolean {
+  return stop
+    ? stop.sleep === 'interruption' || stop.sleep === 'hardware'
+    : Boolean(interruption_at) && continues && files_kept;
 }
 
 /** USD; a lower bound where a price is unknown. */

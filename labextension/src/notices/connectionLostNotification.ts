@@ -76,7 +76,9 @@ export class ConnectionLostNotification implements IDisposable {
     if (!lost.startable || !PageConfig.getOption('hubPrefix')) {
       return [];
     }
-    const label = this._trans.__('Start server again');
+    const label = lost.wakes
+      ? this._trans.__('Wake session')
+      : this._trans.__('Start server again');
     return [{ label, displayType: 'accent', callback: () => this._start() }];
   }
 

@@ -58,7 +58,8 @@ export class StopSection extends Section {
     }
     const hasStopped = stateOf(view).kind === 'stopped';
     const coming = sleeps(status) ? trans.__('When it sleeps') : trans.__('When it stops');
-    const when = hasStopped ? trans.__('Why it stopped') : coming;
+    const gone = view.end?.asleep ? trans.__('Why it sleeps') : trans.__('Why it stopped');
+    const when = hasStopped ? gone : coming;
     setText(this.heading, status.managed ? when : trans.__('Activity'));
     const text = stopText(view, trans);
     setText(this._headline, text.headline);

@@ -14,6 +14,8 @@ export interface IConnectionLostText {
   text: string;
   /** True where a press on the button starts it again. */
   startable: boolean;
+  /** Whether that wakes a session. */
+  wakes: boolean;
 }
 
 /** Stops that nobody requested. */
@@ -36,16 +38,23 @@ export function connectionLostText(
   const state = stateOf(view).kind;
   if (state === 'moving') {
     const text = [movingSentence(trans), unsaved].filter(Boolean).join('\n');
-    return { kind: 'away', level: 'warning', text, startable: false };
+    return { kind: 'away', level: 'warning', text, startable: false, wakes: false };
   }
   if (state !== 'stopped') {
     const title = trans.__('This server does not respond');
     const rest = [trans.__('Reconnecting.'), unsaved].filter(Boolean).join(' ');
-    return { kind: 'away', level: 'warning', text: `${title}\n${rest}`, startable: false };
+    return {
+      kind: 'away',
+      level: 'warning',
+      text: `${title}\n${rest}`,
+      startable: false,
+      wakes: false
+    };
   }
   const stop = view.end?.stop ?? view.status.stop;
   const level = UNREQUESTED.includes(stop?.reason) ? 'error' : 'warning';
   const rest = [terminationReason(view, trans), unsaved].filter(Boolean).join(' ');
   const text = [terminationTitle(view, trans), rest].filter(Boolean).join('\n');
-  return { kind: 'stopped', level, text, startable: view.status.can_control };
+  const wakes = view.end?.asleep === true;
+  return { kind: 'stopped', level, text, startable: view.status.can_control, wakes };
 }

@@ -5,6 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISentence } from '../api/wire.js';
 import { duration, time, timeOfDay } from './format.js';
 import { limitAmount, limitName } from './limitText.js';
+import { olderSentence } from './sleepText.js';
 import { xidText } from './xidText.js';
 
 /**
@@ -91,6 +92,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('Your session is being saved');
     case 'session-moving':
       return trans.__('Your session moves to another machine');
+    case 'server-moving':
+      return trans.__('Your server moves to another machine');
     case 'spot-reclaim':
       return trans.__('AWS is reclaiming this instance');
     case 'gpus-unreadable':
@@ -134,6 +137,14 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('Documents are saved and files kept; kernel memory is lost.');
     case 'session-continues':
       return trans.__('It is saved and continues there; this page reconnects.');
+    case 'session-continues-soon':
+      return trans.__(
+        'Your session is saved and continues on another machine; this page reconnects.'
+      );
+    case 'server-continues':
+      return trans.__('Files are kept; variables come back as last saved. This page reconnects.');
+    case 'server-continues-soon':
+      return trans.__('Your server continues on another machine. Files are kept, variables not.');
     case 'files-not-kept':
       return trans.__('Files on this machine are not kept.');
     case 'save-now':
@@ -149,6 +160,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       );
     case 'session-lost':
       return trans.__('%1 did not come back.', params.count);
+    case 'session-older':
+      return olderSentence(1000 * params.at, trans);
     case 'files-kept':
       return trans.__('Files are kept; kernel memory is lost.');
     case 'session-sleeps':

@@ -9,7 +9,7 @@ import { activitySentence } from './activityText.js';
 import { unknownPrices } from './costText.js';
 import * as format from './format.js';
 import { sentenceText } from './sentenceText.js';
-import { continues, keptSentence, savingText, sleeps } from './sleepText.js';
+import { continues, continuesSoon, keptSentence, savingText, sleeps } from './sleepText.js';
 import { terminationSentence } from './terminationText.js';
 
 /** The state of the server, for a screen reader: nothing in it changes by the second. */
@@ -27,7 +27,7 @@ export function announcement(view: IView, trans: TranslationBundle): string {
     case 'stopping':
       return terminationSentence(view, trans);
     case 'interrupted':
-      return interruptedSentence(trans);
+      return interruptedSentence(view.status, trans);
     case 'agent-silent':
     case 'hub-silent':
     case 'disk-full':
@@ -81,7 +81,7 @@ export function troubleSentences(view: IView, trans: TranslationBundle): string[
     ];
   }
   if (state.kind === 'interrupted') {
-    return [`${interruptedSentence(trans)} ${filesSentence(view.status, trans)}`];
+    return [`${interruptedSentence(view.status, trans)} ${filesSentence(view.status, trans)}`];
   }
   if (state.kind === 'agent-silent') {
     return [
@@ -175,8 +175,13 @@ function stopSentences(view: IView, trans: TranslationBundle): string[] {
 }
 
 /** Of a spot instance that AWS has announced to reclaim. */
-export function interruptedSentence(trans: TranslationBundle): string {
-  return trans.__('AWS is reclaiming this instance. Save your work now.');
+export function interruptedSentence(
+  status: INotebookStatus | null,
+  trans: TranslationBundle
+): string {
+  return status?.continues && status.files_kept
+    ? trans.__('AWS is reclaiming this instance.')
+    : trans.__('AWS is reclaiming this instance. Save your work now.');
 }
 
 /** Of a server that has left its instance and is not ready on another one yet. */
@@ -184,17 +189,26 @@ export function movingSentence(trans: TranslationBundle): string {
   return trans.__('Your session continues on another machine. This page reconnects by itself.');
 }
 
-/** What is lost with the server, and what is not. */
-export function filesSentence(status: INotebookStatus | null, trans: TranslationBundle): string {
+/**
+ * What is lost with the server, and what is not.
+ *
+ * @param isAsleep - Whether its session can be woken; by default, whether it is to be saved.
+ */
+export function filesSentence(
+  status: INotebookStatus | null,
+  trans: TranslationBundle,
+  isAsleep = status?.stop ? Boolean(status.stop.sleep) : sleeps(status)
+): string {
   if (status?.files_kept === false) {
     return trans.__('Files on this machine are not kept: save what you need elsewhere.');
   }
-  if (continues(status?.stop)) {
+  if (continues(status?.stop) || continuesSoon(status)) {
     return trans.__('Your session is saved and continues on another machine, with this page.');
   }
-  return status?.stop?.sleep || (!status?.stop && sleeps(status))
-    ? keptSentence(trans)
-    : trans.__('Files are kept; kernel memory is lost.');
+  if (status?.stop?.reason === 'interruption' && !status.stop.sleep && status.continues) {
+    return trans.__('Files are kept; variables come back as last saved. This page reconnects.');
+  }
+  return isAsleep ? keptSentence(trans) : trans.__('Files are kept; kernel memory is lost.');
 }
 
 /** Why there are no buttons; empty where there are. */

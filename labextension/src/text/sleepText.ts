@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { INotebookStatus, ISleepProgress, IStop, IWake, IWokenKernel } from '../api/wire.js';
-import { bytes } from './format.js';
+import { bytes, timeOfDay } from './format.js';
 import { kernelText, lostText } from './lostText.js';
 
 /** What came back of one notebook or console. */
@@ -41,6 +41,11 @@ export function continues(stop: IStop | null | undefined): boolean {
   return stop?.sleep === 'interruption' || stop?.sleep === 'hardware';
 }
 
+/** Whether it will, once AWS has reclaimed its instance; the session is saved before. */
+export function continuesSoon(status: INotebookStatus | null): boolean {
+  return Boolean(status?.interruption_at && !status.stop && status.continues && status.files_kept);
+}
+
 export function wakeText(wake: IWake, trans: TranslationBundle): IWakeText {
   const { kernels } = wake;
   const expected = sum(kernels.map(kernel => kernel.expected));
@@ -58,7 +63,8 @@ export function wakeText(wake: IWake, trans: TranslationBundle): IWakeText {
 }
 
 /** What has come back, in a sentence without names: a screen reader reads it once. */
-function doneText({ kernels }: IWake, trans: TranslationBundle): string {
+function doneText(wake: IWake, trans: TranslationBundle): string {
+  const { kernels } = wake;
   const back = sum(kernels.map(({ variables, later }) => variables + later));
   const lost = sum(kernels.map(kernel => kernel.lost_count));
   const failed = kernels.filter(kernel => kernel.state === 'failed').length;
@@ -69,12 +75,21 @@ function doneText({ kernels }: IWake, trans: TranslationBundle): string {
       back,
       back
     ),
+    wake.again ? olderSentence(Date.parse(wake.slept_at), trans) : '',
     lost ? trans._n('%1 did not come back.', '%1 did not come back.', lost, lost) : '',
     failed
       ? trans._n('%1 notebook did not wake.', '%1 notebooks did not wake.', failed, failed)
       : ''
   ];
   return parts.filter(Boolean).join(' ');
+}
+
+/** Of a session that had been woken before, and was not saved again. */
+export function olderSentence(savedAt: number, trans: TranslationBundle): string {
+  return trans.__(
+    'Variables are as saved at %1; what changed later is lost.',
+    timeOfDay(savedAt, Date.now())
+  );
 }
 
 function wakingText(kernels: IWokenKernel[], trans: TranslationBundle): string {

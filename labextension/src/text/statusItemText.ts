@@ -92,7 +92,7 @@ function costText(
   return `${cost} · ${[hourly, status.cost.market ?? ''].filter(Boolean).join(' ')}`;
 }
 
-function stateText(state: State, { status, now }: IView, trans: TranslationBundle): string {
+function stateText(state: State, { status, end, now }: IView, trans: TranslationBundle): string {
   switch (state.kind) {
     case 'loading':
       return '…';
@@ -101,7 +101,7 @@ function stateText(state: State, { status, now }: IView, trans: TranslationBundl
     case 'moving':
       return trans.__('moving');
     case 'stopped':
-      return trans.__('stopped');
+      return end?.asleep ? trans.__('asleep') : trans.__('stopped');
     case 'stopping':
       return status?.stop?.sleep ? trans.__('saving your session') : trans.__('stopping');
     case 'interrupted':

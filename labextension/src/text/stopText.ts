@@ -50,11 +50,11 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
       ]
         .filter(Boolean)
         .join(' '),
-      kept: filesSentence(status, trans)
+      kept: filesSentence(status, trans, view.end?.asleep)
     };
   }
   if (state.kind === 'interrupted') {
-    const sentence = interruptedSentence(trans);
+    const sentence = interruptedSentence(status, trans);
     const headline = trans.__('in %1', longCountdown(state.at - view.now, trans));
     return { ...text, headline, urgent: true, sentence, kept: filesSentence(status, trans) };
   }

@@ -6,19 +6,32 @@ import type { IStop } from '../api/wire.js';
 import { instant } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
 import { timeOfDay } from './format.js';
+import { continues } from './sleepText.js';
 
 /** That it is being stopped, or was stopped, and why. */
 export function terminationSentence(view: IView, trans: TranslationBundle): string {
   const title =
     view.phase === 'away'
       ? terminationTitle(view, trans)
-      : trans.__('This server is being stopped');
+      : stoppingTitle(view.status?.stop ?? null, trans);
   return [`${title}.`, terminationReason(view, trans)].filter(Boolean).join(' ');
+}
+
+function stoppingTitle(stop: IStop | null, trans: TranslationBundle): string {
+  if (!stop?.sleep) {
+    return trans.__('This server is being stopped');
+  }
+  return continues(stop)
+    ? trans.__('Your session moves to another machine')
+    : trans.__('Your session is being saved');
 }
 
 /** That a server which does not respond was stopped, and when; without a full stop. */
 export function terminationTitle({ end, now }: IView, trans: TranslationBundle): string {
   const endedAt = instant(end?.ended_at);
+  if (endedAt !== null && end?.asleep) {
+    return trans.__('Your session is asleep since %1', timeOfDay(endedAt, now));
+  }
   if (endedAt !== null) {
     return trans.__('This server was stopped at %1', timeOfDay(endedAt, now));
   }

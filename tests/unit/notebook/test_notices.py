@@ -180,6 +180,38 @@ def test_a_stop_that_saves_the_session_says_where_it_goes(
     assert (notice.title.code, codes(notice)) == (title, [detail])
 
 
+def test_a_reclaimed_server_that_continues_says_so_from_the_first_second() -> None:
+    continues: dict[str, Any] = {"continues": True, "can_sleep": True}
+    soon = only(notices(status(interruption_at=NOW + 2 * MINUTE, **continues)))
+    assert codes(soon) == ["session-continues-soon"]
+    unsaved = continues | {"can_sleep": False}
+    soon = only(notices(status(interruption_at=NOW + 2 * MINUTE, **unsaved)))
+    assert codes(soon) == ["server-continues-soon"]
+    on_instance = continues | {"files_kept": False}
+    soon = only(notices(status(interruption_at=NOW + 2 * MINUTE, **on_instance)))
+    assert codes(soon) == ["save-now", "files-lost"]
+
+
+def test_a_notice_that_left_no_time_to_save_still_says_that_the_server_continues() -> None:
+    stop = Stop(reason="interruption")
+    notice = only(notices(status(stop=stop, continues=True)))
+    assert (notice.title.code, codes(notice)) == ("server-moving", ["server-continues"])
+    ends = only(notices(status(stop=stop)))
+    assert (ends.title.code, codes(ends)) == ("stopping", ["documents-saved"])
+
+
+def test_a_session_that_was_not_saved_again_says_of_when_it_is() -> None:
+    kernel = WokenKernel(path="a.ipynb", kernel_name="python3", state="done", variables=3, later=1)
+    first = Wake(
+        id="s", slept_at=NOW, trigger="idle", state="done", kernels=[kernel], kernel_count=1
+    )
+    back = only(notices(status(wake=first)))
+    assert (back.level, codes(back)) == ("info", ["session-later"])
+    again = only(notices(status(wake=first.model_copy(update={"again": True}))))
+    assert (again.level, codes(again)) == ("warning", ["session-older"])
+    assert again.id != back.id, "the page has shown that one before"
+
+
 def test_a_spot_notice_counts_down_and_is_the_only_one() -> None:
     at = NOW + 2 * MINUTE
     for kept, code in ((True, "files-kept"), (False, "files-lost")):
