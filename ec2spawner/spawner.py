@@ -79,6 +79,10 @@ class EC2Spawner(OptionTraits, Spawner):
 
     def __init__(self, **kwargs: Any) -> None:
         self.lease_id = ""
+        self.continues = ""
+        """Id of the lease under which the start in progress continues this server; else empty."""
+        self._left = ""
+        """Id of the lease that JupyterHub's check after a hub start found to have ended."""
         self.start_check = RestartCheck()
         self._saved: SavedServer | None = None
         self._recovered = False
@@ -146,6 +150,8 @@ class EC2Spawner(OptionTraits, Spawner):
         successor = provisioner.moves.to_resume(self.user.name, self.name)
         if successor is not None:
             return await self._resume(running, provisioner, successor, deadline)
+        if self.continues:
+            raise await self._cannot_continue(running, provisioner)
         options, choice = await user_options.resolve(self, self.user_options)
         user_options.drop_one_time_options(self)
         chosen_idle = choice.server_idle_seconds
@@ -200,6 +206,14 @@ class EC2Spawner(OptionTraits, Spawner):
         diagnosis = Diagnosis(self, running.options, provisioner)
         return await self._ready_url(provisioner, diagnosis, deadline)
 
+    async def _cannot_continue(self, running: HubService, provisioner: Provisioner) -> SpawnError:
+        """Its lease ended while JupyterHub awaited a hook: no user has asked for another start."""
+        self.lease_id = self.continues
+        ended = provisioner.remembered(self.continues)
+        stop = (ended and ended.stop) or Stop(reason="hub", message="It continues no more")
+        failure = await Diagnosis(self, running.options, provisioner).of_stop(stop)
+        return spawn_error(failure, self._start_link)
+
     async def _ready_url(
         self, provisioner: Provisioner, diagnosis: Diagnosis, deadline: float
     ) -> str:
@@ -236,7 +250,9 @@ class EC2Spawner(OptionTraits, Spawner):
             return None
         if lease is not None and lease.state not in LIVE:
             provisioner = await self._provisioner()
-            has_left = provisioner.moves.has_released(lease) or self._check_pending
+            if self._check_pending:
+                self._left = lease.lease_id  # the stop that follows the check polls again
+            has_left = provisioner.moves.has_released(lease) or self._left == lease.lease_id
             # Then JupyterHub keeps token and OAuth client, and `hub.app.resume` starts it again.
             self.will_resume = has_left and provisioner.moves.is_continued(lease)
             if self.will_resume:
@@ -379,7 +395,7 @@ class EC2Spawner(OptionTraits, Spawner):
     def clear_state(self) -> None:
         """Forget the lease: the server has stopped."""
         super().clear_state()
-        self.lease_id = ""
+        self.lease_id = self._left = ""
         self._saved = None
         self._recovered = False
 

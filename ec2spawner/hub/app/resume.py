@@ -146,6 +146,8 @@ class Resumes:
 
     async def _started(self, user: User, lease: Lease) -> None:
         name, app = lease.server, self.app
+        spawner = user.spawners[name]
+        spawner.continues = lease.lease_id
         try:
             await user.spawn(name, options=self._new_options(lease))
         except Exception as error:
@@ -155,7 +157,8 @@ class Resumes:
                 stop = Stop(reason="failed", message=message)
                 await self.provisioner.end(lease.lease_id, stop)
             raise
-        spawner = user.spawners[name]
+        finally:
+            spawner.continues = ""
         await renew_client(spawner)
         spawner._proxy_pending = True
         try:
