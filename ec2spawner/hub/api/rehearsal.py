@@ -17,6 +17,7 @@ from ...aws.compute.fault_injection import MAX_SECONDS, MIN_SECONDS, interrupt_s
 from ...provisioner.model.cloud import CloudError
 from ...provisioner.model.error_hints import shortened
 from ...provisioner.model.lease import Lease, LeaseState
+from ...provisioner.provisioner import Provisioner
 from ...wire import Market
 from ..app.service import HubService
 from .user_call import Model, read, running
@@ -67,7 +68,7 @@ class InterruptHandler(APIHandler):
         lease = provisioner.lease_of(user_name, server_name)
         if lease is None:
             raise HTTPError(404, "no such server runs")
-        if refusal := why_not(lease, hub.options.rehearsal_role):
+        if refusal := why_not(hub, provisioner, lease):
             raise HTTPError(409, refusal)
         if not body.dry_run:
             log.warning("%s interrupts %s on purpose", self.current_user.name, lease.lease_id)
@@ -88,21 +89,27 @@ async def _interrupt(hub: HubService, lease: Lease, body: Interrupt) -> None:
     options = hub.options
     client = Client(options.region, options.endpoint_url or None)
     assert lease.instance_id is not None
+    hub.rehearsed.add(lease.lease_id)  # before the call: the next request may come during it
     try:
         await interrupt_spot(client, lease.instance_id, body.notice_seconds, options.rehearsal_role)
     except CloudError as error:
+        hub.rehearsed.discard(lease.lease_id)
         raise HTTPError(502, refused(error)) from error
     finally:
         await client.close()
 
 
-def why_not(lease: Lease, role: str) -> str:
+def why_not(hub: HubService, provisioner: Provisioner, lease: Lease) -> str:
     """Why a server cannot be interrupted on purpose; empty if it can."""
     if lease.state is not LeaseState.READY or not lease.segments:
         return "the server is not ready"
     if lease.segments[-1].market is not Market.SPOT:
         return "the server is on-demand: AWS interrupts spot instances only"
-    return "" if role else NOT_CONFIGURED
+    if lease.lease_id in hub.rehearsed:
+        return "the server's machine was interrupted on purpose before: once is enough for each"
+    if provisioner.moves.is_announced(lease):
+        return "AWS takes the server's machine back already"
+    return "" if hub.options.rehearsal_role else NOT_CONFIGURED
 
 
 def refused(error: CloudError) -> str:

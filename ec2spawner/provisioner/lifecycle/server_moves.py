@@ -45,6 +45,10 @@ class ServerMoves:
         found = self.state.leases.open_successor(lease.lease_id)
         return lease.state not in LIVE and found is not None and is_continued_by(lease, found)
 
+    def is_announced(self, lease: Lease) -> bool:
+        """Whether the end of its spot instance is announced."""
+        return self.state.leases.contact(lease.lease_id).interruption_at is not None
+
     def has_released(self, lease: Lease) -> bool:
         """Whether notebook and home of this lease are closed."""
         return self.state.leases.has_released(lease.lease_id)

@@ -140,8 +140,13 @@ async def test_a_rehearsal_gives_the_notice_of_aws(
     await asyncio.to_thread(
         iam.create_role, RoleName=ROLE, AssumeRolePolicyDocument=json.dumps(trust)
     )
-    assert await interrupt(hub, await hub.user_token("ann"), yes=True) == 0
+    token = await hub.user_token("ann")
+    assert await interrupt(hub, token, yes=True) == 0
     assert f"AWS interrupts {agent.instance_id}" in capsys.readouterr().out
+    again = await send(hub, token)
+    assert again.status_code == 409
+    assert "was interrupted on purpose before" in again.text
+    assert (await send(hub, token, dry_run=True)).status_code == 409
     notice = await notice_of(embedded, agent.instance_id)
     assert notice is not None
     assert notice["action"] == "terminate"
