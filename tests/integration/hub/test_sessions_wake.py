@@ -130,6 +130,10 @@ async def test_variables_are_back_after_an_interruption(hub: Hub, embedded: Embe
     token = await hub.user_token("ann")
     async with browser(hub, "ann") as client:
         assert (await client.get("/user/ann/lab")).status_code == 200
+        # What the proxy shows at the server's address while nothing answers there.
+        waiting = (await client.get("/hub/error/503")).text
+        assert 'http-equiv="refresh"' in waiting
+        assert "Waiting for your server" in waiting
         await embedded.control(f"interrupt/{old}", {"notice_seconds": 120})
 
         async def moved() -> bool:
@@ -143,7 +147,8 @@ async def test_variables_are_back_after_an_interruption(hub: Hub, embedded: Embe
         assert reply.status_code == 200, "its cookie needs no new login"
     async with Jupyter(f"{hub.url}/user/ann/", token) as notebook:
         wake = await woken(notebook)
-        assert wake["trigger"] == "interruption"
+        assert (wake["trigger"], wake["again"]) == ("interruption", False)
+        assert (await notebook.status())["continues"]
         [woken_kernel] = wake["kernels"]
         assert [each["name"] for each in woken_kernel["lost"]] == ["numbers"]
         assert printed(await Kernel(notebook, kernel).run(CHECK)) == CHECKED
