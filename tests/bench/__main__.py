@@ -18,13 +18,14 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import faults, offers, spawn, widget
+from tests.bench import faults, interruption, offers, spawn, widget
 from tests.bench.bench_hub import StartFailedError
 from tests.bench.figures import Result
 from tests.bench.kill import bench as kill
 
 BENCHES: dict[str, Callable[..., Result]] = {
     "faults": faults.run,
+    "interruption": interruption.run,
     "kill": kill.run,
     "offers": offers.run,
     "spawn": spawn.run,

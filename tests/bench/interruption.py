@@ -1,0 +1,184 @@
+"""`interruption`: EC2 takes a server's spot instance back in the middle of work, again and again.
+
+One hub on an embedded EC2 whose instances boot in no time. Users come one after the other, each is
+at work in a notebook, has a resumable loop running in another and files open, and is interrupted
+twice in a row: a third time within minutes, a server does not continue, by design. Each
+interruption is timed from the control call that gives notice until a cell has run that uses the
+variables; that includes the time until the agent sees the notice. Then all of it is compared with
+what it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.bench_hub import BenchHub
+from tests.bench.figures import Figure, Goal, Result, median, p95
+from tests.bench.interrupted_work import Lost, Worker
+from tests.bench.interruption_story import PHASES, phase_seconds, read_moments
+from tests.bench.machine import describe_machine
+from tests.harness import Embedded, until
+from tests.integration.hub.agent_by_hand import browser
+from tests.jupyter_by_hand import Jupyter
+
+INTERRUPTIONS = 20
+INTERRUPTIONS_SHORT = 2
+
+IN_A_ROW = 2
+"""Of one server. A third one within two minutes each would end it: see `MAX_SHORT_RUNS`."""
+
+NOTICE_SECONDS = 120
+
+PROFILES = ("t4-16-gb", "a10g-24-gb")
+"""They take turns: what EC2 has taken back counts as sold out for some minutes, and on-demand
+instances, which are bought then, get no notices."""
+
+GOALS = {
+    "edits_lost": Goal(0),
+    "variables_lost": Goal(0),
+    "checkpoints_lost": Goal(0),
+    "addresses_lost": Goal(0),
+    "leaks": Goal(0),
+    "median_s": Goal(5, inclusive=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """One of them, and what it cost. Seconds since the epoch."""
+
+    user: str
+    noticed: float
+    seconds: float
+    lost: Lost
+
+    @property
+    def working(self) -> float:
+        return self.noticed + self.seconds
+
+
+@dataclass(slots=True)
+class Measured:
+    interruptions: list[Interruption] = field(default_factory=list)
+    phases: list[tuple[float, ...]] = field(default_factory=list)
+    """By interruption: seconds of each of `PHASES`."""
+    leaks: int = 0
+
+
+def run(starts: int | None, short: bool, console: Console) -> Result:
+    """Interrupt, compare, show a table. Raises `StartFailedError`."""
+    machine = describe_machine()
+    count = starts or (INTERRUPTIONS_SHORT if short else INTERRUPTIONS)
+    with tempfile.TemporaryDirectory(prefix="ec2spawner-bench-") as directory:
+        found = asyncio.run(measure(Path(directory), count, console))
+    show(found, console)
+    return Result("interruption", figures_of(found), GOALS, machine)
+
+
+async def measure(directory: Path, count: int, console: Console) -> Measured:
+    found, here = Measured(), Path(__file__).parent
+    embedded = Embedded(directory / "embedded", boot_seconds=0)
+    hub = BenchHub("ours", directory / "ours", embedded, here / "hub_config.py")
+    async with AsyncExitStack() as running:
+        running.push_async_callback(embedded.stop)
+        await embedded.start()
+        running.push_async_callback(hub.stop)
+        await hub.start()
+        number = 0
+        while len(found.interruptions) < count:
+            left = count - len(found.interruptions)
+            found.interruptions += await one_user(hub, f"user-{number:02}", number, left, console)
+            number += 1
+        found.leaks = len(await embedded.instances())
+    moments = read_moments(hub.directory / "ec2spawner.sqlite")
+    for each in found.interruptions:
+        seconds = phase_seconds(each.noticed, moments[each.user].pop(0), each.working)
+        found.phases.append(seconds)
+    return found
+
+
+async def one_user(
+    hub: BenchHub, user: str, number: int, left: int, console: Console
+) -> list[Interruption]:
+    """At most `left` interruptions of a user's server, from its start to its stop."""
+    await hub.start_server(user, options={"profile": PROFILES[number % len(PROFILES)]})
+    done: list[Interruption] = []
+    url, token = f"{hub.url}/user/{user}/", await hub.user_token(user)
+    async with browser(hub, user) as client, Jupyter(url, token) as http:
+        worker = Worker(hub, user, http)
+        await client.get(f"/user/{user}/lab")
+        await worker.begin()
+        while len(done) < min(left, IN_A_ROW) and await spot_instance(hub.embedded):
+            done.append(await interrupt(hub, worker, client, len(done)))
+            one = done[-1]
+            console.print(f"{user} {one.seconds:6.2f} s  {one.lost}", style="dim")
+    await hub.stop_server(user)
+
+    async def none_left() -> bool:
+        return not await hub.embedded.instances()
+
+    await until(none_left, 60, f"the instance of {user} to be gone")
+    return done
+
+
+async def spot_instance(embedded: Embedded) -> str:
+    """The id of the only instance, if EC2 may take it back."""
+    [instance] = await embedded.instances()
+    return str(instance["instance_id"]) if instance["market"] == "spot" else ""
+
+
+async def interrupt(
+    hub: BenchHub, worker: Worker, client: httpx.AsyncClient, number: int
+) -> Interruption:
+    expected = await worker.change(number)
+    instance_id = await spot_instance(hub.embedded)
+    noticed, began = time.time(), time.perf_counter()
+    await hub.embedded.control(f"interrupt/{instance_id}", {"notice_seconds": NOTICE_SECONDS})
+    found = await worker.until_working(datetime.fromtimestamp(noticed, UTC))
+    seconds = time.perf_counter() - began
+    reply = await client.get(f"/user/{worker.user}/api/status", follow_redirects=False)
+    return Interruption(
+        worker.user, noticed, seconds, await worker.lost(expected, found, reply.status_code)
+    )
+
+
+def figures_of(found: Measured) -> dict[str, Figure]:
+    """The figures by their names in `DESIGN.md`."""
+    seconds = [each.seconds for each in found.interruptions]
+    lost = [each.lost for each in found.interruptions]
+    return {
+        "interruptions": len(seconds),
+        "edits_lost": sum(len(each.edits) for each in lost),
+        "variables_lost": sum(len(each.variables) for each in lost),
+        "checkpoints_lost": sum(len(each.checkpoints) for each in lost),
+        "addresses_lost": sum(len(each.addresses) for each in lost),
+        "leaks": found.leaks,
+        "median_s": median(seconds),
+        "p95_s": p95(seconds),
+    }
+
+
+# --- for people ---------------------------------------------------------------------------------
+
+
+def show(found: Measured, console: Console) -> None:
+    console.print(_phases_table(found.phases))
+
+
+def _phases_table(phases: Sequence[tuple[float, ...]]) -> Table:
+    table = Table("where an interruption goes", "median ms", "p95 ms", "max ms")
+    for name, seconds in zip(PHASES, zip(*phases, strict=True), strict=True):
+        figures = (median(seconds), p95(seconds), max(seconds))
+        table.add_row(name, *(f"{1000 * figure:.0f}" for figure in figures))
+    return table
