@@ -140,7 +140,9 @@ def _session(status: NotebookStatus) -> Iterator[Notice]:
     count, later = sum(each.variables for each in back), sum(each.later for each in back)
     lost = sum(each.lost_count for each in wake.kernels)
     lost += sum(each.expected for each in wake.kernels if each.state == "failed")
-    is_whole = not lost and len(back) == wake.kernel_count and not wake.again
+    old = [each.values_of for each in back if each.values_of is not None]
+    old += [wake.slept_at] if wake.again and back else []
+    is_whole = not lost and not old and len(back) == wake.kernel_count
     title = (
         sentence("session-back", count=count + later, kernels=len(back))
         if back
@@ -154,8 +156,8 @@ def _session(status: NotebookStatus) -> Iterator[Notice]:
         details=[
             # Not both: JupyterLab cuts a toast after 140 characters.
             *(
-                [sentence("session-older", at=wake.slept_at.timestamp())]
-                if wake.again and back
+                [sentence("session-older", at=min(old).timestamp())]
+                if old
                 else [sentence("session-later", count=later)]
                 if later
                 else []

@@ -24,8 +24,16 @@ __all__ = ["register", "restore", "save"]
 T = TypeVar("T")
 
 
-def save(folder: str | os.PathLike[str], *, seconds: float, max_bytes: int) -> None:
+def save(
+    folder: str | os.PathLike[str],
+    *,
+    seconds: float,
+    max_bytes: int,
+    asleep: str | os.PathLike[str] = "",
+) -> None:
     """Save the variables of this kernel to a new folder, `folder.new_generation`.
+
+    `asleep`: a generation that was to be restored here and could not: its values are kept.
 
     `seconds`: until the deadline; `max_bytes`: of disk. Sends progress and then the result as
     display data of type `application/vnd.ec2spawner.sleep+json`: `{"kind": "saved", ...}`. Raises
@@ -38,7 +46,13 @@ def save(folder: str | os.PathLike[str], *, seconds: float, max_bytes: int) -> N
 
     current = kernel.current()
     progress = report.messages(current.shell)
-    saved = current.save(Path(folder), seconds=seconds, max_bytes=max_bytes, progress=progress)
+    saved = current.save(
+        Path(folder),
+        seconds=seconds,
+        max_bytes=max_bytes,
+        progress=progress,
+        asleep=Path(asleep) if asleep else None,
+    )
     message = {"kind": "saved", "folder": str(folder), **manifest.summary(saved)}
     report.send(current.shell, message | {"seconds": round(saved.seconds, 2)})
 

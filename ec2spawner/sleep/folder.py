@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 import secrets
-import shutil
 import stat
 import time
 from pathlib import Path
@@ -57,13 +57,31 @@ def new_generation(kernel: str | Path) -> Path:
     for each in of_sleep(folder):
         each.chmod(0o700)
     # Of a clock that was set back, too: a new generation is the last one.
-    stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime()) + f"{time.time_ns() // 10**6 % 1000:03}"
+    begins = stamp(time.time())
     names = [each.name[:17] for each in generations(folder)]
-    if names and stamp <= names[-1]:
-        stamp = f"{int(names[-1]) + 1:017}"
-    made = folder / f"{stamp}-{secrets.token_hex(4)}"
+    if names and begins <= names[-1]:
+        begins = f"{int(names[-1]) + 1:017}"
+    made = folder / f"{begins}-{secrets.token_hex(4)}"
     made.mkdir(mode=0o700)
     return made
+
+
+def stamp(now: float) -> str:
+    """How the name of a generation begins that is made then, in seconds since the epoch."""
+    return time.strftime("%Y%m%d%H%M%S", time.gmtime(now)) + f"{int(now * 1000) % 1000:03}"
+
+
+def link_into(generation: Path, kernel: Path) -> None:
+    """Link a generation of another kernel's folder into this one, under its own name: a notebook
+    was renamed. Raises OSError."""
+    made = kernel / generation.name
+    if made.exists() or not is_complete(generation):
+        return
+    made.mkdir(mode=0o700)
+    files = sorted(generation.iterdir(), key=lambda each: each.name == MANIFEST)
+    for file in files:
+        if stat.S_ISREG(file.lstat().st_mode):
+            os.link(file, made / file.name)
 
 
 def generations(kernel: str | Path) -> list[Path]:
@@ -77,34 +95,15 @@ def generations(kernel: str | Path) -> list[Path]:
 
 def latest(kernel: str | Path) -> Path | None:
     """The last complete generation of a kernel's folder `kernels/<key>`, or None."""
-    for generation in reversed(generations(kernel)):
-        try:
-            if stat.S_ISREG((generation / MANIFEST).lstat().st_mode):
-                return generation
-        except OSError:
-            continue
-    return None
+    return next(filter(is_complete, reversed(generations(kernel))), None)
 
 
-def remove_older(generation: str | Path) -> None:
-    """Remove the kernel's generations before this one, if this one is complete.
-
-    Errors are ignored: what is left is removed the next time.
-    """
-    kept = Path(generation)
-    if latest_is_before(kept):
-        return
-    for each in generations(kept.parent):
-        if each.name < kept.name:
-            # Without its manifest first: a removal that is cut short leaves an incomplete one.
-            with contextlib.suppress(OSError):
-                (each / MANIFEST).unlink()
-            shutil.rmtree(each, ignore_errors=True)
-
-
-def latest_is_before(generation: Path) -> bool:
-    """Whether this generation has no manifest."""
-    return not (generation / MANIFEST).is_file()
+def is_complete(generation: Path) -> bool:
+    """Whether it has a manifest."""
+    try:
+        return stat.S_ISREG((generation / MANIFEST).lstat().st_mode)
+    except OSError:
+        return False
 
 
 def conclude(generation: str | Path, code: str) -> bool:

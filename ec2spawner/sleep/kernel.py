@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from . import earlier, naming, owned, report
 from . import folder as folders
 from . import manifest as manifests
-from . import naming, owned, report
-from .manifest import Manifest
+from .earlier import Earlier
+from .manifest import Entry, Manifest
 from .restoring import Restored, Restoring
 from .saving import CarriedOver, Report, save_namespace
 
@@ -31,6 +32,8 @@ class Kernel:
         self._of_others: list[CarriedOver] = []
         """What could not be restored of another notebook before."""
         self._timer: Any = None
+        self._last: Path | None = None
+        """The generation that the namespace was last saved to or restored from."""
         self._is_hooked = False
 
     @property
@@ -46,12 +49,24 @@ class Kernel:
         self._restoring.forget_assigned()
         return self._restoring.pending
 
-    def save(self, folder: Path, *, seconds: float, max_bytes: int, progress: Report) -> Manifest:
-        """Save the namespace as a generation. Raises OSError, `owned.NotOurs`."""
+    def save(
+        self,
+        folder: Path,
+        *,
+        seconds: float,
+        max_bytes: int,
+        progress: Report,
+        asleep: Path | None = None,
+    ) -> Manifest:
+        """Save the namespace as a generation. Raises OSError, `owned.NotOurs`.
+
+        `asleep`: a generation that was to be restored here, and could not.
+        """
         hidden: Mapping[str, Any] = getattr(self.shell, "user_ns_hidden", {})
         if self._restoring is not None:
             self._restoring.forget_assigned()
         carried = self._carried_over()
+        known = earlier.values(earlier.before(folder, asleep or self._last))
         saved = save_namespace(
             self.namespace,
             folder,
@@ -61,11 +76,39 @@ class Kernel:
             kept=self.kept,
             forgotten=self.forgotten,
             carried_over=carried,
+            known=known,
+            absent=known if asleep else self.asleep,
             report=progress,
         )
+        self._last = folder
         if self._restoring is not None:
             self._restoring.move_to(folder, saved.entries)
         return saved
+
+    @property
+    def asleep(self) -> dict[str, Earlier]:
+        """What the last sleep could not save, and an earlier one has: by the names that the
+        namespace does not have."""
+        if self._last is None:
+            return {}
+        try:
+            found = earlier.kept_values(self._last, manifests.read(self._last))
+        except manifests.Unreadable:
+            return {}
+        there = {*self.namespace, *self.forgotten}
+        return {name: each for name, each in found.items() if name not in there}
+
+    def restore_earlier(self, names: Iterable[str]) -> list[str]:
+        """Restore the earlier values of these names; which of them are there now."""
+        asleep = self.asleep
+        found = []
+        for folder in {asleep[name].folder for name in names}:
+            mine = [name for name in names if asleep[name].folder == folder]
+            owned.check(folder)
+            restoring = Restoring(self.namespace, folder, manifests.read(folder))
+            found += restoring.pick(mine)
+            self._say_lost(restoring.result.lost)
+        return found
 
     def needs_older(self, folder: Path) -> bool:
         """Whether what waits is still in an older generation of this folder's kernel."""
@@ -93,6 +136,7 @@ class Kernel:
         self._add_wishes(manifest)
         self._restoring = Restoring(self.namespace, folder, manifest, progress)
         self._hook()
+        self._last = folder
         found = self._restoring.begin(eager_bytes)
         self._wait_for_idleness()
         return found
@@ -127,9 +171,12 @@ class Kernel:
             return []
         lost = len(self._restoring.result.lost)
         found = self._restoring.restore_names(names)
-        for each in self._restoring.result.lost[lost:]:
-            report.say(f"{each.name} could not be restored: {report.reason(each)}")
+        self._say_lost(self._restoring.result.lost[lost:])
         return found
+
+    def _say_lost(self, lost: Iterable[Entry]) -> None:
+        for each in lost:
+            report.say(f"{each.name} could not be restored: {report.reason(each)}")
 
     def cell_begins(self, info: Any) -> None:
         """IPython's `pre_run_cell`: restore what the cell names."""
@@ -145,6 +192,8 @@ class Kernel:
             name = getattr(error, "name", "") if isinstance(error, NameError) else ""
             if name in self.pending and self.restore_now([name]):
                 report.say(f"{name} was asleep, and is restored now: run the cell again.")
+            elif name and (kept := self.asleep.get(name)):
+                report.say(f"{name} was not saved. {report.earlier_value(name, kept.saved_at)}")
             self._wait_for_idleness()
 
     def idle(self) -> None:

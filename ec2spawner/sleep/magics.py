@@ -26,7 +26,7 @@ class SleepMagics:
 
         They are restored by `%wake`, here or after a restart. The kernel continues.
         """
-        from . import folder, kernel, owned, report
+        from . import earlier, folder, kernel, owned, report
 
         if line.strip():
             report.say("%sleep takes no arguments. To leave a variable out: %forget name")
@@ -42,21 +42,27 @@ class SleepMagics:
             report.say(f"Nothing was saved: {why}")
             return
         if not current.needs_older(generation):
-            folder.remove_older(generation)
+            earlier.remove_older(generation)
         self._show(report.saved_sentence(manifest), report.saved_rows(manifest))
 
     def wake(self, line: str = "") -> None:
         """Restore the saved variables of this notebook, or of another one: `%wake other.ipynb`.
 
         A variable that exists stays as it is. Large variables that still wait are restored now
-        with `%wake name …`.
+        with `%wake name …`, and so is the earlier value of one that the last sleep could not save.
         """
-        from . import folder, kernel, manifest, report
+        from . import folder, kernel, manifest, owned, report
 
         current = kernel.current()
         words = shlex.split(line)
-        if words and all(word in current.pending for word in words):
-            report.say(f"Restored {', '.join(current.restore_now(words)) or 'nothing'}.")
+        if words and all(word in {**current.pending, **current.asleep} for word in words):
+            try:
+                asleep = [word for word in words if word not in current.pending]
+                names = [*current.restore_now(words), *current.restore_earlier(asleep)]
+            except (OSError, owned.NotOurs, manifest.Unreadable) as why:
+                report.say(f"Not restored: {why}.")
+                return
+            report.say(f"Restored {', '.join(names) or 'nothing'}.")
             return
         if len(words) > 1:
             report.say("%wake takes one notebook, or names of variables that still wait.")

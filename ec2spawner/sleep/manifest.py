@@ -65,6 +65,9 @@ class Entry:
     objects with others, and will have copies of them."""
     libraries: dict[str, str] = field(default_factory=dict)
     """The versions of what it was made of: another one is a reason to try it first."""
+    earlier: float = 0.0
+    """Of what is not saved: when the value was saved that an earlier generation has, in seconds
+    since the epoch; 0 for none."""
     python: str = ""
     """Such as `3.12`: bytecode is of one minor version."""
 
@@ -118,13 +121,16 @@ def summary(manifest: Manifest) -> dict[str, Any]:
             {"name": e.name, "type": e.type, "size_bytes": e.size_bytes, "gpu": e.gpu}
             for e in by_size[:5]
         ],
-        "lost": [
-            {"name": e.name, "type": e.type, "code": e.code, "detail": e.detail}
-            for e in manifest.lost[:10]
-        ],
+        "lost": [lost(each) for each in manifest.lost[:10]],
         "lost_count": len(manifest.lost),
         "code": manifest.code,
     }
+
+
+def lost(entry: Entry) -> dict[str, Any]:
+    """The form of a lost variable in `ec2spawner.wire.sleep`."""
+    about = {"name": entry.name, "type": entry.type, "code": entry.code, "detail": entry.detail}
+    return about | ({"kept_of": entry.earlier} if entry.earlier else {})
 
 
 # --- on the disk ---
@@ -182,7 +188,9 @@ def from_journal(folder: Path, code: str) -> Manifest | None:
         manifest = _manifest(_json(lines[0]))
     except (Unreadable, IndexError):
         return None
-    found = {each.name: replace(each, saved=False, code=code) for each in manifest.entries}
+    found = {
+        each.name: replace(each, saved=False, code=each.code or code) for each in manifest.entries
+    }
     found |= {each.name: each for each in manifest.entries if each.kind == MODULE}
     last = manifest.saved_at
     for line in lines[1:]:

@@ -28,6 +28,7 @@ REASONS: Final = {
     "needs": "it needs something that could not be restored",
     "no-dill": "the kernel's environment has no dill",
     "no-space": "the disk has no room for it",
+    "not-restored": "it was not restored since it was saved",
     "not-restorable": "it could be saved, but not loaded again",
     "not-storable": "it cannot be saved",
     "python-version": "another version of Python saved it",
@@ -39,7 +40,14 @@ REASONS: Final = {
 def reason(entry: Entry) -> str:
     """Why a variable was not saved or restored."""
     words = REASONS.get(entry.code, entry.code)
-    return f"{words} ({entry.detail})" if entry.detail else words
+    words = f"{words} ({entry.detail})" if entry.detail else words
+    return f"{words}. {earlier_value(entry.name, entry.earlier)}" if entry.earlier else words
+
+
+def earlier_value(name: str, saved_at: float) -> str:
+    """What a user can have instead of a value that was not saved."""
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(saved_at))
+    return f"Its value of {when} is kept: %wake {name}"
 
 
 def messages(shell: Any) -> Callable[[dict[str, Any]], None]:

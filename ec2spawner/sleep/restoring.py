@@ -12,12 +12,13 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from . import children, owned, plan, search_path
+from . import manifest as manifests
 from .failure import described
 from .manifest import DEFINITION, MODULE, Entry, Manifest, python_version
 from .saving import CarriedOver, Report
@@ -54,10 +55,7 @@ class Restored:
             "later": self.later,
             "yours": self.yours,
             "moved": self.moved,
-            "lost": [
-                {"name": e.name, "type": e.type, "code": e.code, "detail": e.detail}
-                for e in self.lost
-            ],
+            "lost": [manifests.lost(each) for each in self.lost],
             "seconds": round(self.seconds, 2),
         }
 
@@ -130,6 +128,15 @@ class Restoring:
         self.result.later = [e.name for file in later for e in self._files.get(file, ())]
         self.result.seconds = time.monotonic() - started
         return self.result
+
+    def pick(self, names: Collection[str]) -> list[str]:
+        """Of a generation that has not begun: restore these names, with the definitions that they
+        need, and nothing else; which of them are there now."""
+        for entry in self._manifest.entries:
+            if entry.saved and (entry.name in names or entry.kind == DEFINITION):
+                self._sort(entry)
+        self._import_libraries()
+        return self.restore_names(names)
 
     def restore_names(self, names: Iterable[str]) -> list[str]:
         """Restore these names now, with those in the same files; which of them are there now."""
@@ -362,7 +369,8 @@ class Restoring:
         for each in entries:
             self._by_name.pop(each.name, None)
             self._failed[each.name] = each
-            self.result.lost.append(replace(each, saved=False, code=code, detail=detail))
+            lost = replace(each, saved=False, code=code, detail=detail, earlier=0.0)
+            self.result.lost.append(lost)
 
 
 def _failure(error: BaseException) -> tuple[str, str]:

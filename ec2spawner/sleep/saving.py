@@ -8,13 +8,14 @@ import pickle
 import sys
 import time
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from . import children, naming, owned, plan, search_path
+from . import children, earlier, naming, owned, plan, search_path
 from . import manifest as manifests
+from .earlier import Earlier
 from .failure import NO_SPACE, Failure, NotRestorable, failure_of
 from .manifest import DEFINITION, MODULE, Entry, Journal, Manifest
 from .plan import Group
@@ -28,6 +29,8 @@ MANIFEST_SECONDS: Final = 1.0
 """Left for the manifest, or a tenth of the time where that is less."""
 VERIFIED_BYTES: Final = 4 << 20
 """Up to this size, what a child saved is loaded there once: what cannot be, is not saved."""
+
+EMPTY: Final[Mapping[str, Earlier]] = {}
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -49,14 +52,27 @@ def save_namespace(
     kept: Sequence[str] = (),
     forgotten: Sequence[str] = (),
     carried_over: Sequence[CarriedOver] = (),
+    known: Mapping[str, Earlier] = EMPTY,
+    absent: Collection[str] = (),
     report: Report = lambda _: None,
 ) -> Manifest:
-    """Save what the user has made, in a new generation. Raises OSError, `owned.NotOurs`."""
+    """Save what the user has made, in a new generation. Raises OSError, `owned.NotOurs`.
+
+    `known`: the values that earlier generations have; `absent`: those of them to be kept although
+    the namespace does not have their names.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     owned.check(folder)
-    names = [n for n in naming.of_user(namespace, hidden) if n not in forgotten]
-    saving = _Saving(namespace, folder, seconds, max_bytes, names, kept, forgotten, report)
-    return saving.run([each for each in carried_over if each.entry.name not in forgotten])
+    carried = [each for each in carried_over if each.entry.name not in forgotten]
+    there = {*namespace, *forgotten, *(each.entry.name for each in carried)}
+    entries = {
+        name: replace(_first_entry(name, namespace[name]), earlier=_saved_at(known.get(name)))
+        for name in naming.of_user(namespace, hidden)
+        if name not in forgotten
+    }
+    entries |= {each.name: each for each in earlier.absent(known, {*absent} - there)}
+    saving = _Saving(namespace, folder, seconds, max_bytes, entries, kept, forgotten, report)
+    return saving.run(carried, known)
 
 
 class _Saving:
@@ -66,7 +82,7 @@ class _Saving:
         folder: Path,
         seconds: float,
         max_bytes: int,
-        names: Sequence[str],
+        entries: Mapping[str, Entry],
         kept: Sequence[str],
         forgotten: Sequence[str],
         report: Report,
@@ -76,12 +92,12 @@ class _Saving:
         self._namespace = namespace
         self._folder = folder
         self._max_bytes = max_bytes
-        self._names = names
+        self._names = [name for name in entries if name in namespace]
         self._kept = kept
         self._report = report
         self._used = 0
         self._number = 0
-        self._entries = {name: _first_entry(name, namespace[name]) for name in names}
+        self._entries = dict(entries)
         self._manifest = Manifest(
             tuple(self._entries.values()),
             saved_at=time.time(),
@@ -95,13 +111,13 @@ class _Saving:
         self._found: dict[str, Found] = {}
         self._links: dict[tuple[Path, str], str] = {}
 
-    def run(self, carried_over: Iterable[CarriedOver]) -> Manifest:
+    def run(self, carried_over: Iterable[CarriedOver], known: Mapping[str, Earlier]) -> Manifest:
         """Save everything, and write the manifest."""
         try:
             # First: if this save is cut off, its manifest has to have what only links to before.
             for each in carried_over:
                 if each.entry.name not in self._namespace:
-                    self._carry_over(each)
+                    self._carry_over(each, _saved_at(known.get(each.entry.name)))
             self._note(self._modules())
             groups = plan.order(self._groups())
             self._save(groups)
@@ -392,7 +408,7 @@ class _Saving:
         self._used += len(text)
         return f"{number}.py"
 
-    def _carry_over(self, each: CarriedOver) -> None:
+    def _carry_over(self, each: CarriedOver, saved_at: float) -> None:
         """What was never restored stays as it is, by a link: it needs no time and no free space."""
         self._number += 1
         entry, new = each.entry, {}
@@ -411,6 +427,7 @@ class _Saving:
         except OSError as error:
             failure = failure_of(error)
             entry = replace(entry, saved=False, code=failure.code, detail=failure.detail)
+            entry = replace(entry, file="", source="", earlier=saved_at)
         self._note([entry])
 
     def _note(self, entries: list[Entry]) -> None:
@@ -436,6 +453,10 @@ class _Saving:
         path = self._path(number)
         for each in (path, path.with_name(path.name + owned.TEMPORARY)):
             each.unlink(missing_ok=True)
+
+
+def _saved_at(known: Earlier | None) -> float:
+    return known.saved_at if known else 0.0
 
 
 def _first_entry(name: str, value: Any) -> Entry:

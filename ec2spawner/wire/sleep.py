@@ -51,6 +51,8 @@ class LostVariable(Message):
     """Why, as `ec2spawner.sleep` codes it; a later version may know more."""
     detail: ShortText = ""
     """The error's own words, where there was one."""
+    kept_of: AwareDatetime | None = None
+    """When the value was saved that an earlier sleep has of it, and that `%wake name` restores."""
 
 
 class SavedKernel(Message):
@@ -68,6 +70,8 @@ class SavedKernel(Message):
     code: ShortText = ""
     """Why nothing or not all of it was saved: `busy`, `no-extension`, `timed-out`, `not-python`,
     `no-space`, `died`; empty where all was done."""
+    values_of: AwareDatetime | None = None
+    """When its variables were saved, where this sleep could save none and an earlier one has."""
 
 
 class SavedSession(Message):
@@ -151,6 +155,8 @@ class WokenKernel(Message):
     """Why the kernel itself is not back, or without variables: `notebook-gone`,
     `kernel-spec-gone`, `kernel-failed`, `died`, `timed-out`, `no-extension`, `damaged`, or the code
     of its `SavedKernel`; empty where all is well."""
+    values_of: AwareDatetime | None = None
+    """As in its `SavedKernel`: its variables are older than the session."""
 
 
 class Wake(Message):

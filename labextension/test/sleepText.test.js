@@ -25,7 +25,19 @@ const kernel = (changes = {}) => ({
   lost: [],
   lost_count: 0,
   code: '',
+  values_of: null,
   ...changes
+});
+
+test('a value that is older than the session says of when it is', () => {
+  const lost = [{ name: 'model', type: '', code: 'deadline', detail: '', kept_of: at(-120) }];
+  const old = kernel({ code: 'busy', values_of: at(-120) });
+  const [first, second] = wakeText(wake([kernel({ lost, lost_count: 1 }), old]), trans).kernels;
+  assert.match(
+    first.lost[0],
+    /^model: the time was over\. Its value of .*2026.* is kept: %wake model$/
+  );
+  assert.match(second.problem, /^A cell was running\. Its variables are those of .*2026/);
 });
 
 const wake = (kernels, changes = {}) => ({

@@ -66,6 +66,7 @@ def woken_kernel(saved: SavedKernel, report: Mapping[str, Any], names: Set[str])
             lost=lost_variables(report),
             lost_count=len(_dicts(report.get("lost"))),
             code=str(report.get("code", "") or saved.code)[:LONGEST_NAME],
+            values_of=saved.values_of,
         )
     except (ValidationError, TypeError, ValueError):
         return waking.model_copy(update={"state": "failed", "code": "damaged"})
@@ -81,6 +82,7 @@ def waiting_kernel(saved: SavedKernel) -> WokenKernel:
         lost=saved.lost,
         lost_count=saved.lost_count,
         code=saved.code,
+        values_of=saved.values_of,
     )
 
 

@@ -19,14 +19,15 @@ from typing import Any
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import ensure_async
 
+from ...sleep import earlier
 from ...sleep import folder as folders
 from ...sleep import manifest as manifests
 from ...sleep.manifest import Unreadable
-from ...sleep.owned import MANIFEST
 from ...wire import SavedKernel, SavedSession, SleepOrder
 from ...wire.sleep import MAX_KERNELS
 from . import session_record
 from .kernel_call import CodeError, KernelGoneError, call
+from .lineage import Lineage
 from .reports import saved_kernel, unsaved
 from .running_kernels import RunningKernel, kernel_key
 from .session_record import SessionRecord, SleepingKernel
@@ -52,7 +53,7 @@ NO_EXTENSION = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"
 
 CODE = (
     "__import__('ec2spawner.sleep', fromlist=['save'])"
-    ".save({folder!r}, seconds={seconds!r}, max_bytes={max_bytes!r})"
+    ".save({folder!r}, seconds={seconds!r}, max_bytes={max_bytes!r}{more})"
 )
 """An expression: it leaves no name in the user's namespace."""
 
@@ -64,6 +65,8 @@ class KernelSave:
     kernel: RunningKernel
     has_begun: bool = False
     generation: Path | None = None
+    last: Path | None = None
+    """The last complete generation before."""
     max_bytes: int = 0
     variables: int = 0
     size_bytes: int = 0
@@ -97,7 +100,9 @@ class SessionSaving:
     """Whether the kernel of this id runs a cell."""
     kernels: list[RunningKernel]
     kept: list[SleepingKernel]
-    """What still sleeps of the session before, and has not woken yet: it stays as it is."""
+    """What still sleeps of the session before, because it has not woken yet, or could not: it stays
+    as it is."""
+    lineage: Lineage
     end: float
     """When all has to be done, by the monotonic clock; a spot notice may bring it nearer."""
     saves: list[KernelSave] = field(init=False)
@@ -178,15 +183,37 @@ class SessionSaving:
             kernel = self.server.kernel_manager.get_kernel(save.kernel.kernel_id)
         except KeyError:
             raise KernelGoneError from None
-        folder = self.root / folders.KERNELS / kernel_key(self.server, save.kernel)
+        folder = self.root / folders.KERNELS / self._key(save)
+        asleep = await asyncio.to_thread(self._known, save, folder)
         save.generation = await asyncio.to_thread(folders.new_generation, folder)
         save.has_begun, save.why_not = True, "timed-out"
         save.max_bytes = self._share_of_bytes(save)
         seconds = self._share_of_seconds()
-        code = CODE.format(folder=str(save.generation), seconds=seconds, max_bytes=save.max_bytes)
+        more = f", asleep={str(asleep)!r}" if asleep is not None else ""
+        code = CODE.format(
+            folder=str(save.generation), seconds=seconds, max_bytes=save.max_bytes, more=more
+        )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds + COMMIT_SECONDS):
                 await call(kernel, code, save.hear)
+
+    def _key(self, save: KernelSave) -> str:
+        return kernel_key(self.server, save.kernel)
+
+    def _last(self, save: KernelSave) -> Path | None:
+        kernels, kernel_id = self.root / folders.KERNELS, save.kernel.kernel_id
+        return self.lineage.last(kernels, kernel_id, self._key(save))
+
+    def _known(self, save: KernelSave, folder: Path) -> Path | None:
+        """Let the kernel find what it was woken from, in this folder of its notebook's new name;
+        that generation, if it was not restored. Blocks."""
+        last = save.last = self._last(save)
+        if last is not None and last.parent != folder:
+            try:
+                folders.link_into(last, folder)
+            except OSError as error:
+                log.warning("ec2spawner: %s was renamed: %s", save.kernel.path, error)
+        return last if save.kernel.kernel_id in self.lineage.unrestored else None
 
     def _share_of_seconds(self) -> float:
         """An equal share of what is left; what a kernel does not use, the next ones have."""
@@ -207,6 +234,7 @@ class SessionSaving:
     def _commit(self) -> SavedSession | None:
         """Conclude what is not complete, then replace the record. Blocks."""
         sleeping = [self._sleeping(each) for each in self.saves] + self.kept
+        del sleeping[session_record.MAX_KERNELS :]
         saved = [each.saved for each in sleeping]
         session = SavedSession(
             id=self.order.id,
@@ -219,7 +247,12 @@ class SessionSaving:
         )
         before = session_record.read(self.root)
         superseded = session_record.superseded(before, sleeping)
-        record = SessionRecord(session=session, kernels=sleeping, superseded=superseded)
+        record = SessionRecord(
+            session=session,
+            kernels=sleeping,
+            superseded=superseded,
+            max_bytes=self.order.max_bytes,
+        )
         try:
             session_record.write(self.root, record)
         except OSError as error:
@@ -230,8 +263,11 @@ class SessionSaving:
     def _sleeping(self, save: KernelSave) -> SleepingKernel:
         result = save.result or self._conclude(save)
         kernel = save.kernel
-        is_there = save.generation is not None and (save.generation / MANIFEST).is_file()
-        generation = save.generation if is_there else None
+        generation = save.generation
+        if generation is not None and not folders.is_complete(generation):
+            generation = None
+        if not result.variables and result.code:
+            result, generation = self._as_before(save, result, generation)
         return SleepingKernel(
             kernel_id=kernel.kernel_id,
             session_id=kernel.session_id,
@@ -239,8 +275,27 @@ class SessionSaving:
             name=kernel.name,
             type=kernel.type,
             generation=f"{generation.parent.name}/{generation.name}" if generation else "",
-            saved=result if is_there or result.code else save.unsaved("failed"),
+            saved=result if generation or result.code else save.unsaved("failed"),
         )
+
+    def _as_before(
+        self, save: KernelSave, result: SavedKernel, new: Path | None
+    ) -> tuple[SavedKernel, Path | None]:
+        """A kernel of which nothing was saved now wakes as it was saved last, and says so."""
+        last = save.last if save.has_begun else self._last(save)
+        if last is None:
+            return result, new
+        try:
+            manifest = manifests.read(last)
+        except Unreadable as error:
+            log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
+            return result, new
+        if save.generation is not None:
+            earlier.remove(save.generation)  # the latest generation is what wakes
+        kernel, summary = save.kernel, manifests.summary(manifest)
+        saved = saved_kernel(kernel.notebook, kernel.kernel_name, summary)
+        at = datetime.fromtimestamp(manifest.saved_at, UTC)
+        return saved.model_copy(update={"code": result.code, "values_of": at}), last
 
     def _conclude(self, save: KernelSave) -> SavedKernel:
         """What was saved of a kernel that has not reported that it is done."""

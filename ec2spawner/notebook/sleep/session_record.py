@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
-from datetime import datetime, timedelta
+import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, ValidationError
 
+from ...sleep import earlier, owned
 from ...sleep import folder as folders
-from ...sleep import owned
 from ...wire import SavedKernel, SavedSession
 from ...wire.message import Message, ShortText
 
@@ -33,6 +33,9 @@ MAX_SUPERSEDED = 1000
 MAX_KERNELS = 100
 """More kernels than these are not saved."""
 
+
+_replacing = threading.RLock()
+"""A thread whose task was cancelled may still write while the next one does."""
 
 Generation = Annotated[str, Field(pattern=GENERATION)]
 
@@ -60,6 +63,8 @@ class SessionRecord(Message):
     session: SavedSession
     kernels: Annotated[list[SleepingKernel], Field(max_length=MAX_KERNELS)]
     woken_at: AwareDatetime | None = None
+    max_bytes: Annotated[int, Field(ge=0)] = 2**60
+    """Of the order: what is kept of earlier sleeps has what this one has not used of it."""
     superseded: Annotated[list[Generation], Field(max_length=MAX_SUPERSEDED)] = []  # noqa: RUF012
     """Of kernels that slept before and are not of this session: to be removed."""
 
@@ -85,51 +90,86 @@ def read(root: Path) -> SessionRecord | None:
 
 def write(root: Path, record: SessionRecord) -> None:
     """Replace the record; it is on the disk when this returns. Raises `OSError`."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    owned.replace_file(root / FILE, record.model_dump_json().encode())
-    owned.sync(root)
+    with _replacing:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owned.replace_file(root / FILE, record.model_dump_json().encode())
+        owned.sync(root)
 
 
 def superseded(before: SessionRecord | None, kernels: list[SleepingKernel]) -> list[str]:
-    """What the session before has of kernels that are not among these, with what it had itself
-    still to remove."""
+    """What the session before has of kernels that are not among these or have another folder now,
+    with what it had itself still to remove."""
     if before is None:
         return []
-    present = {(each.path, each.name, each.saved.kernel_name) for each in kernels}
-    gone = [
-        each.generation
-        for each in before.kernels
-        if each.generation and (each.path, each.name, each.saved.kernel_name) not in present
-    ]
-    return [*gone, *before.superseded][:MAX_SUPERSEDED]
+    present = {(each.path, each.name, each.saved.kernel_name): each.generation for each in kernels}
+    used = {*present.values()}
+    gone = []
+    for each in before.kernels:
+        new = present.get((each.path, each.name, each.saved.kernel_name))
+        is_moved = new and new.split("/")[0] != each.generation.split("/")[0]
+        if each.generation and (new is None or is_moved):
+            gone.append(each.generation)
+    return [each for each in [*gone, *before.superseded] if each not in used][:MAX_SUPERSEDED]
+
+
+def mark_woken(root: Path, session_id: str, now: datetime) -> SessionRecord | None:
+    """Note that this session has woken; None if another one has replaced it. Raises `OSError`."""
+    with _replacing:
+        record = read(root)
+        if record is None or record.session.id != session_id:
+            return None
+        woken = record.model_copy(update={"woken_at": now})
+        write(root, woken)
+        return woken
 
 
 def remove_unused(root: Path, record: SessionRecord) -> None:
-    """Remove what the sleeps before this one have left, and what no sleep has completed.
+    """Remove what the sleeps before this one have left.
 
-    A kernel that this one could not save keeps what was saved of it before. Errors are ignored:
-    what is left is removed the next time. Blocks for as long as files take to delete.
+    A kernel that this one could not save keeps what was saved of it before, and so does a variable.
+    Errors are ignored: what is left is removed the next time. Blocks for as long as files take to
+    delete.
     """
     kernels = root / folders.KERNELS
+    spare = max(record.max_bytes - record.session.size_bytes, 0)
     for each in record.kernels:
         if each.generation:
-            folders.remove_older(kernels / each.generation)
+            spare -= earlier.remove_older(kernels / each.generation, spare)
     for name in filter(None, record.superseded):
-        shutil.rmtree(kernels / name, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        for kernel in kernels.iterdir():
-            for generation in folders.generations(kernel):
-                if folders.latest(kernel) is None:
-                    shutil.rmtree(generation, ignore_errors=True)
+        earlier.remove(kernels / name)
 
 
-def expire(root: Path, record: SessionRecord, keep: timedelta, now: datetime) -> bool:
-    """Remove a session that was saved longer than `keep` ago; whether it was."""
-    if now - record.session.slept_at <= keep:
-        return False
+def remove_incomplete(root: Path, before: str) -> None:
+    """Remove what no sleep has completed, of servers before the time of this name. Blocks."""
     with contextlib.suppress(OSError):
-        (root / FILE).unlink()
+        for kernel in (root / folders.KERNELS).iterdir():
+            earlier.remove_incomplete(kernel, before)
+
+
+def expire(
+    root: Path, record: SessionRecord, keep: timedelta, now: datetime
+) -> SessionRecord | None:
+    """Remove what was saved longer than `keep` ago; the record of what is left, None for nothing.
+
+    The record goes last: killed before that, the rest is removed at the next start. Raises
+    `OSError`. Blocks.
+    """
+    limit = (now - keep).astimezone(UTC)
+    is_over = record.session.slept_at < limit
+    name = folders.stamp(limit.timestamp())
+    left = []
     for each in record.kernels:
-        if each.generation:
-            shutil.rmtree((root / folders.KERNELS / each.generation).parent, ignore_errors=True)
-    return True
+        generation = root / folders.KERNELS / each.generation
+        if each.generation and (is_over or earlier.newest(generation).name < name):
+            earlier.remove_until(generation.parent, max(name, generation.name))
+        else:
+            left.append(each)
+    if is_over:
+        for old in filter(None, record.superseded):
+            earlier.remove(root / folders.KERNELS / old)
+        (root / FILE).unlink(missing_ok=True)
+        return None
+    if len(left) < len(record.kernels):
+        record = record.model_copy(update={"kernels": left})
+        write(root, record)
+    return record

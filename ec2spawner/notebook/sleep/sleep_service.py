@@ -19,8 +19,10 @@ from ...wire import SavedSession, SessionSaved, SleepOrder, SleepProgress, StepR
 from ...wire.sleep import KEEP_SECONDS, WAKE
 from . import session_record
 from .hooks import hooks, run_hooks
+from .lineage import lineage, runs
 from .running_kernels import running_kernels
 from .saving import SessionSaving
+from .session_record import SessionRecord
 from .waking import Waking
 
 PROGRESS_SECONDS = 0.5
@@ -53,6 +55,7 @@ class SleepService:
         self._send = send
         self._changed = changed
         self._root = folders.root()
+        self._began = folders.stamp(time.time())
         self._waking: Waking | None = None
         self._wake_task: asyncio.Task[None] | None = None
         self._order_task: asyncio.Task[None] | None = None
@@ -87,25 +90,33 @@ class SleepService:
 
     async def _wake(self, environ: Mapping[str, str]) -> None:
         try:
-            record = await asyncio.to_thread(session_record.read, self._root)
-            keep = environ.get(KEEP_SECONDS, "")
-            if record is not None and keep.isdecimal():
-                limit, now = timedelta(seconds=min(int(keep), 10**9)), datetime.now(UTC)
-                if await asyncio.to_thread(session_record.expire, self._root, record, limit, now):
-                    self._log.info("ec2spawner: the session of %s expired", record.session.slept_at)
-                    return
+            record = await asyncio.to_thread(self._read, environ.get(KEEP_SECONDS, ""))
             which = environ.get(WAKE) or "sleeping"
             if record is None or which == "no" or (record.woken_at and which != "last"):
                 return
             self._log.info("ec2spawner: waking the session of %s", record.session.slept_at)
             self._waking = Waking(self._server, self._root, record, self._changed)
             await self._waking.run()
-            woken = record.model_copy(update={"woken_at": datetime.now(UTC)})
-            await asyncio.to_thread(session_record.write, self._root, woken)
-            await asyncio.to_thread(session_record.remove_unused, self._root, woken)
+            woken = await asyncio.to_thread(
+                session_record.mark_woken, self._root, record.session.id, datetime.now(UTC)
+            )
+            if woken is not None:
+                await asyncio.to_thread(session_record.remove_unused, self._root, woken)
         except Exception:
             # The server works without its session.
             self._log.exception("ec2spawner: waking the session failed")
+
+    def _read(self, keep: str) -> SessionRecord | None:
+        """What there is to wake, after what is too old or incomplete was removed. Blocks."""
+        session_record.remove_incomplete(self._root, self._began)
+        record = session_record.read(self._root)
+        if record is None or not keep.isdecimal():
+            return record
+        limit, now = timedelta(seconds=min(int(keep), 10**9)), datetime.now(UTC)
+        left = session_record.expire(self._root, record, limit, now)
+        if left is None:
+            self._log.info("ec2spawner: the session of %s expired", record.session.slept_at)
+        return left
 
     # --- sleep ---
 
@@ -164,13 +175,17 @@ class SleepService:
             self._wake_task.cancel()
             await asyncio.gather(self._wake_task, return_exceptions=True)
         asleep = {each.kernel_id for each in kept}
+        running = [k for k in await running_kernels(self._server) if k.kernel_id not in asleep]
+        woken = self._waking.kernels if self._waking is not None else []
+        failed = self._waking.failed() if self._waking is not None else []
         self._saving = SessionSaving(
             server=self._server,
             root=self._root,
             order=order,
             is_busy=self._is_busy,
-            kernels=[k for k in await running_kernels(self._server) if k.kernel_id not in asleep],
-            kept=kept,
+            kernels=running,
+            lineage=lineage(running, woken, failed, self._began),
+            kept=kept + [each for each in failed if each.generation and not runs(each, running)],
             end=self._end,
         )
         return await self._saving.run()

@@ -19,6 +19,7 @@ from jupyter_server.utils import ensure_async
 
 from ...sleep import folder as folders
 from ...sleep import manifest as manifests
+from ...sleep.earlier import newest
 from ...wire import Wake, WokenKernel
 from ...wire.sleep import MAX_KERNELS
 from . import restarting
@@ -80,6 +81,16 @@ class Waking:
         """What has not woken yet: another sleep leaves its files as they are."""
         pairs = zip(self._record.kernels, self._woken, strict=True)
         return [each for each, woken in pairs if woken.state not in ("done", "failed")]
+
+    def failed(self) -> list[SleepingKernel]:
+        """What could not be woken: another sleep keeps its files."""
+        pairs = zip(self._record.kernels, self._woken, strict=True)
+        return [each for each, woken in pairs if woken.state == "failed"]
+
+    @property
+    def kernels(self) -> list[SleepingKernel]:
+        """As they were saved, under the ids that they have here."""
+        return list(self._record.kernels)
 
     async def run(self) -> None:
         """Start all kernels, so that pages find them; then restore variables, two at a time."""
@@ -176,7 +187,7 @@ class Waking:
         if not each.generation or not is_python(self._server, each.saved.kernel_name):
             self._set(place, state="done")
             return False
-        folder = await asyncio.to_thread(_newest, self._root / folders.KERNELS / each.generation)
+        folder = await asyncio.to_thread(newest, self._root / folders.KERNELS / each.generation)
         code = CODE.format(folder=str(folder), eager=EAGER_BYTES)
         why = ""
         async with self._slots:
@@ -213,12 +224,6 @@ class Waking:
         known = self._woken[place].model_dump() | changes
         self._woken[place] = WokenKernel.model_validate(known)
         self._changed()
-
-
-def _newest(generation: Path) -> Path:
-    """This one, or what its user saved since by `%sleep`, which removes this one."""
-    latest = folders.latest(generation.parent)
-    return latest if latest is not None and latest.name > generation.name else generation
 
 
 def _names(folder: Path) -> set[str]:

@@ -331,6 +331,8 @@ export interface ILostVariable {
   /** Why; a later version may know more codes. */
   code: string;
   detail: string;
+  /** When the value was saved that an earlier sleep has, and `%wake name` restores. */
+  kept_of: string | null;
 }
 
 export interface IWokenKernel {
@@ -348,6 +350,8 @@ export interface IWokenKernel {
   lost_count: number;
   /** Why the kernel itself is not back, or without variables; empty where all is well. */
   code: string;
+  /** When its variables were saved, where they are older than the session. */
+  values_of: string | null;
 }
 
 /** What came back of the session that slept. */

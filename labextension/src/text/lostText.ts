@@ -27,6 +27,8 @@ export function lostText(code: string, trans: TranslationBundle): string {
       return trans.__('its environment has no dill');
     case 'no-space':
       return trans.__('the disk has no room for it');
+    case 'not-restored':
+      return trans.__('it was not restored since it was saved');
     case 'not-restorable':
       return trans.__('it could not be loaded again');
     case 'not-storable':
@@ -40,6 +42,13 @@ export function lostText(code: string, trans: TranslationBundle): string {
     default:
       return trans.__('it could not be saved');
   }
+}
+
+/** Why the variables of a kernel are older than its session, and of when they are. */
+export function oldValuesText(code: string, when: string, trans: TranslationBundle): string {
+  return code === 'busy'
+    ? trans.__('A cell was running. Its variables are those of %1.', when)
+    : trans.__('Its last values could not be saved. Its variables are those of %1.', when);
 }
 
 /** Why a kernel is not back, or not all of it, as a sentence; empty where all is well. */

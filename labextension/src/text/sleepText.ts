@@ -2,9 +2,16 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { INotebookStatus, ISleepProgress, IStop, IWake, IWokenKernel } from '../api/wire.js';
+import type {
+  ILostVariable,
+  INotebookStatus,
+  ISleepProgress,
+  IStop,
+  IWake,
+  IWokenKernel
+} from '../api/wire.js';
 import { bytes, timeOfDay } from './format.js';
-import { kernelText, lostText } from './lostText.js';
+import { kernelText, lostText, oldValuesText } from './lostText.js';
 
 /** What came back of one notebook or console. */
 export interface IWokenText {
@@ -109,10 +116,24 @@ function kernelLine(kernel: IWokenKernel, trans: TranslationBundle): IWokenText 
     path: kernel.path,
     name: nameOf(kernel, trans),
     done: stateText(kernel, trans),
-    problem: kernelText(kernel.code, trans),
-    lost: kernel.lost.map(({ name, code }) => `${name}: ${lostText(code, trans)}`),
+    problem: kernel.values_of
+      ? oldValuesText(kernel.code, timeOfDay(Date.parse(kernel.values_of), Date.now()), trans)
+      : kernelText(kernel.code, trans),
+    lost: kernel.lost.map(each => lostLine(each, trans)),
     more: unnamed ? trans._n('and %1 more', 'and %1 more', unnamed, unnamed) : ''
   };
+}
+
+function lostLine({ name, code, kept_of: kept }: ILostVariable, trans: TranslationBundle): string {
+  const line = `${name}: ${lostText(code, trans)}`;
+  return kept
+    ? trans.__(
+        '%1. Its value of %2 is kept: %3',
+        line,
+        timeOfDay(Date.parse(kept), Date.now()),
+        `%wake ${name}`
+      )
+    : line;
 }
 
 function stateText(kernel: IWokenKernel, trans: TranslationBundle): string {

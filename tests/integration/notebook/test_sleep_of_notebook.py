@@ -18,6 +18,7 @@ import pytest
 
 from ec2spawner.notebook.sleep import session_record
 from tests.integration.notebook.sleeping_server import SleepingServer
+from tests.jupyter_by_hand import Kernel
 
 pytestmark = pytest.mark.slow(seconds=100)
 
@@ -118,9 +119,46 @@ async def test_the_last_sleep_stays_until_the_next_is_complete(server: SleepingS
     await server.start()
     await server.woken()
     assert await server.value("a.ipynb", "x") == "1", "as it was saved completely"
-    await server.sleep()
+    [saved] = (await server.sleep()).session.kernels
+    assert saved.values_of is None
     await server.until(lambda: len(server.generations()) == 1)
     assert server.generations() != [first]
+
+
+async def test_a_kernel_of_which_nothing_can_be_saved_wakes_as_it_was_saved_last(
+    server: SleepingServer,
+) -> None:
+    """Also under its notebook's new name. What it says then is how old its variables are."""
+    await server.start()
+    await server.notebook("a.ipynb", "x = 1")
+    await server.sleep()
+    await server.until(lambda: server.record)
+    slept_at = server.record.session.slept_at
+    await server.end()
+    await server.start()
+    await server.woken()
+    _, [session] = await server.ada.call("GET", "api/sessions")
+    new = {"path": "b.ipynb", "name": "b.ipynb"}
+    assert (await server.ada.call("PATCH", "api/contents/a.ipynb", json=new))[0] == 200
+    assert (await server.ada.call("PATCH", f"api/sessions/{session['id']}", json=new))[0] == 200
+    kernel = Kernel(server.ada, session["kernel"]["id"])
+    stuck = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+    running = asyncio.create_task(kernel.run(f"x = 2\n{stuck}"))
+    await asyncio.sleep(1)
+    [saved] = (await server.sleep(4)).session.kernels
+    assert (saved.path, saved.variables, saved.code) == ("b.ipynb", 1, "busy")
+    assert abs(saved.values_of - slept_at) < timedelta(seconds=10)
+    await server.end()
+    running.cancel()
+    await server.start()
+    [woken] = (await server.woken())["kernels"]
+    assert (woken["path"], woken["variables"], woken["code"]) == ("b.ipynb", 1, "busy")
+    assert woken["values_of"]
+    assert await server.value("b.ipynb", "x") == "1"
+    await server.notebook("b.ipynb", "x = 3")
+    [saved] = (await server.sleep()).session.kernels
+    assert (saved.variables, saved.values_of) == (1, None)
+    await server.until(lambda: len(server.generations()) == 1)
 
 
 async def test_what_the_user_saved_since_is_restored_after_a_failure(
@@ -289,6 +327,14 @@ async def test_what_is_gone_is_reported_and_the_rest_wakes(server: SleepingServe
         "damaged.ipynb": ("failed", "damaged"),
         "good.ipynb": ("done", ""),
     }
+    again = {each.path: each for each in (await server.sleep()).session.kernels}
+    assert again["deleted.ipynb"].variables == 1, "it could still come back"
+    await server.end()
+    document = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (server.home / "deleted.ipynb").write_text(json.dumps(document))
+    await server.start()
+    await server.woken()
+    assert await server.value("deleted.ipynb", "x") == "1"
 
 
 async def test_a_damaged_or_foreign_record_wakes_nothing(server: SleepingServer) -> None:

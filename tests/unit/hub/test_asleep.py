@@ -90,6 +90,15 @@ def test_the_card_says_what_comes_back_and_what_does_not() -> None:
     assert "kept until 20 December" in text
 
 
+def test_values_that_are_older_than_the_session_say_so() -> None:
+    before = NOW - timedelta(hours=2)
+    lost = LostVariable(name="loader", code="deadline", kept_of=before)
+    saved = session(kernel(lost=[lost]), kernel("b.ipynb", code="busy", values_of=before, lost=[]))
+    text = shown(card(saved=saved)).text
+    assert "loader (the time was over; an older value is kept)" in text
+    assert f"as of {before:%H:%M} UTC" in text
+
+
 def test_without_a_sleeping_session_the_page_is_as_before() -> None:
     html = form(OWN)
     assert "ec2-asleep" not in html

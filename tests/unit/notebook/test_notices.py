@@ -584,6 +584,8 @@ def test_a_session_that_is_back_says_what_is_not() -> None:
     part = only(notices(status(wake=wake(woken(lost_count=1), gone))))
     assert (part.level, part.title.params) == ("warning", {"count": 3, "kernels": 1})
     assert part.details == [sentence("session-lost", count=5)]
+    old = only(notices(status(wake=wake(woken(code="busy", values_of=NOW)))))
+    assert (old.level, old.details) == ("warning", [sentence("session-older", at=NOW.timestamp())])
     nothing = only(notices(status(wake=wake(gone))))
     assert nothing.title.code == "session-not-back"
 

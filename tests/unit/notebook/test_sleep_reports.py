@@ -66,3 +66,10 @@ def test_a_kernel_that_was_not_saved_keeps_its_reason() -> None:
     saved = unsaved("a.ipynb", "python3", "busy")
     assert waiting_kernel(saved).code == "busy"
     assert woken_kernel(saved, {}, set()).code == "busy"
+
+
+def test_an_earlier_value_has_its_time() -> None:
+    report = {"variables": 1, "lost": [{"name": "x", "code": "deadline", "kept_of": 1_800_000_000}]}
+    [lost] = saved_kernel("a.ipynb", "python3", report).lost
+    assert lost.kept_of is not None
+    assert lost.kept_of.timestamp() == 1_800_000_000

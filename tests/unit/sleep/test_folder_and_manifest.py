@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.sleep import folder, manifest, owned
+from ec2spawner.sleep import earlier, folder, manifest, owned
 from ec2spawner.sleep.manifest import Entry, Manifest, Unreadable
 
 WHOLE = Manifest(
@@ -53,9 +53,9 @@ def test_generations_sort_by_time_and_only_complete_ones_are_the_latest(tmp_path
     manifest.write(made[1], WHOLE)
     manifest.write(made[3], WHOLE)
     assert folder.latest(kernel) == made[3]
-    folder.remove_older(made[4])
+    earlier.remove_older(made[4])
     assert len(folder.generations(kernel)) == 5, "an incomplete generation replaces none"
-    folder.remove_older(made[3])
+    earlier.remove_older(made[3])
     assert folder.generations(kernel) == made[3:]
     assert oct(kernel.stat().st_mode & 0o777) == "0o700"
 

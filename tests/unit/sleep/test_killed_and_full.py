@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.sleep import folder, manifest
+from ec2spawner.sleep import earlier, folder, manifest
 from ec2spawner.sleep.restoring import Restored, Restoring
 from tests.unit.sleep.notebook import Notebook, entries
 
@@ -77,7 +77,7 @@ def test_killed_at_every_point_the_last_complete_generation_is_there(tmp_path: P
             complete += latest == generation
             assert latest in (first, generation)
             if latest == first:
-                folder.remove_older(generation)
+                earlier.remove_older(generation)
                 assert first.exists()
                 concluded = folder.conclude(generation, "timed-out")
                 # As far as it came: what it says is saved can be restored.

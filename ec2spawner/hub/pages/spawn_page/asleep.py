@@ -67,6 +67,8 @@ class AsleepKernel:
     name: str
     comes_back: str
     """Such as `12 variables, 3.1 GB`."""
+    values_of: datetime | None = None
+    """When they were saved, where that is before the session."""
     largest: tuple[Back, ...] = ()
     more: int = 0
     """Variables that come back and are not named."""
@@ -222,6 +224,7 @@ def _kernel(kernel: SavedKernel) -> AsleepKernel:
     return AsleepKernel(
         name=_short(kernel.path) if kernel.path else f"Console ({_short(kernel.kernel_name)})",
         comes_back=_count(kernel),
+        values_of=kernel.values_of,
         largest=tuple(
             Back(_short(each.name), in_words(each.size_bytes) + (" (GPU)" if each.gpu else ""))
             for each in kernel.largest
@@ -245,7 +248,7 @@ def _count(kernel: SavedKernel) -> str:
 def _by_reason(lost: Sequence[LostVariable]) -> tuple[Lost, ...]:
     names: dict[str, list[str]] = {}
     for each in lost:
-        names.setdefault(why_lost(each.code), []).append(_short(each.name))
+        names.setdefault(why_lost(each), []).append(_short(each.name))
     return tuple(Lost(tuple(found), why) for why, found in names.items())
 
 

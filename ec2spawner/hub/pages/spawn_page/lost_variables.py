@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ....wire import LostVariable
+
 VARIABLES: Final[Mapping[str, str]] = {
     "busy": "the kernel was busy",
     "crashed": "its process crashed",
@@ -17,6 +19,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     "needs": "it needs something that could not be restored",
     "no-dill": "its environment has no dill",
     "no-space": "the disk has no room for it",
+    "not-restored": "it was not restored since it was saved",
     "not-restorable": "it could not be loaded again",
     "not-storable": "it cannot be saved",
     "python-version": "another version of Python saved it",
@@ -38,9 +41,10 @@ KERNELS: Final[Mapping[str, str]] = {
 """`wire.SavedKernel.code` -> why nothing or not all of it was saved."""
 
 
-def why_lost(code: str) -> str:
+def why_lost(lost: LostVariable) -> str:
     """Why a variable was not saved; a later agent may know more codes."""
-    return VARIABLES.get(code, "it could not be saved")
+    why = VARIABLES.get(lost.code, "it could not be saved")
+    return f"{why}; an older value is kept" if lost.kept_of else why
 
 
 def why_incomplete(code: str) -> str:
