@@ -64,14 +64,14 @@ class Accounts:
         overhead = self._overhead(scope, bounds, now)
         rate, unpriced = overhead.nano_usd, overhead.uncounted
         in_scope = [x for x in state.leases.in_scope(scope) if x.state in OPEN]
+        # What a start continues ends when that has its instance: it replaces it.
         without = {self.start.lease_id, self.start.continues} if self.start else set()
-        # What a lease continues ends when it has its instance: a server counts once.
-        without |= {lease.continues for lease in in_scope}
+        moving = {lease.continues for lease in in_scope}
         for lease in in_scope:
             if lease.lease_id in without:
                 continue
             price = self.price_of(lease)
-            servers += 1
+            servers += lease.lease_id not in moving  # one server, though both instances cost
             unpriced += price.usd_per_hour is None
             rate += nano(price.usd_per_hour or 0.0)
             if seconds := self._reserved_seconds(lease, now):

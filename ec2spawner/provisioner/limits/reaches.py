@@ -80,12 +80,15 @@ class Reaches:
         """By scope, what its open leases use."""
         rates: dict[str, Amount] = dict.fromkeys(scopes, Amount())
         servers: Counter[str] = Counter()
-        async for lease in cooperatively(self.state.leases.open()):
+        leases = list(self.state.leases.open())
+        moving = {lease.continues for lease in leases}
+        async for lease in cooperatively(leases):
             counted = [scope for scope in scopes_of(lease) if scope in scopes]
             rate = rate_of(lease, now) if counted else Amount()
             for scope in counted:
                 rates[scope] += rate
-            servers.update(counted)
+            if lease.lease_id not in moving:  # one server, though both instances cost
+                servers.update(counted)
         return {scope: Running(rate, servers[scope]) for scope, rate in rates.items()}
 
     def _of_scope(self, scope: str, running: Running, days: Days, now: datetime) -> Iterator[Reach]:

@@ -1,0 +1,72 @@
+"""Limits and servers that move: both instances cost, and it is one server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
+from ec2spawner.provisioner.limits.admission import LimitReached
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.wire import Market
+from tests.unit.provisioner.lifecycle.test_continuation import (
+    RESUME,
+    boot_for,
+    continues_on,
+    notice,
+    successor,
+)
+from tests.unit.provisioner.world import SPEC, World, until
+
+SPOT_ONLY = replace(SPEC, markets=(Market.SPOT,))
+
+
+async def limited(world: World, user: Bounds | None = None, hub: Bounds | None = None) -> None:
+    """The hub again, with these limits and known prices."""
+    await world.restart(limits=Limits(user or Bounds(), {"hub": hub} if hub else {}))
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    await world.settle()
+
+
+async def used(world: World) -> dict[Kind, int]:
+    """What the hub's users see of its limits, and what admission judges by."""
+    [account] = world.provisioner.admission.preview("eve", "", "").of_scopes
+    shown = {
+        x.standing.kind: x.standing.used for x in await world.provisioner.overview.limits(["hub"])
+    }
+    assert shown == {Kind.RATE: account.rate, Kind.SERVERS: account.servers}
+    return shown
+
+
+async def test_both_instances_of_a_server_that_moves_cost(priced: World) -> None:
+    world = priced
+    await limited(world, hub=Bounds(usd_per_hour=0.5, servers=2))
+    lease, agent = await world.ready(sleep=RESUME)
+    assert await used(world) == {Kind.RATE: 200_000_000, Kind.SERVERS: 1}
+    await notice(world, agent)
+    other = await boot_for(world, lease)
+    serving = asyncio.create_task(other.serve())
+    await world.state(lease, LeaseState.ENDING)
+    await until(lambda: successor(world, lease).segments, "the claim of the other instance")
+
+    assert await used(world) == {Kind.RATE: 400_000_000, Kind.SERVERS: 1}
+    with pytest.raises(LimitReached) as refused:
+        await world.request("bob", spec=SPOT_ONLY)
+    assert (refused.value.refusal.kind, refused.value.refusal.left) == (Kind.RATE, 100_000_000)
+
+    await agent.event("stopped")
+    await serving
+    await world.state(lease, LeaseState.ENDED)
+    assert await used(world) == {Kind.RATE: 200_000_000, Kind.SERVERS: 1}
+
+
+async def test_what_a_server_leaves_does_not_refuse_its_move(priced: World) -> None:
+    world = priced
+    await limited(world, Bounds(usd_per_hour=1.1, servers=1))
+    lease, _ = await world.ready(sleep=RESUME)
+
+    await continues_on(world, lease)  # at 1.006 USD/hour
+
+    assert successor(world, lease).state is LeaseState.WAITING
