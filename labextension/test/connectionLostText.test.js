@@ -82,7 +82,7 @@ test('a session that sleeps can be woken from the page that is still open', () =
   const asked = { reason: 'user', message: '', sleep: 'user' };
   const asleep = view({ end: end({ stop: asked, asleep: true }) }, { stop: asked });
   const lost = connectionLostText(asleep, false, trans);
-  assert.match(lost.text, /^Your session is asleep since .*\nYou requested it\.$/);
+  assert.match(lost.text, /^Your session has been asleep since .*\nYou requested it\.$/);
   assert.deepEqual([lost.startable, lost.wakes], [true, true]);
   const nothing = view({ end: end({ stop: asked, asleep: false }) }, { stop: asked });
   assert.match(connectionLostText(nothing, false, trans).text, /^This server was stopped/);

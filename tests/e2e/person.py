@@ -68,7 +68,7 @@ def status_item(page: Any) -> Any:
 
 async def sees_that_the_server_has_ended(page: Any) -> None:
     """The page that was left open says so, with a button that starts it again."""
-    ended = re.compile(r"This server was stopped|Your session is asleep")
+    ended = re.compile(r"This server was stopped|Your session has been asleep")
     toast = page.locator(".Toastify__toast", has_text=ended)
     again = toast.get_by_role("button", name=re.compile(r"Start server again|Wake session"))
     await expect(again).to_be_visible(timeout=IDLE_SECONDS * 1000)

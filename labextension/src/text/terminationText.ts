@@ -30,7 +30,7 @@ function stoppingTitle(stop: IStop | null, trans: TranslationBundle): string {
 export function terminationTitle({ end, now }: IView, trans: TranslationBundle): string {
   const endedAt = instant(end?.ended_at);
   if (endedAt !== null && end?.asleep) {
-    return trans.__('Your session is asleep since %1', timeOfDay(endedAt, now));
+    return trans.__('Your session has been asleep since %1', timeOfDay(endedAt, now));
   }
   if (endedAt !== null) {
     return trans.__('This server was stopped at %1', timeOfDay(endedAt, now));

@@ -68,7 +68,7 @@ def found(
 def card(
     *cards: Card, saved: SavedSession | None = None, last: str = "t4", usd: float | None = 0.011
 ) -> Asleep:
-    return asleep(found(saved or session(kernel()), last, usd), cards or (OWN, A10G, CPU))
+    return asleep(found(saved or session(kernel()), last, usd), cards or (OWN, A10G, CPU), NOW)
 
 
 def shown(it: Asleep, *cards: Card) -> Page:
@@ -97,6 +97,21 @@ def test_values_that_are_older_than_the_session_say_so() -> None:
     text = shown(card(saved=saved)).text
     assert "loader (the time was over; an older value is kept)" in text
     assert f"as of {before:%H:%M} UTC" in text
+
+
+def test_the_sizes_of_small_variables_are_not_said() -> None:
+    small = [
+        SavedVariable(name="cfg", size_bytes=230),
+        SavedVariable(name="t", size_bytes=1, gpu=1),
+    ]
+    text = shown(card(saved=session(kernel(largest=small)))).text
+    assert "12 variables, 3.1 GB: cfg, t (GPU) and 10 more" in text
+
+
+def test_a_session_that_expires_soon_says_when() -> None:
+    it = asleep(found(session(kernel())), [OWN], EXPIRES - timedelta(days=2))
+    assert "expires 12:00 UTC on 20 December" in shown(it).text
+    assert "kept until" not in shown(it).text
 
 
 def test_without_a_sleeping_session_the_page_is_as_before() -> None:
@@ -180,7 +195,7 @@ def test_a_profile_that_is_gone_leaves_the_others() -> None:
 
 def test_the_price_is_that_of_the_market_that_was_chosen_last() -> None:
     both = replace(OWN, markets=("spot-first", "on-demand"))
-    it = asleep(found(session(kernel())), [both], "on-demand")
+    it = asleep(found(session(kernel())), [both], NOW, "on-demand")
     assert it.wake is not None
     assert it.wake.price == "$0.53/h"
 
@@ -236,9 +251,9 @@ def test_an_expired_session_is_news_for_a_month() -> None:
 
 
 def test_the_reason_of_the_stop_comes_before_what_began_the_sleep() -> None:
-    said = asleep(found(session(kernel()), reason="It had been idle for 30 minutes"), [OWN])
+    said = asleep(found(session(kernel()), reason="It had been idle for 30 minutes"), [OWN], NOW)
     assert said.why == "It had been idle for 30 minutes"
-    assert asleep(found(session(kernel())), [OWN]).why == "Nobody used it"
+    assert asleep(found(session(kernel())), [OWN], NOW).why == "Nobody used it"
 
 
 # --- what is sent ----------------------------------------------------------------------------

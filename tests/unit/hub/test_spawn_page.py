@@ -146,7 +146,7 @@ class Page(HTMLParser):
         self._in_style = tag == "style"
         if found.get("type") == "radio":
             self.radios.append(found)
-        elif tag in {"input", "select"}:
+        elif tag in {"input", "select"} and "name" in found:
             self.fields[str(found["name"])] = found
         if tag == "select":
             self._select = str(found["name"])
@@ -786,17 +786,28 @@ def test_the_home_page_of_a_sleeping_session_leads_to_its_wake() -> None:
     at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
     notice = StopNotice(at, "<b>It</b>", "Your files and variables are kept.", asleep=True)
 
-    def home(notice: StopNotice | None, **server: object) -> Page:
-        known = {"active": False, "pending": None, "stop_notice": notice}
+    def home(notice: StopNotice | None, named: StopNotice | None = None, **server: object) -> Page:
+        known = {"name": "", "active": False, "pending": None, "stop_notice": notice}
         user = person("ann")
-        user.all_spawners = lambda **_: []
+        other = known | {"name": "train", "stop_notice": named, "orm_spawner": True}
+        other |= {"display_name": "", "ready": False, "last_activity": None}
+        user.all_spawners = lambda **_: [SimpleNamespace(**other)]
+        user.server_url = "/user/ann/{}/".format
         context = {"user": user, "default_server": SimpleNamespace(**known | server)}
-        return hub_page("home.html", url="/hub/spawn/ann", no_spawner_check=True, **context)
+        return hub_page(
+            "home.html",
+            url="/hub/spawn/ann",
+            no_spawner_check=True,
+            allow_named_servers=True,
+            named_server_limit_per_user=0,
+            **context,
+        )
 
     shown = home(notice)
-    assert "Your session is asleep since 14:50 UTC on 20 November. <b>It</b>." in shown.text
+    assert "Your session has been asleep since 14:50 UTC on 20 November. <b>It</b>." in shown.text
     assert "Wake it" in shown.text
     assert "asleep" not in home(None).text
+    assert "server “train” has been asleep since" in home(None, named=notice).text
     assert "asleep" not in home(replace(notice, asleep=False)).text
     assert "asleep" not in home(notice, active=True).text
 

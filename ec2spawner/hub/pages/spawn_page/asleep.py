@@ -15,13 +15,18 @@ from ....core.text.durations import approximate
 from ....core.text.sizes import in_words
 from ....core.text.untrusted import visible
 from ....provisioner.model.sleeping_session import SleepingSession
-from ....wire import LostVariable, SavedKernel, SavedSession, Trigger
+from ....wire import LostVariable, SavedKernel, SavedSession, SavedVariable, Trigger
 from .lost_variables import why_incomplete, why_lost
 from .profile_card import Card
 from .session_asleep import SessionAsleep
 
 MAX_NAME: Final = 40
 """Characters of a variable's or notebook's name."""
+
+MIN_NAMED_BYTES: Final = 10**6
+"""The size of a smaller variable is not worth a word."""
+
+EXPIRES_SOON: Final = timedelta(days=3)
 
 LOST_SHOWN: Final = 4
 """Variables that do not come back, before the rest is folded."""
@@ -49,7 +54,7 @@ class Back:
 
     name: str
     size: str
-    """Such as `900 MB (GPU)`."""
+    """Such as `900 MB (GPU)`; empty where it is small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,7 @@ class Asleep:
     why: str
     """Without a full stop."""
     kept_until: datetime
+    expires_soon: bool
     keep_price: str
     """Such as `$0.01 a day`; empty while the price is unknown."""
     kernels: tuple[AsleepKernel, ...]
@@ -134,7 +140,9 @@ def expired(last: SleepingSession | None, now: datetime) -> Expired | None:
     return Expired(last.session.slept_at, last.expires_at)
 
 
-def asleep(found: SessionAsleep, cards: Sequence[Card], last_market: str = "") -> Asleep:
+def asleep(
+    found: SessionAsleep, cards: Sequence[Card], now: datetime, last_market: str = ""
+) -> Asleep:
     """The card of a session that sleeps; `last_market` is the market chosen for its start."""
     session = found.session
     own = next((card for card in cards if card.slug == found.profile), None)
@@ -146,6 +154,7 @@ def asleep(found: SessionAsleep, cards: Sequence[Card], last_market: str = "") -
         since=session.slept_at,
         why=found.reason or TRIGGERS[session.trigger],
         kept_until=found.expires_at,
+        expires_soon=found.expires_at - now < EXPIRES_SOON,
         keep_price=_per_day(found.usd_per_day),
         kernels=tuple(map(_kernel, session.kernels)),
         kernels_unnamed=max(session.kernel_count - len(session.kernels), 0),
@@ -225,10 +234,7 @@ def _kernel(kernel: SavedKernel) -> AsleepKernel:
         name=_short(kernel.path) if kernel.path else f"Console ({_short(kernel.kernel_name)})",
         comes_back=_count(kernel),
         values_of=kernel.values_of,
-        largest=tuple(
-            Back(_short(each.name), in_words(each.size_bytes) + (" (GPU)" if each.gpu else ""))
-            for each in kernel.largest
-        ),
+        largest=tuple(Back(_short(each.name), _size(each)) for each in kernel.largest),
         more=max(kernel.variables - len(kernel.largest), 0),
         why_incomplete=why_incomplete(kernel.code),
         lost=_by_reason(lost[:LOST_SHOWN]),
@@ -236,6 +242,11 @@ def _kernel(kernel: SavedKernel) -> AsleepKernel:
         lost_more=max(kernel.lost_count, len(lost)) - len(lost[:LOST_SHOWN]),
         lost_unnamed=max(kernel.lost_count - len(lost), 0),
     )
+
+
+def _size(variable: SavedVariable) -> str:
+    size = in_words(variable.size_bytes) if variable.size_bytes >= MIN_NAMED_BYTES else ""
+    return " ".join(filter(None, (size, "(GPU)" if variable.gpu else "")))
 
 
 def _count(kernel: SavedKernel) -> str:

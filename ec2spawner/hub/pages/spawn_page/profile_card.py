@@ -113,6 +113,8 @@ class Card:
     """In GiB; None leaves no choice."""
     idle_seconds: float = 0.0
     """Default idle time in seconds after which the server stops; 0 is never."""
+    sleeps: bool = False
+    """Whether its session is saved before that stop."""
     idle_bounds: Bounds | None = None
     """In seconds; None leaves no choice."""
     default: bool = False

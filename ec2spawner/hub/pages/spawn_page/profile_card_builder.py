@@ -62,7 +62,7 @@ def _card(
     types = here or resolve(profile, catalogue.types, options.architecture)
     hardware = describe(types) if types else Hardware("", 0, 0, 0)
     offers = _offers(provisioner, here, zones, now)
-    chosen = profile.profile_options
+    chosen, idle = profile.profile_options, options.idle_policy(profile)
     image = provisioner.market.images.known
     root_gib = image.root_gib if image else 0
     card = Card(
@@ -77,7 +77,8 @@ def _card(
         usual_start_seconds=usual.get(profile.slug),
         disk_gib=max(options.disk(profile), root_gib),
         disk_bounds=_at_least(root_gib, chosen.disk_gib) if chosen.disk_gib else None,
-        idle_seconds=options.idle_policy(profile).server_seconds,
+        idle_seconds=idle.server_seconds,
+        sleeps=idle.then == "sleep",
         idle_bounds=Bounds(chosen.idle.min, chosen.idle.max) if chosen.idle else None,
         default=profile.default,
         after_stop=after_stop_text(options.after_stop_of(profile), open_markets(profile)),

@@ -36,10 +36,11 @@ async def render_options_form(
     user, stored = spawner.user.name, spawner.orm_spawner.user_options or {}
     notice = last_stop(provisioner, spawner.user, spawner.name)
     found = session_asleep(provisioner, options, spawner.user, spawner.name)
+    now = provisioner.now()
     linked, is_foreign = linked_choice(spawner, service.utc_now())
     form = SpawnForm(
         region=options.region,
-        now=provisioner.now(),
+        now=now,
         chosen=linked or stored,
         linked=is_foreign,
         notice=None if notice and notice.asleep else notice,
@@ -47,8 +48,8 @@ async def render_options_form(
         keeps_home=options.home.kind != "none",
         kept=retained_text(provisioner, spawner.user.name, spawner.name),
         home_size=home_size(options, provisioner.homes.of(spawner.user.name, spawner.name)),
-        asleep=asleep(found, cards, str(stored.get("market", ""))) if found else None,
-        expired=expired(provisioner.sleeping.last(user, spawner.name), provisioner.now()),
+        asleep=asleep(found, cards, now, str(stored.get("market", ""))) if found else None,
+        expired=expired(provisioner.sleeping.last(user, spawner.name), now),
         interruptions=INTERRUPTIONS_SOURCE,
         contact=options.contact,
         payers=[(x, payer_label(x, user)) for x in payers_of(options, spawner)],
