@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pwd
 import signal
@@ -19,6 +20,7 @@ from ec2spawner.agent.notebook_server.local_socket import LocalSocket
 from ec2spawner.agent.settings import NotebookUser
 from ec2spawner.notebook.sleep import session_record
 from ec2spawner.notebook.sleep.session_record import SessionRecord
+from ec2spawner.sleep import owned
 from ec2spawner.wire import (
     AgentState,
     Idleness,
@@ -59,6 +61,19 @@ class SleepingServer:
 
     def generations(self) -> list[Path]:
         return sorted((self.root / "kernels").glob("*/*"))
+
+    def noted_as_saved(self) -> set[str]:
+        """Names that are noted as saved, and so are not lost if their kernel dies now. The file of
+        a variable is there before that."""
+        journals = [each / owned.JOURNAL for each in self.generations()]
+        lines = [
+            line
+            for each in journals
+            if each.exists()
+            for line in each.read_text().splitlines(keepends=True)[1:]
+        ]
+        noted = [json.loads(line) for line in lines if line.endswith("\n")]
+        return {each["name"] for entries in noted for each in entries if each["saved"]}
 
     def log(self) -> str:
         return (self.home / "log").read_text(errors="replace")
@@ -126,6 +141,15 @@ class SleepingServer:
         running = Kernel(self.ada, kernel_id)
         assert printed(await running.run(f"{code}\nprint('ready')")) == "ready\n"
         return running
+
+    async def running(self, kernel: Kernel, first: str, then: str) -> asyncio.Task[Any]:
+        """The task of a cell that has done `first`, and is at `then`."""
+        begun = self.home / "begun"
+        begun.unlink(missing_ok=True)
+        code = f"{first}\nopen({str(begun)!r}, 'w').close()\n{then}"
+        task = asyncio.create_task(kernel.run(code))
+        await self.until(begun.exists)
+        return task
 
     async def value(self, name: str, expression: str) -> str:
         """What the kernel of a notebook prints of an expression."""

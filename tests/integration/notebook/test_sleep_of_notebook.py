@@ -212,8 +212,7 @@ async def test_an_order_is_carried_out_once(server: SleepingServer) -> None:
 async def test_a_busy_kernel_is_interrupted_at_half_of_the_time(server: SleepingServer) -> None:
     await server.start()
     kernel = await server.notebook("a.ipynb", "x = 1")
-    running = asyncio.create_task(kernel.run("y = 2\nwhile True: pass"))
-    await asyncio.sleep(1)
+    running = await server.running(kernel, "y = 2", "while True: pass")
     began = time.monotonic()
     said = await server.sleep(8)
     assert 3 < time.monotonic() - began < 8
@@ -230,9 +229,8 @@ async def test_a_kernel_that_stays_busy_is_reported_and_delays_no_other(
     await server.start()
     kernel = await server.notebook("a.ipynb", "x = 1")
     await server.notebook("b.ipynb", "z = 3")
-    code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
-    running = asyncio.create_task(kernel.run(code))
-    await asyncio.sleep(1)
+    deaf = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)"
+    running = await server.running(kernel, deaf, "while True: pass")
     began = time.monotonic()
     said = await server.sleep(seconds, interrupt_busy=may)
     assert time.monotonic() - began < 60
@@ -263,14 +261,13 @@ async def test_a_kernel_that_dies_while_it_saves_keeps_what_it_has_saved(
     pid = int(await server.value("a.ipynb", "os.getpid()"))
     order = server.new_order(30)
     server.push(order)
-    await server.until(
-        lambda: any(p.suffix == ".sleep" for g in server.generations() for p in g.iterdir())
-    )
+    await server.until(lambda: "x" in server.noted_as_saved())
     os.kill(pid, signal.SIGKILL)
     [said] = await server.until(lambda: server.answers(order.id))
     [saved] = said.session.kernels
     assert saved.code == "died"
     assert saved.variables >= 1
+    assert "x" not in {each.name for each in saved.lost}
 
 
 async def test_a_notice_brings_the_end_of_an_order_nearer(server: SleepingServer) -> None:
@@ -281,8 +278,8 @@ async def test_a_notice_brings_the_end_of_an_order_nearer(server: SleepingServer
     server.push(order)
     await server.until(lambda: server.generations())
     server.push(order.model_copy(update={"until": order.until - timedelta(seconds=295)}))
-    [said] = await server.until(lambda: server.answers(order.id), 10)
-    assert time.monotonic() - began < 6
+    [said] = await server.until(lambda: server.answers(order.id))
+    assert 3 < time.monotonic() - began < 60, "not after 300 seconds"
     assert said.session is not None
 
 
