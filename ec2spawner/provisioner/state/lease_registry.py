@@ -234,10 +234,17 @@ class LeaseRegistry:
         lease = replace(self._leases[lease_id], **changes)
         self._leases[lease_id] = lease
         self.announce(lease_id)
-        if lease.state is LeaseState.ENDED:
+        if lease.state is LeaseState.ENDED and not self._was_continued(lease):
             self._last_ended[lease.user, lease.server] = lease
         await self._save(lease)
         return lease
+
+    def _was_continued(self, lease: Lease) -> bool:
+        """Whether its server ended with the lease that continued it, although that was closed
+        first: one that gets no instance is closed while the agent of this one still saves."""
+        later = self.successor(lease.lease_id)
+        is_over = later is not None and later.state is LeaseState.ENDED
+        return later is not None and is_over and later.taken_over.is_handed_over
 
     def remember(self, lease_id: str, **changes: Any) -> None:
         """Replace fields of a lease and notify those who wait for it; the next pass stores it.

@@ -250,15 +250,24 @@ def _step_seconds(events: Sequence[StepEvent]) -> Mapping[Step, float]:
 
 
 def _newest_ended(since: datetime) -> Select[tuple[str]]:
-    """Ids of the newest lease of each (user, server) that ended at `since` or later."""
+    """Ids of the newest lease of each (user, server) that ended at `since` or later.
+
+    Of a server that continued on another instance, the last one, whichever was closed last.
+    """
     lease = tables.lease_table.c
+    has_ended = (lease.state == LeaseState.ENDED) & (lease.ended_at >= since)
+    was_continued = (
+        select(lease.continues)
+        .where(has_ended, lease.taken_over["is_handed_over"].as_boolean())
+        .correlate(None)
+    )
     place = func.row_number().over(
         partition_by=(lease.user_name, lease.server_name),
         order_by=(lease.ended_at.desc(), lease.lease_id.desc()),
     )
     ranked = (
         select(lease.lease_id, place.label("place"))
-        .where(lease.state == LeaseState.ENDED, lease.ended_at >= since)
+        .where(has_ended, lease.lease_id.not_in(was_continued))
         .subquery()
     )
     return select(ranked.c.lease_id).where(ranked.c.place == 1)

@@ -20,6 +20,7 @@ from ec2spawner.core.ledger.lease_costs import overhead_costs
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.limits.admission import Obstacle, Refusal
 from ec2spawner.core.limits.bounds import Kind
+from ec2spawner.core.sleep.continuation import TakenOver
 from ec2spawner.provisioner.model.denied_start import DeniedStart
 from ec2spawner.provisioner.model.lease import (
     ENDED_LATELY,
@@ -241,6 +242,21 @@ async def test_load_separates_open_leases_from_the_newest_ended_of_each_server(
     assert [one.lease_id for one in loaded.leases] == ["open"]
     assert {one.lease_id for one in loaded.ended_lately} == {"new", "named"}
     assert {len(one.events) for one in loaded.ended_lately} == {0, 5}
+
+
+async def test_load_has_the_lease_with_which_a_server_ended_not_the_one_closed_last(
+    store: Store,
+) -> None:
+    ended = {"state": LeaseState.ENDED}
+    moved = TakenOver(is_handed_over=True)
+    for server, over in (("moved", moved), ("stayed", TakenOver())):
+        continued = {"continues": f"{server}-1", "taken_over": over}
+        await store.save_lease(
+            lease(f"{server}-2", server=server, ended_at=NOW, **ended, **continued)
+        )
+        await store.save_lease(lease(f"{server}-1", server=server, ended_at=NOW + SECOND, **ended))
+    loaded = await store.load()
+    assert {one.lease_id for one in loaded.ended_lately} == {"moved-2", "stayed-1"}
 
 
 async def test_load_has_the_servers_that_interruptions_ended_within_a_day(store: Store) -> None:

@@ -227,6 +227,46 @@ async def test_it_is_stopped_in_time_without_another_instance(world: World) -> N
     assert not world.provisioner.moves.is_continued(stopping)
 
 
+async def test_its_user_reads_why_it_did_not_continue_whichever_lease_is_closed_last(
+    world: World,
+) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    world.cloud.sell_out(Market.SPOT)
+    world.cloud.sell_out(Market.ON_DEMAND)
+    await notice(world, agent, seconds=20.0)
+    await until(lambda: world.provisioner._state.leases.successor(lease.lease_id), "a successor")
+    failed = successor(world, lease)
+    await world.state(failed, LeaseState.ENDED)
+    assert world.now(lease).state is LeaseState.ENDING, "its agent saves"
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+
+    last = world.provisioner.last_ended("ada", "")
+
+    assert last is not None
+    assert last.lease_id == failed.lease_id
+    assert last.stop is not None
+    assert "there was no other: " in last.stop.message
+
+
+async def test_a_server_that_could_not_move_ends_later_for_a_reason_of_its_own(
+    world: World,
+) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    await notice(world, agent)
+    await boot_for(world, lease)
+    await agent.heartbeat()  # EC2 has withdrawn it
+    await world.state(successor(world, lease), LeaseState.ENDED)
+    await world.stop(lease, "idle")
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+
+    last = world.provisioner.last_ended("ada", "")
+
+    assert last is not None
+    assert last.lease_id == lease.lease_id
+
+
 @pytest.mark.parametrize("policy", ["stop", "resume-on-demand"])
 async def test_policies(world: World, policy: Any) -> None:
     rules = replace(RESUME, after_interruption=policy)
