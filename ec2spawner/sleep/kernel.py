@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,6 +139,8 @@ class Kernel:
         self._hook()
         self._last = folder
         found = self._restoring.begin(eager_bytes)
+        there = self.asleep
+        found.lost = [e if e.name in there else replace(e, earlier=0.0) for e in found.lost]
         self._wait_for_idleness()
         return found
 

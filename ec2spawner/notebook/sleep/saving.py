@@ -10,27 +10,22 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import ensure_async
 
-from ...sleep import earlier
 from ...sleep import folder as folders
-from ...sleep import manifest as manifests
-from ...sleep.manifest import Unreadable
-from ...wire import SavedKernel, SavedSession, SleepOrder
-from ...wire.sleep import MAX_KERNELS
+from ...wire import SavedSession, SleepOrder
 from . import session_record
+from .committing import KernelSave, commit, last_complete
 from .kernel_call import CodeError, KernelGoneError, call
 from .lineage import Lineage
-from .reports import saved_kernel, unsaved
 from .running_kernels import RunningKernel, kernel_key
-from .session_record import SessionRecord, SleepingKernel
+from .session_record import SleepingKernel
 
 log = logging.getLogger(__name__)
 
@@ -59,37 +54,6 @@ CODE = (
 
 
 @dataclass
-class KernelSave:
-    """One kernel while it is saved."""
-
-    kernel: RunningKernel
-    has_begun: bool = False
-    generation: Path | None = None
-    last: Path | None = None
-    """The last complete generation before."""
-    max_bytes: int = 0
-    variables: int = 0
-    size_bytes: int = 0
-    result: SavedKernel | None = None
-    why_not: str = "busy"
-    """The code if time is over now."""
-
-    def unsaved(self, code: str) -> SavedKernel:
-        """Nothing was saved, for this reason."""
-        return unsaved(self.kernel.notebook, self.kernel.kernel_name, code)
-
-    def hear(self, report: Mapping[str, Any]) -> None:
-        """Apply what the kernel reports."""
-        kernel = self.kernel
-        if report.get("kind") == "saved":
-            self.result = saved_kernel(kernel.notebook, kernel.kernel_name, report)
-            self.variables, self.size_bytes = self.result.variables, self.result.size_bytes
-        elif report.get("kind") == "progress":
-            self.variables = _count(report.get("done"), self.variables)
-            self.size_bytes = _count(report.get("size_bytes"), self.size_bytes)
-
-
-@dataclass
 class SessionSaving:
     """One order, from its arrival until the record is written."""
 
@@ -108,7 +72,8 @@ class SessionSaving:
     saves: list[KernelSave] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.saves = [KernelSave(each) for each in self.kernels[: session_record.MAX_KERNELS]]
+        kernels = self.kernels[: session_record.MAX_KERNELS]
+        self.saves = [KernelSave(each, kernel_key(self.server, each)) for each in kernels]
         self._began = time.monotonic()
         self._slots = asyncio.Semaphore(PARALLEL)
 
@@ -130,7 +95,10 @@ class SessionSaving:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
-        return await asyncio.to_thread(self._commit)
+        seconds = time.monotonic() - self._began
+        return await asyncio.to_thread(
+            commit, self.root, self.order, self.saves, self.kept, self.lineage, seconds
+        )
 
     # --- one kernel ---
 
@@ -183,7 +151,7 @@ class SessionSaving:
             kernel = self.server.kernel_manager.get_kernel(save.kernel.kernel_id)
         except KeyError:
             raise KernelGoneError from None
-        folder = self.root / folders.KERNELS / self._key(save)
+        folder = self.root / folders.KERNELS / save.key
         asleep = await asyncio.to_thread(self._known, save, folder)
         save.generation = await asyncio.to_thread(folders.new_generation, folder)
         save.has_begun, save.why_not = True, "timed-out"
@@ -197,17 +165,10 @@ class SessionSaving:
             async with asyncio.timeout(seconds + COMMIT_SECONDS):
                 await call(kernel, code, save.hear)
 
-    def _key(self, save: KernelSave) -> str:
-        return kernel_key(self.server, save.kernel)
-
-    def _last(self, save: KernelSave) -> Path | None:
-        kernels, kernel_id = self.root / folders.KERNELS, save.kernel.kernel_id
-        return self.lineage.last(kernels, kernel_id, self._key(save))
-
     def _known(self, save: KernelSave, folder: Path) -> Path | None:
         """Let the kernel find what it was woken from, in this folder of its notebook's new name;
         that generation, if it was not restored. Blocks."""
-        last = save.last = self._last(save)
+        last = save.last = last_complete(self.root, save, self.lineage)
         if last is not None and last.parent != folder:
             try:
                 folders.link_into(last, folder)
@@ -228,90 +189,3 @@ class SessionSaving:
         )
         waiting = sum(not each.has_begun and each.result is None for each in others)
         return max(self.order.max_bytes - taken, 0) // (waiting + 1)
-
-    # --- the record ---
-
-    def _commit(self) -> SavedSession | None:
-        """Conclude what is not complete, then replace the record. Blocks."""
-        sleeping = [self._sleeping(each) for each in self.saves] + self.kept
-        del sleeping[session_record.MAX_KERNELS :]
-        saved = [each.saved for each in sleeping]
-        session = SavedSession(
-            id=self.order.id,
-            slept_at=datetime.now(UTC),
-            trigger=self.order.trigger,
-            seconds=time.monotonic() - self._began,
-            size_bytes=sum(each.size_bytes for each in saved),
-            kernels=saved[:MAX_KERNELS],
-            kernel_count=len(saved),
-        )
-        before = session_record.read(self.root)
-        superseded = session_record.superseded(before, sleeping)
-        record = SessionRecord(
-            session=session,
-            kernels=sleeping,
-            superseded=superseded,
-            max_bytes=self.order.max_bytes,
-        )
-        try:
-            session_record.write(self.root, record)
-        except OSError as error:
-            log.error("ec2spawner: the session was not saved: %s", error)
-            return None
-        return session
-
-    def _sleeping(self, save: KernelSave) -> SleepingKernel:
-        result = save.result or self._conclude(save)
-        kernel = save.kernel
-        generation = save.generation
-        if generation is not None and not folders.is_complete(generation):
-            generation = None
-        if not result.variables and result.code:
-            result, generation = self._as_before(save, result, generation)
-        return SleepingKernel(
-            kernel_id=kernel.kernel_id,
-            session_id=kernel.session_id,
-            path=kernel.path,
-            name=kernel.name,
-            type=kernel.type,
-            generation=f"{generation.parent.name}/{generation.name}" if generation else "",
-            saved=result if generation or result.code else save.unsaved("failed"),
-        )
-
-    def _as_before(
-        self, save: KernelSave, result: SavedKernel, new: Path | None
-    ) -> tuple[SavedKernel, Path | None]:
-        """A kernel of which nothing was saved now wakes as it was saved last, and says so."""
-        last = save.last if save.has_begun else self._last(save)
-        if last is None:
-            return result, new
-        try:
-            manifest = manifests.read(last)
-        except Unreadable as error:
-            log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
-            return result, new
-        if save.generation is not None:
-            earlier.remove(save.generation)  # the latest generation is what wakes
-        kernel, summary = save.kernel, manifests.summary(manifest)
-        saved = saved_kernel(kernel.notebook, kernel.kernel_name, summary)
-        at = datetime.fromtimestamp(manifest.saved_at, UTC)
-        return saved.model_copy(update={"code": result.code, "values_of": at}), last
-
-    def _conclude(self, save: KernelSave) -> SavedKernel:
-        """What was saved of a kernel that has not reported that it is done."""
-        if save.generation is None:
-            return save.unsaved(save.why_not)
-        try:
-            folders.conclude(save.generation, save.why_not)
-            manifest = manifests.read(save.generation)
-        except (OSError, Unreadable) as error:
-            log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
-            return save.unsaved(save.why_not)
-        return saved_kernel(
-            save.kernel.notebook, save.kernel.kernel_name, manifests.summary(manifest)
-        )
-
-
-def _count(value: Any, otherwise: int) -> int:
-    """A number that the kernel reports, if it is one."""
-    return value if type(value) is int and 0 <= value < 2**31 else otherwise

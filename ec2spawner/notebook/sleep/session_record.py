@@ -64,7 +64,7 @@ class SessionRecord(Message):
     kernels: Annotated[list[SleepingKernel], Field(max_length=MAX_KERNELS)]
     woken_at: AwareDatetime | None = None
     max_bytes: Annotated[int, Field(ge=0)] = 2**60
-    """Of the order: what is kept of earlier sleeps has what this one has not used of it."""
+    """Of the order: what is kept of earlier sleeps is no more, either."""
     superseded: Annotated[list[Generation], Field(max_length=MAX_SUPERSEDED)] = []  # noqa: RUF012
     """Of kernels that slept before and are not of this session: to be removed."""
 
@@ -131,7 +131,7 @@ def remove_unused(root: Path, record: SessionRecord) -> None:
     delete.
     """
     kernels = root / folders.KERNELS
-    spare = max(record.max_bytes - record.session.size_bytes, 0)
+    spare = record.max_bytes
     for each in record.kernels:
         if each.generation:
             spare -= earlier.remove_older(kernels / each.generation, spare)

@@ -1,0 +1,152 @@
+"""The end of a sleep: what each kernel has saved, and the record that makes it the one that wakes.
+
+Until the record is replaced, the session before is complete and stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ...sleep import earlier
+from ...sleep import folder as folders
+from ...sleep import manifest as manifests
+from ...sleep.manifest import Unreadable
+from ...wire import SavedKernel, SavedSession, SleepOrder
+from ...wire.sleep import MAX_KERNELS
+from . import session_record
+from .lineage import Lineage
+from .reports import saved_kernel, unsaved
+from .running_kernels import RunningKernel
+from .session_record import SessionRecord, SleepingKernel
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class KernelSave:
+    """One kernel while it is saved."""
+
+    kernel: RunningKernel
+    key: str
+    """Of the folder of its variables."""
+    has_begun: bool = False
+    generation: Path | None = None
+    last: Path | None = None
+    """The last complete generation before."""
+    max_bytes: int = 0
+    variables: int = 0
+    size_bytes: int = 0
+    result: SavedKernel | None = None
+    why_not: str = "busy"
+    """The code if time is over now."""
+
+    def unsaved(self, code: str) -> SavedKernel:
+        """Nothing was saved, for this reason."""
+        return unsaved(self.kernel.notebook, self.kernel.kernel_name, code)
+
+    def hear(self, report: Mapping[str, Any]) -> None:
+        """Apply what the kernel reports."""
+        kernel = self.kernel
+        if report.get("kind") == "saved":
+            self.result = saved_kernel(kernel.notebook, kernel.kernel_name, report)
+            self.variables, self.size_bytes = self.result.variables, self.result.size_bytes
+        elif report.get("kind") == "progress":
+            self.variables = _count(report.get("done"), self.variables)
+            self.size_bytes = _count(report.get("size_bytes"), self.size_bytes)
+
+
+def last_complete(root: Path, save: KernelSave, lineage: Lineage) -> Path | None:
+    """The last complete generation that the kernel's values are of. Blocks."""
+    return lineage.last(root / folders.KERNELS, save.kernel.kernel_id, save.key)
+
+
+def commit(
+    root: Path,
+    order: SleepOrder,
+    saves: Sequence[KernelSave],
+    kept: Sequence[SleepingKernel],
+    lineage: Lineage,
+    seconds: float,
+) -> SavedSession | None:
+    """Conclude what is not complete, then replace the record; None if that failed. Blocks."""
+    sleeping = [*(_sleeping(root, each, lineage) for each in saves), *kept]
+    del sleeping[session_record.MAX_KERNELS :]
+    saved = [each.saved for each in sleeping]
+    session = SavedSession(
+        id=order.id,
+        slept_at=datetime.now(UTC),
+        trigger=order.trigger,
+        seconds=seconds,
+        size_bytes=sum(each.size_bytes for each in saved),
+        kernels=saved[:MAX_KERNELS],
+        kernel_count=len(saved),
+    )
+    superseded = session_record.superseded(session_record.read(root), sleeping)
+    record = SessionRecord(
+        session=session, kernels=sleeping, superseded=superseded, max_bytes=order.max_bytes
+    )
+    try:
+        session_record.write(root, record)
+    except OSError as error:
+        log.error("ec2spawner: the session was not saved: %s", error)
+        return None
+    return session
+
+
+def _sleeping(root: Path, save: KernelSave, lineage: Lineage) -> SleepingKernel:
+    result = save.result or _conclude(save)
+    kernel = save.kernel
+    generation = save.generation
+    if generation is not None and not folders.is_complete(generation):
+        generation = None
+    if not result.variables and result.code:
+        last = save.last if save.has_begun else last_complete(root, save, lineage)
+        if last is not None and (before := _as_before(save, last, result.code)) is not None:
+            result, generation = before, last
+    return SleepingKernel(
+        kernel_id=kernel.kernel_id,
+        session_id=kernel.session_id,
+        path=kernel.path,
+        name=kernel.name,
+        type=kernel.type,
+        generation=f"{generation.parent.name}/{generation.name}" if generation else "",
+        saved=result if generation or result.code else save.unsaved("failed"),
+    )
+
+
+def _as_before(save: KernelSave, last: Path, code: str) -> SavedKernel | None:
+    """A kernel of which nothing was saved now wakes as it was saved last, and says so."""
+    try:
+        manifest = manifests.read(last)
+    except Unreadable as error:
+        log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
+        return None
+    if save.generation is not None:
+        earlier.remove(save.generation)  # the latest generation is what wakes
+    kernel, summary = save.kernel, manifests.summary(manifest)
+    saved = saved_kernel(kernel.notebook, kernel.kernel_name, summary)
+    at = datetime.fromtimestamp(manifest.saved_at, UTC)
+    return saved.model_copy(update={"code": code, "values_of": at})
+
+
+def _conclude(save: KernelSave) -> SavedKernel:
+    """What was saved of a kernel that has not reported that it is done."""
+    if save.generation is None:
+        return save.unsaved(save.why_not)
+    try:
+        folders.conclude(save.generation, save.why_not)
+        manifest = manifests.read(save.generation)
+    except (OSError, Unreadable) as error:
+        log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
+        return save.unsaved(save.why_not)
+    return saved_kernel(save.kernel.notebook, save.kernel.kernel_name, manifests.summary(manifest))
+
+
+def _count(value: Any, otherwise: int) -> int:
+    """A number that the kernel reports, if it is one."""
+    return value if type(value) is int and 0 <= value < 2**31 else otherwise
