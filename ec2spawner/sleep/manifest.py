@@ -31,6 +31,10 @@ MODULE: Final = "module"
 DEFINITION: Final = "definition"
 VALUE: Final = "value"
 
+COPIED: Final = "copied"
+NO_GRAPH: Final = "without-graph"
+NOT_SHARED: Final = "no-longer-shared"
+
 
 class Unreadable(Exception):
     """A manifest that this version cannot use: why."""
@@ -61,8 +65,11 @@ class Entry:
     plain: bool = False
     """Restoring it runs no code of the notebook's own, and none of unknown libraries."""
     sharing: str = "complete"
-    """`partial`: the search for objects shared with others was not complete; `lost`: it shares
-    objects with others, and will have copies of them."""
+    """`partial`: the search for objects shared with others was not complete."""
+    differs: tuple[str, ...] = ()
+    """In what the restored value will differ: `copied`, it was a map of a file outside the home,
+    and will be an array with its content; `no-longer-shared`, it shares memory or objects with
+    others, and will have copies of them; `without-graph`, of tensors, which cannot go backward."""
     libraries: dict[str, str] = field(default_factory=dict)
     """The versions of what it was made of: another one is a reason to try it first."""
     earlier: float = 0.0

@@ -31,24 +31,13 @@ class Group:
     """Functions and classes only: other variables refer to them."""
     kept: bool = False
     """The user wants it saved before others."""
-
-
-def groups(names: Iterable[str], shared: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """The names, those that are connected by pairs of `shared` together; in their first order."""
-    parent = {name: name for name in names}
-
-    def root(name: str) -> str:
-        while parent[name] != name:
-            parent[name] = parent[parent[name]]
-            name = parent[name]
-        return name
-
-    for one, other in shared:
-        parent[root(other)] = root(one)
-    together: dict[str, list[str]] = {}
-    for name in parent:
-        together.setdefault(root(name), []).append(name)
-    return [tuple(each) for each in together.values()]
+    runs_code: bool = False
+    """Saving it may run code of the user's, here or in a child."""
+    in_process: bool = False
+    """No child can save it."""
+    gpu: bool = False
+    plain: bool = True
+    """Loading it runs no code of the user's."""
 
 
 def cost_seconds(group: Group) -> float:

@@ -37,6 +37,13 @@ REASONS: Final = {
 }
 
 
+DIFFERENCES: Final = {
+    "copied": "as an array in memory, which was a map of a file",
+    "no-longer-shared": "with a copy of what it shared with others",
+    "without-graph": "without the graph of its gradients",
+}
+
+
 def reason(entry: Entry) -> str:
     """Why a variable was not saved or restored."""
     words = REASONS.get(entry.code, entry.code)
@@ -108,17 +115,23 @@ def say(text: str) -> None:
 
 
 def saved_rows(manifest: Manifest) -> list[tuple[str, str, str, str]]:
-    """Name, type, size and what became of it: what is lost first, then by size."""
+    """Name, type, size and what became of it: what is lost first, then what differs."""
     entries = [each for each in manifest.entries if each.kind != MODULE or not each.saved]
-    entries.sort(key=lambda each: (each.saved, -each.size_bytes, each.name))
+    entries.sort(key=lambda each: (each.saved, not each.differs, -each.size_bytes, each.name))
     return [(e.name, e.type, size(e.size_bytes), _became(e)) for e in entries]
 
 
 def _became(entry: Entry) -> str:
     if not entry.saved:
         return f"not saved: {reason(entry)}"
-    notes = {"partial": ", perhaps apart from what it shares", "lost": ", without what it shares"}
-    return "saved" + notes.get(entry.sharing, "")
+    if entry.differs:
+        return f"saved {difference(entry.differs)}"
+    return "saved, perhaps apart from what it shares" if entry.sharing == "partial" else "saved"
+
+
+def difference(codes: Iterable[str]) -> str:
+    """In what a restored value is not as it was."""
+    return " and ".join(DIFFERENCES.get(each, each) for each in codes)
 
 
 def saved_sentence(manifest: Manifest) -> str:
@@ -133,6 +146,7 @@ def restored_rows(found: Restored) -> list[tuple[str, str, str, str]]:
     rows = [(e.name, e.type, "", f"not restored: {reason(e)}") for e in found.lost]
     rows += [(name, "", "", "restored when a cell names it") for name in found.later]
     rows += [(name, "", "", "kept as you have it now") for name in found.yours]
+    rows += [(e.name, e.type, "", difference(e.differs)) for e in found.differing]
     rows += [(name, "", "", "on the CPU: its GPU is not here") for name in found.moved]
     return rows
 

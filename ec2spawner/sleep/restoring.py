@@ -44,6 +44,8 @@ class Restored:
     """The namespace had them: they are as they were."""
     moved: list[str] = field(default_factory=list)
     """Their tensors were on a GPU that is not here, and are on the CPU."""
+    differing: list[Entry] = field(default_factory=list)
+    """They are not as they were in all: see `Entry.differs`."""
     lost: list[Entry] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -55,6 +57,9 @@ class Restored:
             "later": self.later,
             "yours": self.yours,
             "moved": self.moved,
+            "differing": [
+                {"name": e.name, "type": e.type, "codes": list(e.differs)} for e in self.differing
+            ],
             "lost": [manifests.lost(each) for each in self.lost],
             "seconds": round(self.seconds, 2),
         }
@@ -126,6 +131,10 @@ class Restoring:
         now, later = plan.eager(sizes, eager_bytes)
         self.restore([*definitions, *now])
         self.result.later = [e.name for file in later for e in self._files.get(file, ())]
+        there = {*self.result.restored, *self.result.later}
+        self.result.differing = [
+            each for each in self._manifest.entries if each.differs and each.name in there
+        ]
         self.result.seconds = time.monotonic() - started
         return self.result
 

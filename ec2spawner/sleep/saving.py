@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import sys
 import time
-import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +15,10 @@ from . import children, earlier, naming, owned, plan, search_path
 from . import manifest as manifests
 from .earlier import Earlier
 from .failure import NO_SPACE, Failure, NotRestorable, failure_of
-from .manifest import DEFINITION, MODULE, Entry, Journal, Manifest
+from .manifest import DEFINITION, MODULE, NOT_SHARED, Entry, Journal, Manifest
 from .plan import Group
-from .survey import Found, Survey
+from .survey.grouping import grouping
+from .survey.walk import entry_of, survey
 from .time_limit import is_possible, limited
 from .values import pickling, source, unpickling
 
@@ -66,7 +65,7 @@ def save_namespace(
     carried = [each for each in carried_over if each.entry.name not in forgotten]
     there = {*namespace, *forgotten, *(each.entry.name for each in carried)}
     entries = {
-        name: replace(_first_entry(name, namespace[name]), earlier=_saved_at(known.get(name)))
+        name: replace(entry_of(name, namespace[name]), earlier=_saved_at(known.get(name)))
         for name in naming.of_user(namespace, hidden)
         if name not in forgotten
     }
@@ -97,7 +96,10 @@ class _Saving:
         self._report = report
         self._used = 0
         self._number = 0
+        self._seconds = seconds
         self._entries = dict(entries)
+        self._sizes: dict[str, int] = {}
+        """As estimated in memory."""
         self._manifest = Manifest(
             tuple(self._entries.values()),
             saved_at=time.time(),
@@ -107,8 +109,7 @@ class _Saving:
             directory=_directory(),
         )
         self._journal = Journal(folder, self._manifest)
-        self._survey = Survey(namespace, seconds * SURVEY_SHARE)
-        self._found: dict[str, Found] = {}
+        self._surveyed = survey({}, (), 0)
         self._links: dict[tuple[Path, str], str] = {}
 
     def run(self, carried_over: Iterable[CarriedOver], known: Mapping[str, Earlier]) -> Manifest:
@@ -118,9 +119,7 @@ class _Saving:
             for each in carried_over:
                 if each.entry.name not in self._namespace:
                     self._carry_over(each, _saved_at(known.get(each.entry.name)))
-            self._note(self._modules())
-            groups = plan.order(self._groups())
-            self._save(groups)
+            self._save(plan.order(self._groups()))
             return self._complete()
         finally:
             self._journal.close()
@@ -149,71 +148,23 @@ class _Saving:
             else:
                 return done
 
-    # --- what there is ---
-
-    def _modules(self) -> list[Entry]:
-        found = []
-        for name in self._names:
-            value = self._namespace[name]
-            if isinstance(value, types.ModuleType):
-                entry = replace(self._entries[name], kind=MODULE, target=value.__name__)
-                if sys.modules.get(value.__name__) is value:
-                    found.append(replace(entry, saved=True))
-                else:
-                    why = "a module that cannot be imported by its name"
-                    found.append(replace(entry, code="not-storable", detail=why))
-        return found
-
     def _groups(self) -> list[Group]:
+        """What is saved together; what cannot be is noted."""
+        self._note([each for each in self._entries.values() if each.kind == MODULE])
         names = [name for name in self._names if self._entries[name].kind != MODULE]
-        for name in names:
-            try:
-                found = self._survey.visit(name)
-            except Exception:
-                found = Found(name, runs_code=True, plain=False, complete=False)
-            self._found[name] = found
-            is_definition = self._survey.definitions.name_of(self._namespace[name]) is not None
-            self._entries[name] = replace(
-                self._entries[name],
-                kind=DEFINITION if is_definition else manifests.VALUE,
-                size_bytes=found.size_bytes,
-                gpu=found.gpu,
-                plain=found.plain,
-                sharing="complete" if found.complete else "partial",
-                libraries=_versions(found.libraries),
-            )
-        storable = [name for name in names if not self._found[name].holds_namespace]
-        others = {*names} - {*storable}
-        shared = [pair for pair in self._survey.shared if others.isdisjoint(pair)]
-        for name in others:
-            why = "it holds all variables"
-            self._note([replace(self._entries[name], code="not-storable", detail=why)])
-        return [self._group(each) for each in plan.groups(storable, shared)]
-
-    def _group(self, names: tuple[str, ...]) -> Group:
-        found = [self._found[name] for name in names]
-        # What several names reach is known of the first one only.
-        for flag, of_group in (
-            ("runs_code", any),
-            ("in_process", any),
-            ("gpu", any),
-            ("plain", all),
-        ):
-            value = of_group(getattr(each, flag) for each in found)
-            for each in found:
-                setattr(each, flag, value)
-        for name in names:
-            one = self._found[name]
-            self._entries[name] = replace(self._entries[name], gpu=one.gpu, plain=one.plain)
-        # A child cannot use a GPU; and without a main thread, no time limit is possible here.
-        runs_code = found[0].runs_code or not is_possible()
-        return Group(
-            names,
-            size_bytes=sum(each.size_bytes for each in found),
-            in_child=runs_code and not found[0].in_process,
-            definition=all(self._entries[name].kind == DEFINITION for name in names),
-            kept=any(name in self._kept for name in names),
+        surveyed = survey(self._namespace, names, self._seconds * SURVEY_SHARE)
+        self._surveyed = surveyed
+        groups, entries = grouping(
+            self._entries,
+            surveyed.found,
+            surveyed.shared,
+            kept=self._kept,
+            can_be_limited=is_possible(),
         )
+        self._entries |= entries
+        self._sizes = {name: each.size_bytes for name, each in entries.items()}
+        self._note([each for each in entries.values() if each.code])
+        return groups
 
     # --- saving ---
 
@@ -237,7 +188,7 @@ class _Saving:
         self._number += 1
         number, started = self._number, time.monotonic()
         remaining = self._deadline - started
-        runs_code = self._found[group.names[0]].runs_code
+        runs_code = group.runs_code
         limit = plan.limit_seconds(group, remaining, 0) if runs_code else remaining
         try:
             size = limited(lambda: self._write(group, number, fast_only=not runs_code), limit)
@@ -257,11 +208,9 @@ class _Saving:
 
     def _as_code(self, group: Group) -> Group:
         """The group, which only dill can save."""
-        found = [self._found[name] for name in group.names]
-        for each in found:
-            each.runs_code, each.plain = True, False
-            self._entries[each.name] = replace(self._entries[each.name], plain=False)
-        return replace(group, in_child=not any(each.in_process for each in found))
+        for name in group.names:
+            self._entries[name] = replace(self._entries[name], plain=False)
+        return replace(group, runs_code=True, plain=False, in_child=not group.in_process)
 
     def _in_children(self, groups: Sequence[Group], waiting: int) -> list[Group]:
         """Save in children; what to try again in another way."""
@@ -331,8 +280,8 @@ class _Saving:
             return pickling.save(
                 {name: self._namespace[name] for name in group.names},
                 self._path(number),
-                known=self._survey.definitions,
-                share=self._survey.share,
+                known=self._surveyed.definitions,
+                whole=self._surveyed.whole,
                 free=self._free,
                 fast_only=fast_only,
             )
@@ -350,11 +299,11 @@ class _Saving:
 
     def _saved(self, group: Group, number: int, size: int, seconds: float) -> None:
         self._used += size
-        whole = sum(self._found[name].size_bytes for name in group.names) or 1
+        whole = sum(self._sizes[name] for name in group.names) or 1
         left = size
         done = []
         for place, name in enumerate(group.names):
-            share = size * self._found[name].size_bytes // whole
+            share = size * self._sizes[name] // whole
             share = left if place == len(group.names) - 1 else share
             left -= share
             entry = replace(
@@ -372,12 +321,13 @@ class _Saving:
         """Note it; or what is left to try: the names of a group one by one."""
         if len(group.names) > 1 and failure.code != "deadline":
             for name in group.names:
-                self._entries[name] = replace(self._entries[name], sharing="lost")
+                differs = {*self._entries[name].differs, NOT_SHARED}
+                self._entries[name] = replace(self._entries[name], differs=tuple(sorted(differs)))
             return [
                 replace(
                     group,
                     names=(name,),
-                    size_bytes=self._found[name].size_bytes,
+                    size_bytes=self._sizes[name],
                     in_child=group.in_child or failure.code not in ("no-space", "not-storable"),
                 )
                 for name in group.names
@@ -457,22 +407,6 @@ class _Saving:
 
 def _saved_at(known: Earlier | None) -> float:
     return known.saved_at if known else 0.0
-
-
-def _first_entry(name: str, value: Any) -> Entry:
-    kind = type(value)
-    prefix = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
-    text = f"{prefix}{kind.__qualname__}"[: manifests.MAX_TEXT]
-    return Entry(name, type=text, python=manifests.python_version())
-
-
-def _versions(libraries: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for name in sorted(libraries):
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if isinstance(version, str):
-            found[name] = version[: manifests.MAX_TEXT]
-    return found
 
 
 def _directory() -> str:

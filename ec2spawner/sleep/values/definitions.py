@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import enum
 import functools
+import gc
 import importlib
 import marshal
 import sys
@@ -270,6 +271,11 @@ def make_lock(is_locked: bool) -> Any:
     return lock
 
 
+def make_proxy(mapping: Any) -> Any:
+    """A read-only view of a mapping."""
+    return types.MappingProxyType(mapping)
+
+
 def make_reference(target: Any) -> Any:
     """A weak reference; to nothing, if it was to nothing."""
 
@@ -299,10 +305,21 @@ def _reference(value: Any) -> Reduced:
     return make_reference, (value(),)
 
 
+def _proxy(value: Any) -> Reduced:
+    (behind,) = mappings_behind(value) or (dict(value),)
+    return make_proxy, (behind,)
+
+
+def mappings_behind(proxy: Any) -> list[Any]:
+    """The mapping that a proxy shows; none if that is a class's own."""
+    found = gc.get_referents(proxy)
+    return [] if "__module__" in proxy and "__doc__" in proxy else found
+
+
 PARTS: Final[dict[type, Callable[[Any], Reduced]]] = {
     types.CellType: lambda value: (make_cell, ()),
     types.CodeType: lambda value: (make_code, (marshal.dumps(value),)),
-    types.MappingProxyType: lambda value: (types.MappingProxyType, (dict(value),)),
+    types.MappingProxyType: _proxy,
     classmethod: lambda value: (classmethod, (value.__func__,)),
     staticmethod: lambda value: (staticmethod, (value.__func__,)),
     property: lambda value: (property, (value.fget, value.fset, value.fdel, value.__doc__)),

@@ -10,11 +10,11 @@ from __future__ import annotations
 import importlib
 import pickle
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from . import arrays, definitions, registry, tensors
+from . import arrays, blocks, definitions, registry, tensors
 from .archive import Writer
 
 PROTOCOL: Final = 5
@@ -95,20 +95,20 @@ def save(
     path: Path,
     *,
     known: Definitions,
-    share: Callable[[Any], bool],
+    whole: Collection[int],
     free: Callable[[int], int],
     fast_only: bool,
 ) -> int:
     """Write these names to an archive; its size in bytes.
 
-    `known`: what values refer to by name; `share`: see `arrays.reduce`; `free`: see
+    `known`: what values refer to by name; `whole`: see `arrays.reduce`; `free`: see
     `archive.Writer`; `fast_only`: without dill. Raises
     NotStorable, NoDill, archive.NoSpace, OSError and whatever the values' own code raises.
     """
     names = {id(value): name for name, value in values.items()}
     try:
         with Writer(path, free) as writer:
-            _FastPickler(writer, names, known, share).dump(dict(values))
+            _FastPickler(writer, names, known, whole).dump(dict(values))
             return writer.commit()
     except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as why:
         if fast_only:
@@ -118,7 +118,7 @@ def save(
     if slow is None:
         raise NoDill(str(fast)) from None
     with Writer(path, free) as writer:
-        slow(writer, names, known, share).dump(dict(values))
+        slow(writer, names, known, whole).dump(dict(values))
         return writer.commit()
 
 
@@ -130,12 +130,12 @@ class _Reductions:
         writer: Writer,
         names: Mapping[int, str],
         known: Definitions,
-        share: Callable[[Any], bool],
+        whole: Collection[int],
     ) -> None:
         self._writer = writer
         self._of_file = names
         self._definitions = known
-        self._share = share
+        self._whole = whole
         self._storages = tensors.StorageWriter(writer)
         self._ways: dict[type, registry.Ways | None] = {}
 
@@ -155,14 +155,19 @@ class _Reductions:
             return namespace, ()
         if kind is types.ModuleType:
             return importlib.import_module, (value.__name__,)
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        if name == "numpy.ndarray":
-            return arrays.reduce(value, self._writer, self._share)
+        if arrays.is_supported(kind) and arrays.is_array(value):
+            return arrays.reduce(value, self._writer, self._whole)
+        if kind is blocks.Standalone:
+            return arrays.reduce_standalone(value.array, self._writer)
+        if blocks.is_block(kind):
+            return blocks.reduce(value)
         if kind.__module__ == "torch.storage" and kind.__name__.endswith("Storage"):
             return self._storages.reduce(value)
         ways = self._ways_of(kind)
         if ways is not None:
             return registry.reduce(value, ways, self._writer)
+        if tensors.is_tensor(value):
+            return tensors.reduce(value, PROTOCOL)
         if what := never(kind):
             raise NotStorable(what)
         return NotImplemented

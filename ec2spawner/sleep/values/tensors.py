@@ -27,6 +27,25 @@ def is_gpu_used() -> bool:
     return cuda is not None and bool(cuda.is_initialized())
 
 
+def gradient(tensor: Any) -> Any:
+    """What `backward` has added to a tensor that it begins at; None without it."""
+    return tensor.grad if tensor.is_leaf else None
+
+
+def reduce(tensor: Any, protocol: int) -> Any:
+    """As the tensor reduces itself, and with its gradient, which PyTorch leaves out."""
+    found = gradient(tensor)
+    reduced = tensor.__reduce_ex__(protocol) if found is not None else None
+    if not isinstance(reduced, tuple) or len(reduced) != 2:
+        return NotImplemented
+    return (*reduced, found, None, None, set_gradient)
+
+
+def set_gradient(tensor: Any, gradient: Any) -> None:
+    """Found by the unpickler under this name."""
+    tensor.grad = gradient
+
+
 class StorageWriter:
     """The storages of one archive."""
 

@@ -117,6 +117,7 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
         ({"entries": [{"name": "a", "size_bytes": -1}]}, "size_bytes"),
         ({"entries": [{"name": "a", "saved": 1}]}, "saved"),
         ({"entries": [{"name": "a", "libraries": {"a": 1}}]}, "libraries"),
+        ({"entries": [{"name": "a", "differs": "copied"}]}, "differs"),
         ({"kept": [1]}, "kept"),
         ({"seconds": float("nan")}, "seconds"),
         ({"directory": 5}, "directory"),

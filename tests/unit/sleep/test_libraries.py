@@ -124,6 +124,132 @@ MODEL_CHECKS = {
 }
 
 
+SHARED = """
+import numpy as np, pandas as pd, torch, tempfile
+raw = bytearray(range(80))
+whole, part = np.frombuffer(raw, "u1"), np.frombuffer(raw, "u1", offset=8)
+x = np.arange(10.0)
+fixed = x[2:5]; fixed.flags.writeable = False
+wide, rows = np.broadcast_to(np.float64(3), (20_000, 20_000)), np.broadcast_to(x, (1000, 10))
+late = x[:2]; late_owner = np.arange(3); late_view = late_owner[1:]
+late_owner.flags.writeable = False
+windows = np.lib.stride_tricks.sliding_window_view(np.arange(100.0), 90)
+np.arange(4.0).tofile("mapped.bin")
+mapped = np.memmap("mapped.bin", dtype="f8", mode="r+")
+rest, plain = mapped[1:], np.asarray(mapped)
+objects = np.array([1, [2], None, 4], dtype=object); some = objects[2:0:-1]
+matrix = np.matrix(np.arange(4).reshape(2, 2), copy=False); of_matrix = np.asarray(matrix)
+leaf = torch.ones(3, requires_grad=True); (leaf * 2).sum().backward()
+layer = torch.nn.Linear(2, 2); layer(torch.ones(1, 2)).sum().backward()
+tags = {"a": 1}
+frame = pd.DataFrame({"a": [1, 2], "b": [3.0, 4.0], "n": pd.array([1, None])})
+frame.attrs["tags"] = tags
+frames = [frame, frame.rename(columns={"a": "c"}), frame["a"]]
+# None of these shares again.
+elsewhere = tempfile.NamedTemporaryFile(dir="/dev/shm"); elsewhere.truncate(8)
+copied = np.memmap(elsewhere.name, dtype="u1", mode="r+")
+array = np.arange(5.0); tensor = torch.from_numpy(array)
+big = np.zeros(1_000_000); one, other = big[:5], big[3:8]; del big
+table = np.zeros((2, 2)); of_table = pd.DataFrame(table, copy=False)
+loss = (leaf * 2).sum()
+"""
+
+SHARED_CHECKS = {
+    "buffer": "raw.__setitem__(9, 77) is None and whole[9] == part[1] == 77",
+    "fixed": "not fixed.flags.writeable and np.shares_memory(fixed, x)",
+    "wide": "not wide.flags.writeable and wide.strides == (0, 0) and wide[5, 5] == 3",
+    "rows": "not rows.flags.writeable and np.shares_memory(rows, x) and rows.shape == (1000, 10)",
+    "late": "late_view.flags.writeable and not late_owner.flags.writeable",
+    "late_view": "np.shares_memory(late_view, late_owner) and late.flags.writeable",
+    "windows": "windows[5, 1] == 6 and windows.strides == (8, 8) and not windows.flags.writeable",
+    "mapped": "type(rest) is np.memmap and np.shares_memory(mapped, rest)",
+    "file": "mapped.__setitem__(3, 8) is None and np.fromfile('mapped.bin')[3] == rest[2] == 8",
+    "plain": "np.shares_memory(mapped, plain) and type(plain) is np.ndarray",
+    "objects": "np.shares_memory(objects, some) and some[1] is objects[1] and some[0] is None",
+    "matrix": "type(matrix) is np.matrix and np.shares_memory(matrix, of_matrix)",
+    "gradient": "leaf.grad.tolist() == [2, 2, 2] and layer.weight.grad.sum() == 4",
+    "attributes": "frame.attrs['tags'] is tags and frames[0] is frame",
+    "copied": "type(copied) is np.ndarray and copied.sum() == 0",
+}
+
+FRAMES_ARE_VALUES = """
+frames[1].iloc[0, 1] = 99.0
+frames[1].iloc[0, 2] = 99
+frames[2].iloc[0] = 99
+print(frame.iloc[0].tolist())
+"""
+
+DIFFERING = {
+    "array": ["no-longer-shared"],
+    "copied": ["copied"],
+    "loss": ["without-graph"],
+    "of_table": ["no-longer-shared"],
+    "one": ["no-longer-shared"],
+    "other": ["no-longer-shared"],
+    "table": ["no-longer-shared"],
+    "tensor": ["no-longer-shared"],
+}
+
+
+@pytest.mark.long
+def test_what_shares_memory_shares_it_again_or_the_report_says_so(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    folder = tmp_path / "generation"
+    with Notebook(tmp_path, environment=environment) as first:
+        first.say(SHARED)
+        said = first.say(FRAMES_ARE_VALUES.replace("frames[", "[f.copy() for f in frames]["))
+        first.save(folder)
+        assert "with a copy of what it shared with others" in first.say("%sleep")
+    assert entries(folder)["wide"]["size_bytes"] < 10_000
+    with Notebook(tmp_path, environment=environment) as woken:
+        found = woken.restore(folder)
+        assert {each["name"]: each["codes"] for each in found["differing"]} == DIFFERING
+        assert not wrong(woken, SHARED_CHECKS)
+        assert woken.say(FRAMES_ARE_VALUES) == said
+
+
+HOSTILE = """
+import os, pandas as pd
+from pandas.api.extensions import ExtensionArray, ExtensionDtype
+class Hostile:
+    def __reduce__(self): os._exit(1)
+class Kind(ExtensionDtype):
+    name, type = "kind", object
+class Column(ExtensionArray):
+    dtype, nbytes = Kind(), 0
+    def __init__(self, items): self.items = items
+    def __len__(self): return len(self.items)
+    def __getitem__(self, key): return Column(self.items[key]) if isinstance(key, slice) else 0
+    def copy(self): return Column(self.items)
+    def isna(self): return [False] * len(self)
+    def __reduce__(self): os._exit(1)
+    @classmethod
+    def _from_sequence(cls, items, **about): return cls(list(items))
+attributes = pd.DataFrame({"a": [1]}); attributes.attrs["x"] = Hostile()
+column = pd.Series(Column([1, 2]))
+labels = pd.Series([1], index=pd.Index([Hostile()], dtype=object))
+category = pd.Series(pd.Categorical([1], categories=[1])); levels = Hostile()
+category = category.cat.rename_categories([levels])
+fine = pd.DataFrame({"a": [1]})
+"""
+
+
+@pytest.mark.long
+def test_what_is_hostile_in_a_frame_costs_that_frame_only(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    folder = tmp_path / "generation"
+    with Notebook(tmp_path, environment=environment) as first:
+        first.say(HOSTILE)
+        first.save(folder)
+        assert first.say("print(len(fine))") == "1"
+    found = entries(folder)
+    for name in ("attributes", "column", "labels", "category"):
+        assert found[name]["code"] == "crashed", found[name]
+    assert found["fine"]["saved"]
+
+
 def wrong(notebook: Notebook, checks: dict[str, str]) -> list[str]:
     said = {name: notebook.run(f"print(bool({check}))") for name, check in checks.items()}
     return [f"{name}: {done}" for name, done in said.items() if done["said"].strip() != "True"]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from ec2spawner.sleep import plan
 from ec2spawner.sleep.plan import Group
 
-NAMES = st.sampled_from("abcdefgh")
 SIZES = st.integers(0, 10**12)
 GROUPS = st.lists(
     st.builds(
@@ -22,25 +21,6 @@ GROUPS = st.lists(
         kept=st.booleans(),
     )
 )
-
-
-@given(st.sets(NAMES), st.lists(st.tuples(NAMES, NAMES)))
-def test_names_that_share_are_together_and_no_others(
-    names: set[str], pairs: list[tuple[str, str]]
-) -> None:
-    ordered = sorted(names)
-    shared = [(a, b) for a, b in pairs if a in names and b in names]
-    found = plan.groups(ordered, shared)
-    assert sorted(name for group in found for name in group) == ordered
-    place = {name: group for group in found for name in group}
-    assert all(place[a] == place[b] for a, b in shared)
-    # As many groups as there are without the pairs, less one for each pair that connects two.
-    reachable = {name: {name} for name in ordered}
-    for a, b in shared:
-        joined = reachable[a] | reachable[b]
-        for name in joined:
-            reachable[name] = joined
-    assert len(found) == len({id(each) for each in reachable.values()})
 
 
 @given(GROUPS)

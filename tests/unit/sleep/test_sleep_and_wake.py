@@ -103,14 +103,19 @@ alias = shared
 loop = []; loop.append(loop)
 seen = weakref.ref(node)
 method = node.__init__
+import types
+settings = {"a": 1}
+shown, hidden = types.MappingProxyType(settings), types.MappingProxyType({"b": 1})
+of_class = vars(Node)
 """
     with sleep_and_wake(tmp_path, [cell]) as woken:
         assert (
             woken.say(
                 "print(nodes[0] is node, nodes[1] is node, first['x'] is second[0] is shared,"
-                " loop[0] is loop, seen() is node, method.__self__ is node)"
+                " loop[0] is loop, seen() is node, method.__self__ is node,"
+                " settings.update(a=2), shown['a'], hidden)"
             )
-            == "True True True True True True"
+            == "True True True True True True None 2 {'b': 1}"
         )
 
 

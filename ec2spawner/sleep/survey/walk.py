@@ -14,10 +14,14 @@ import time
 import types
 import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
-from .values import arrays, pickling, registry, tensors
+from ..manifest import COPIED, MAX_TEXT, MODULE, NO_GRAPH, NOT_SHARED, Entry, python_version
+from ..values import arrays, definitions, pickling, registry, tensors
+from . import frames, memory
+from .found import Found
+from .kinds import ATOMIC, ATOMIC_NAMES, HOOKS, TRUSTED
 
 MAX_OBJECTS: Final = 300_000
 """Visited for one name: about half a second."""
@@ -29,112 +33,81 @@ UNKNOWN_BYTES: Final = 1 << 30
 LONG: Final = 1000
 """Items of a list whose types are looked at in one go."""
 
-TRUSTED: Final = frozenset(
-    "_collections _datetime _decimal _functools _io _operator _random _struct _thread _weakref"
-    " abc array builtins collections copyreg datetime decimal enum fractions functools ipaddress"
-    " itertools matplotlib numbers numpy operator pandas pathlib polars pyarrow pytz random re"
-    " scipy sklearn string torch torchvision types typing uuid weakref zoneinfo".split()
-)
-"""Libraries whose own code for saving and loading is known to end, and not to crash."""
 
-ATOMIC: Final = frozenset(
-    {
-        bool,
-        bytes,
-        complex,
-        float,
-        int,
-        range,
-        slice,
-        str,
-        type(None),
-        type(Ellipsis),
-        type(NotImplemented),
-        types.BuiltinFunctionType,
-        types.CodeType,
-        types.GetSetDescriptorType,
-        types.MappingProxyType,
-        types.MemberDescriptorType,
-        types.MethodDescriptorType,
-        types.ModuleType,
-        types.WrapperDescriptorType,
-        types.FrameType,
-        types.GeneratorType,
-        types.CoroutineType,
-        types.AsyncGeneratorType,
-        types.TracebackType,
-    }
-)
-ATOMIC_NAMES: Final = frozenset(
-    "datetime.date datetime.datetime datetime.time datetime.timedelta datetime.timezone"
-    " decimal.Decimal fractions.Fraction logging.Logger logging.RootLogger re.Pattern"
-    " torch.Size torch.device torch.dtype uuid.UUID".split()
-)
-"""Their identity does not matter, and nothing is below them."""
+class Surveyed(NamedTuple):
+    """What is known of a namespace."""
 
-HOOKS: Final = (
-    "__getattr__",
-    "__getattribute__",
-    "__getnewargs__",
-    "__getnewargs_ex__",
-    "__getstate__",
-    "__reduce__",
-    "__reduce_ex__",
-    "__setstate__",
-)
-"""What saving calls of a class, or loading: what a child saves is loaded there once."""
+    found: list[Found]
+    shared: list[tuple[str, str]]
+    """Pairs of names that share an object which can change."""
+    definitions: pickling.Definitions
+    whole: frozenset[int]
+    """The identities of the arrays that are saved as a whole for the sake of their views."""
+    held: list[Any]
+    """Objects that only the walk made: while they are there, an identity is not used twice."""
 
 
-@dataclass
-class Found:
-    """What is known of one name."""
+def survey(namespace: Mapping[str, Any], names: Iterable[str], seconds: float) -> Surveyed:
+    """Walk over what these names refer to."""
+    walk = Survey(namespace, seconds)
+    found = [walk.visit(name) for name in names]
+    return walk.surveyed(found)
 
-    name: str
-    size_bytes: int = 0
-    """What its objects take in memory, without those that another name had first."""
-    runs_code: bool = False
-    """Saving it runs code of the notebook's own, or of a library that is not known."""
-    plain: bool = True
-    """Loading it does not."""
-    in_process: bool = False
-    """It holds what a forked child cannot use: memory of a GPU, or of Polars, whose threads the
-    child does not have."""
-    gpu: bool = False
-    complete: bool = True
-    holds_namespace: bool = False
-    libraries: set[str] = field(default_factory=set)
+
+def entry_of(name: str, value: Any) -> Entry:
+    """What is known of a name before the walk; of a module, all."""
+    kind = type(value)
+    prefix = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    text = f"{prefix}{kind.__qualname__}"[:MAX_TEXT]
+    entry = Entry(name, type=text, python=python_version())
+    if not isinstance(value, types.ModuleType):
+        return entry
+    if sys.modules.get(value.__name__) is value:
+        return replace(entry, kind=MODULE, target=value.__name__, saved=True)
+    why = "a module that cannot be imported by its name"
+    return replace(entry, kind=MODULE, code="not-storable", detail=why)
 
 
 class Survey:
     """The walk over a namespace."""
 
     def __init__(self, namespace: Mapping[str, Any], seconds: float) -> None:
-        self.definitions = pickling.Definitions(namespace)
-        self.shared: list[tuple[str, str]] = []
-        """Pairs of names that share an object which can change."""
+        self._definitions = pickling.Definitions(namespace)
+        self._shared: list[tuple[str, str]] = []
         self._namespace = namespace
         self._owners: dict[int, str] = {}
         self._seen_name = ""
         self._seen: set[int] = set()
-        self._views: dict[int, tuple[int, int, bool]] = {}
-        """By owner: bytes of its views, its own, and whether itself is reachable."""
+        self._views: dict[int, memory.Views] = {}
+        """By the identity of their owner."""
+        self._uses: list[memory.Use] = []
+        self._restored: set[int] = set()
+        """The blocks of memory that are restored as one."""
         self._held: list[Any] = []
-        """Objects that only the walk made: an address is not used twice."""
         self._seconds = seconds
         self._until = time.monotonic() + seconds
 
-    def share(self, owner: Any) -> bool:
-        """Whether an array is saved as a whole for the sake of its views.
-
-        Not for a small part of a large array: that would save much that no name reaches.
-        """
-        views, size, reachable = self._views.get(id(owner), (0, 0, False))
-        return reachable or size <= 2 * views
+    def surveyed(self, found: list[Found]) -> Surveyed:
+        """Everything that was found."""
+        whole = memory.whole(self._views.values())
+        copied = memory.copies(self._uses, whole | self._restored)
+        for each in found:
+            each.versions = _versions(each.libraries)
+            if each.name in copied:
+                each.differs.add(NOT_SHARED)
+        return Surveyed(found, self._shared, self._definitions, frozenset(whole), self._held)
 
     def visit(self, name: str) -> Found:
         """Walk over what a name refers to."""
         found = Found(name)
-        value = self._namespace[name]
+        try:
+            self._walk(self._namespace[name], found)
+        except Exception:  # a library's own code failed
+            found.runs_code, found.plain, found.complete = True, False, False
+        return found
+
+    def _walk(self, value: Any, found: Found) -> None:
+        found.is_definition = self._definitions.name_of(value) is not None
         waiting = [(value, True)]
         visited = 0
         until = min(self._until, time.monotonic() + self._seconds / 4)
@@ -148,7 +121,6 @@ class Survey:
                 break
             each, is_root = waiting.pop()
             waiting += ((below, False) for below in self._enter(each, found, is_root))
-        return found
 
     def _enter(self, value: Any, found: Found, is_root: bool) -> Iterable[Any]:
         """Note an object; what is below it and not known yet."""
@@ -174,18 +146,22 @@ class Survey:
         if not self._claim(id(value), found):
             return ()
         self._classify(kind, found)
-        if kind.__module__.partition(".")[0] in ("numpy", "pandas", "polars", "pyarrow", "torch"):
+        if arrays.is_array(value):
+            return [*self._of_array(value, found), *self._of_subclass(value, found)]
+        if kind.__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "torch"):
             return self._of_library(value, found)
         if kind is weakref.ref:
             below = value()
             return () if below is None else (below,)
+        if kind is types.MappingProxyType:
+            return definitions.mappings_behind(value)
         return self._of_container(value, found)
 
     def _claim(self, identity: int, found: Found) -> bool:
         """Whether this name is the first that reaches an object."""
         owner = self._owners.setdefault(identity, found.name)
         if owner != found.name:
-            self.shared.append((owner, found.name))
+            self._shared.append((owner, found.name))
             return False
         if identity in self._seen_by(found):
             return False
@@ -248,13 +224,10 @@ class Survey:
     def _of_library(self, value: Any, found: Found) -> Iterable[Any]:
         kind = type(value)
         library = kind.__module__.partition(".")[0]
-        if library == "numpy":
-            if hasattr(kind, "__array_finalize__") and hasattr(value, "strides"):
-                return self._of_array(value, found)
-        elif tensors.is_tensor(value):
+        if tensors.is_tensor(value):
             return self._of_tensor(value, found)
-        elif library == "pandas":
-            if kind.__name__ in ("DataFrame", "Series") or hasattr(value, "memory_usage"):
+        if library == "pandas":
+            if frames.is_frame(value):
                 return self._of_frame(value, found)
         elif library == "polars":
             found.in_process = True
@@ -268,21 +241,48 @@ class Survey:
         return self._of_container(value, found)
 
     def _of_array(self, value: Any, found: Found) -> Iterable[Any]:
+        start, end = arrays.memory(value)
         owner = arrays.owner(value)
-        views, size, reachable = self._views.get(id(owner), (0, int(owner.nbytes), False))
-        if owner is not value:
+        source = arrays.buffer(owner) if arrays.is_supported(type(value)) else None
+        block = 0
+        if source is not None:
+            block = id(source)
+            self._restored.add(block)
+        elif arrays.has_views(owner) and arrays.is_supported(type(value)):
+            block = id(owner)
+            self._note_view(value, owner, end - start, found)
+        if type(owner).__name__ == "memmap" and not arrays.mapped_file(owner):
+            found.differs.add(COPIED)
+        elif type(owner).__name__ != "memmap":
+            found.size_bytes += end - start
+        can_write = bool(value.flags.writeable)
+        self._uses.append(memory.Use(found.name, start, end, block, can_write))
+        return [*self._of_objects(value, found), *([] if source is None else [source])]
+
+    def _note_view(self, value: Any, owner: Any, used: int, found: Found) -> None:
+        before = self._views.get(id(owner), memory.Views(id(owner), int(owner.nbytes), 0, False))
+        is_owner = owner is value
+        if not is_owner:
             self._claim(id(owner), found)
-            views += int(value.nbytes)
-        self._views[id(owner)] = views, size, reachable or owner is value
-        found.size_bytes += int(value.nbytes)
+        self._views[id(owner)] = before._replace(
+            used_bytes=before.used_bytes + (0 if is_owner else used),
+            # A map of a file takes no space.
+            is_reachable=before.is_reachable or is_owner or bool(arrays.mapped_file(owner)),
+        )
+
+    def _of_objects(self, value: Any, found: Found) -> Iterable[Any]:
+        """What an array refers to."""
         if not value.dtype.hasobject:
             return ()
-        below = value.ravel().tolist() if value.dtype == object else [object()]
-        self._held.append(below)
         if value.dtype != object:  # a structure with objects
             found.runs_code, found.plain = True, False
             return ()
+        below = value.ravel().tolist()
+        self._held.append(below)
         return self._of_long(below, found) if len(below) > LONG else below
+
+    def _of_subclass(self, value: Any, found: Found) -> Iterable[Any]:
+        return (value.__dict__,) if getattr(value, "__dict__", None) else ()
 
     def _of_tensor(self, value: Any, found: Found) -> Iterable[Any]:
         if type(value).__module__ == "__main__":
@@ -296,22 +296,26 @@ class Survey:
         except (NotImplementedError, RuntimeError):  # a sparse one has several
             found.size_bytes += int(value.numel() * value.element_size())
             return ()
-        if self._claim(-storage.data_ptr() - 1 if storage.data_ptr() else -id(value), found):
-            found.size_bytes += int(storage.nbytes())
-        return (value.__dict__,) if getattr(value, "__dict__", None) else ()
+        start, size = storage.data_ptr(), int(storage.nbytes())
+        if self._claim(-start - 1 if start else -id(value), found):
+            found.size_bytes += size
+        self._restored.add(-start - 1)
+        self._uses.append(memory.Use(found.name, start, start + size, -start - 1))
+        if value.grad_fn is not None:
+            found.differs.add(NO_GRAPH)
+        below = (getattr(value, "__dict__", None), tensors.gradient(value))
+        return [each for each in below if each is not None]
 
     def _of_frame(self, value: Any, found: Found) -> Iterable[Any]:
         """Data frames are values: what they share with others inside is not kept."""
-        usage = value.memory_usage()
-        found.size_bytes += int(getattr(usage, "sum", lambda: usage)())
-        below: list[Any] = []
-        columns = value.dtypes if hasattr(value, "columns") else [value.dtype]
-        for number, dtype in enumerate(columns):
-            if str(dtype) == "object":
-                column = value.iloc[:, number] if hasattr(value, "columns") else value
-                items = column.to_numpy().tolist()
-                self._held.append(items)
-                below += self._of_long(items, found) if len(items) > LONG else items
+        are_values = frames.are_values()
+        parts = frames.parts(value)
+        found.size_bytes += sum(parts.sizes)
+        below = parts.others
+        for each in parts.memory:
+            start, end = arrays.memory(each)
+            self._uses.append(memory.Use(found.name, start, end, 0, is_value=are_values))
+            below += self._of_objects(each, found)
         return below
 
     # --- functions and classes ---
@@ -335,13 +339,22 @@ class Survey:
                 value.__kwdefaults__,
                 value.__dict__,
             ]
-        if not is_root and self.definitions.name_of(value) is not None:
+        if not is_root and self._definitions.name_of(value) is not None:
             return ()
         found.runs_code, found.plain = True, False
         found.size_bytes += 2000
         if not self._claim(id(value), found):
             return ()
         return [each for each in below if each is not None and each is not value]
+
+
+def _versions(libraries: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for name in sorted(libraries):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            found[name] = version[:MAX_TEXT]
+    return found
 
 
 def _is_sized(value: Any) -> bool:
