@@ -19,9 +19,9 @@ _ON_PURPOSE: Final = frozenset(
 )
 """Its own operating system, or a call of somebody's."""
 
-_RECLAIMED: Final = frozenset(
-    {"Server.ScheduledStop", "Server.SpotInstanceShutdown", "Server.SpotInstanceTermination"}
-)
+_SPOT: Final = frozenset({"Server.SpotInstanceShutdown", "Server.SpotInstanceTermination"})
+
+_RECLAIMED: Final = frozenset({"Server.ScheduledStop", *_SPOT})
 
 
 class Cause(StrEnum):
@@ -42,3 +42,14 @@ def termination_cause(code: str) -> Cause:
     if code.startswith("Server.") and code not in _RECLAIMED:
         return Cause.CAPACITY
     return Cause.OTHER
+
+
+def is_spot_interruption(code: str) -> bool:
+    """Whether EC2 took a spot instance back for its capacity."""
+    return code in _SPOT
+
+
+def is_unexplained(code: str) -> bool:
+    """Whether an instance ended by AWS's fault, or for a reason that EC2 does not give: neither its
+    own operating system nor a call of anybody did it, nor the account's configuration."""
+    return not code.startswith("Client.") and not is_spot_interruption(code)

@@ -21,7 +21,7 @@ SHORT_RUN: Final = timedelta(minutes=2)
 
 MAX_SHORT_RUNS: Final = 3
 """After so many short runs in a row a server does not continue: it sleeps. Nothing else bounds what
-a market would cost that takes each instance back at once."""
+a market would cost that takes each instance back at once, or a server that ends its instances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class TakenOver:
     idle_seconds: float = 0.0
     """How long it had been idle when it left the last one."""
     short_runs: int = 0
-    """How many of the last instances in a row it had for less than `SHORT_RUN`."""
+    """How many of the last instances in a row it had for less than `SHORT_RUN`, or lost without a
+    reason."""
     is_handed_over: bool = False
     """Whether the server has left the last instance to continue here."""
 
@@ -54,8 +55,14 @@ def taken_over(
     ready_at: datetime,
     idle_since: datetime | None,
     now: datetime,
+    *,
+    is_explained: bool = True,
 ) -> TakenOver:
-    """What the next lease takes over at `now` from one that has been ready since `ready_at`."""
+    """What the next lease takes over at `now` from one that has been ready since `ready_at`.
+
+    Where AWS has not said why its instance ended (`is_explained`), the run counts as a short one:
+    it may have crashed by itself.
+    """
     ran = max(now - ready_at, timedelta())
     idle = max(now - idle_since, timedelta()) if idle_since else timedelta()
     ran_seconds = before.ran_seconds + ran.total_seconds()
@@ -64,7 +71,7 @@ def taken_over(
         is_handed_over=True,
         ran_seconds=ran_seconds,
         idle_seconds=min(idle.total_seconds(), ran_seconds),
-        short_runs=before.short_runs + 1 if ran < SHORT_RUN else 0,
+        short_runs=before.short_runs + 1 if ran < SHORT_RUN or not is_explained else 0,
     )
 
 

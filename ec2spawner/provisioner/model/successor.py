@@ -15,6 +15,7 @@ from .lease import Lease, LeaseState, StepEvent
 
 RECLAIMED: Final = "AWS is reclaiming your machine; getting another one"
 GONE: Final = "AWS took your machine back; getting another one"
+UNEXPLAINED: Final = "Your machine ended, and AWS does not say why; getting another one"
 
 
 def after_interruption(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from ...core.instances.termination_cause import is_spot_interruption
 from ...core.offers.launch_errors import ErrorClass
 from ...core.offers.purchase import OfferKey
 from ...core.offers.sold_out import MARKED_FOR, Mark
-from ..model.cloud import SPOT_TERMINATION
 from ..model.lease import Lease
 from ..state.state import State
 
@@ -45,7 +45,6 @@ def is_confirmed_by_aws(state: State, lease: Lease) -> bool:
     """Whether EC2 or EventBridge says that the instance of a lease is taken back, not its agent
     alone."""
     instance = state.instances.instance_of(lease)
-    if instance is not None and instance.state_reason == SPOT_TERMINATION:
+    if instance is not None and is_spot_interruption(instance.state_reason):
         return True
-    announced = state.leases.contact(lease.lease_id).notices.announced
-    return announced is not None
+    return state.leases.contact(lease.lease_id).notices.announced is not None

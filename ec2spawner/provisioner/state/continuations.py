@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 
 AGAIN: Final = "AWS took each of its machines back within minutes; start it again when you like"
 
+UNEXPLAINED_AGAIN: Final = (
+    "Its machines ended one after another, and AWS does not say why; start it again when you like"
+)
 
 FAILURES: Final = frozenset({"capacity", "quota", "budget", "failed", "lost"})
 """Why a start ends by itself."""
@@ -73,11 +76,11 @@ class Continuations:
 
     # --- changing ---
 
-    def begin(self, lease: Lease, message: str) -> Lease | None:
+    def begin(self, lease: Lease, message: str, *, is_explained: bool = True) -> Lease | None:
         """The successor of a ready lease that EC2 interrupts, made now if there is none.
 
         None where its server is not to continue, or has tried to. `message` begins the story of
-        the new lease.
+        the new lease; `is_explained`: AWS says that it takes the instance back.
         """
         if (earlier := self._leases.successor(lease.lease_id)) is not None:
             if earlier.state in LIVE:
@@ -86,7 +89,8 @@ class Continuations:
                 return None
         if lease.state is not LeaseState.READY or lease.sleep.after_interruption == "stop":
             return None
-        over = replace(self._taken_over(lease, "interruption"), is_handed_over=False)
+        over = self._taken_over(lease, "interruption", is_explained=is_explained)
+        over = replace(over, is_handed_over=False)
         if is_interrupted_too_often(over):
             log.warning("%s does not continue: it is interrupted too often", lease.lease_id)
             return None
@@ -96,18 +100,22 @@ class Continuations:
         self._leases.begin_adding(found).add_done_callback(_stored_later)
         return found
 
-    def hand_over(self, lease: Lease, stop: Stop) -> Stop:
+    def hand_over(self, lease: Lease, stop: Stop, *, is_explained: bool = True) -> Stop:
         """A ready or starting lease ends now: its successor takes over, or ends as well.
 
-        Returns the stop as its user shall read it. The caller changes the lease without an await
-        in between: at any moment a server that continues has a successor.
+        Returns the stop as its user shall read it; `is_explained` is that of `begin`. The caller
+        changes the lease without an await in between: at any moment a server that continues has a
+        successor.
         """
         stop = _of_successor(lease, stop)
         if stop.reason == INTERRUPTED:
-            found = self.begin(lease, successor.GONE)
+            message = successor.GONE if is_explained else successor.UNEXPLAINED
+            found = self.begin(lease, message, is_explained=is_explained)
             if found is None:
-                return stop.model_copy(update={"message": self._why_it_ends(lease, stop)})
-            self._take_over(lease, found, found.taken_over.trigger)
+                why = self._why_it_ends(lease, stop, is_explained=is_explained)
+                return stop.model_copy(update={"message": why})
+            trigger = found.taken_over.trigger
+            self._take_over(lease, found, trigger, is_explained=is_explained)
         elif (found := self._leases.open_successor(lease.lease_id)) is not None:
             if stop.sleep == "hardware":
                 self._take_over(lease, found, "hardware")
@@ -134,27 +142,33 @@ class Continuations:
         here = tuple(x for x in lease.spec.subnets if by_subnet.get(x) == zone)
         return here or lease.spec.subnets
 
-    def _take_over(self, lease: Lease, found: Lease, trigger: Trigger) -> None:
+    def _take_over(
+        self, lease: Lease, found: Lease, trigger: Trigger, *, is_explained: bool = True
+    ) -> None:
         """What has changed since the successor was made: its user may have extended the server."""
         changes: dict[str, object] = {"extended_until": lease.extended_until}
         if lease.ready_at is not None:
-            changes["taken_over"] = self._taken_over(lease, trigger)
+            changes["taken_over"] = self._taken_over(lease, trigger, is_explained=is_explained)
         if found.profile == lease.profile:
             changes["idle"] = lease.idle
         self._leases.remember(found.lease_id, **changes)
 
-    def _taken_over(self, lease: Lease, trigger: Trigger) -> TakenOver:
+    def _taken_over(self, lease: Lease, trigger: Trigger, *, is_explained: bool) -> TakenOver:
         now, since = self._clock.now(), self._leases.contact(lease.lease_id).idle_since
-        return taken_over(lease.taken_over, trigger, lease.ready_at or now, since, now)
+        ready_at = lease.ready_at or now
+        before = lease.taken_over
+        return taken_over(before, trigger, ready_at, since, now, is_explained=is_explained)
 
-    def _why_it_ends(self, lease: Lease, stop: Stop) -> str:
+    def _why_it_ends(self, lease: Lease, stop: Stop, *, is_explained: bool) -> str:
         failed = self._leases.successor(lease.lease_id)
         has_tried = failed is not None and failed.taken_over.trigger == "interruption"
         if has_tried and failed is not None and failed.stop is not None:
             return failed.stop.message
-        over = self._taken_over(lease, "interruption")
+        over = self._taken_over(lease, "interruption", is_explained=is_explained)
         wanted = lease.sleep.after_interruption != "stop" and lease.state is LeaseState.READY
-        return AGAIN if wanted and is_interrupted_too_often(over) else stop.message
+        if not wanted or not is_interrupted_too_often(over):
+            return stop.message
+        return AGAIN if is_explained else UNEXPLAINED_AGAIN
 
 
 def _of_successor(lease: Lease, stop: Stop) -> Stop:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...core.instances.retention_rules import Decision, decide
+from ...core.instances.termination_cause import is_spot_interruption, is_unexplained
 from ...core.sleep.decision import with_sleep
 from ...core.tags import STORE
 from ...wire import Limit, Market, Stop
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RECLAIMED = Stop(reason=INTERRUPTED, message="AWS took the spot machine back")
+
+UNEXPLAINED = Stop(reason=INTERRUPTED, message="The spot machine ended, and AWS does not say why")
 
 
 class State:
@@ -161,7 +164,8 @@ class State:
             return
         is_ready = lease.state is LeaseState.READY
         stop = self._with_retention(lease, self._as_ec2_announced(lease, stop))
-        stop = self.continuations.hand_over(lease, stop)
+        is_explained = self._is_announced(lease)
+        stop = self.continuations.hand_over(lease, stop, is_explained=is_explained)
         stop = with_sleep(stop, lease.idle.then, lease.sleep, is_ready=is_ready)
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
         # The hub may terminate it before EC2 does: then no listing says that EC2 reclaimed it.
@@ -184,17 +188,31 @@ class State:
         await self.end(lease_id, stop)
 
     def _as_ec2_announced(self, lease: Lease, stop: Stop) -> Stop:
-        """An instance that EC2 reclaims shuts down, or falls silent, before a listing says why."""
+        """An instance that EC2 reclaims shuts down, or falls silent, before a listing says why; and
+        some end without a reason, which a server that is to continue survives as well."""
         current = lease.segments[-1] if lease.segments else None
+        is_spot = current is not None and current.market == Market.SPOT
+        if not is_spot or lease.state is not LeaseState.READY:
+            return stop
+        if stop.reason not in {"failed", "lost"}:
+            return stop
+        if self._is_announced(lease):
+            return RECLAIMED
+        continues = lease.sleep.after_interruption != "stop"
+        return UNEXPLAINED if continues and self._has_ended_unexplained(lease) else stop
+
+    def _is_announced(self, lease: Lease) -> bool:
+        """Whether a notice or a listing says that EC2 takes the instance back."""
         instance = self.instances.instance_of(lease)
-        is_listed = instance is not None and instance.state_reason == SPOT_TERMINATION
-        is_announced = (
-            lease.state is LeaseState.READY
-            and current is not None
-            and current.market == Market.SPOT
-            and (is_listed or self.leases.contact(lease.lease_id).interruption_at is not None)
-        )
-        return RECLAIMED if is_announced and stop.reason in {"failed", "lost"} else stop
+        is_listed = instance is not None and is_spot_interruption(instance.state_reason)
+        return is_listed or self.leases.contact(lease.lease_id).interruption_at is not None
+
+    def _has_ended_unexplained(self, lease: Lease) -> bool:
+        """Whether the instance is gone, and neither somebody nor itself has ended it."""
+        instance = self.instances.instance_of(lease)
+        if instance is None:
+            return self.instances.is_gone(lease.instance_id or "")
+        return instance.state in GONE and is_unexplained(instance.state_reason)
 
     def _with_retention(self, lease: Lease, stop: Stop) -> Stop:
         """The stop with what becomes of the instance, in a field for the agent and in words."""

@@ -21,7 +21,7 @@ from ec2spawner.core.sleep.spot_events import SpotEvent
 from ec2spawner.provisioner.homes import volumes
 from ec2spawner.provisioner.lifecycle import agent_calls
 from ec2spawner.provisioner.lifecycle.server_moves import CannotMove
-from ec2spawner.provisioner.model.cloud import SPOT_TERMINATION
+from ec2spawner.provisioner.model.cloud import POWERED_OFF, SPOT_TERMINATION
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.wire import SHUT_DOWN, IdlePolicy, Market, Stop
@@ -303,6 +303,59 @@ async def test_without_notice_it_continues_with_what_was_saved(world: World) -> 
     await Agent(world, instance_id).serve()
 
     assert world.now(successor(world, lease)).state is LeaseState.READY
+
+
+NO_REASON = ["", "Server.SpotInstanceShutdown", "Server.InternalError", None]
+"""What EC2 says of an instance that it has ended, or None where it lists it no more."""
+
+
+@pytest.mark.parametrize("reason", NO_REASON)
+async def test_it_continues_although_ec2_does_not_say_why_it_ended(
+    world: World, reason: str | None
+) -> None:
+    lease, _ = await world.ready(sleep=RESUME)
+    world.cloud.end(lease.instance_id or "", reason or "")
+    world.cloud.machines[lease.instance_id or ""].hidden = reason is None
+
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).serve()
+
+    assert world.now(successor(world, lease)).state is LeaseState.READY
+
+
+@pytest.mark.parametrize("reason", ["Client.UserInitiatedShutdown", POWERED_OFF])
+async def test_what_somebody_has_ended_does_not_continue(world: World, reason: str) -> None:
+    lease, _ = await world.ready(sleep=RESUME)
+    world.cloud.end(lease.instance_id or "", reason)
+    assert (await world.stop_of(lease)).reason == "lost"
+    assert world.provisioner._state.leases.successor(lease.lease_id) is None
+
+
+@pytest.mark.parametrize("market", Market)
+async def test_only_spot_continues_without_a_reason(world: World, market: Market) -> None:
+    lease, _ = await world.ready(sleep=RESUME, spec=replace(SPEC, markets=(market,)))
+    world.cloud.end(lease.instance_id or "", "")
+    ended = await world.state(lease, LeaseState.ENDED)
+    assert ended.stop is not None
+    is_spot = market is Market.SPOT
+    assert ended.stop.reason == ("interruption" if is_spot else "lost")
+    assert world.provisioner.moves.is_continued(ended) == is_spot
+
+
+async def test_an_instance_that_ends_by_itself_is_replaced_twice(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    for _ in range(MAX_SHORT_RUNS - 1):
+        await agent.heartbeat_often(3600.0)  # so that it is not the shortness that ends it
+        world.cloud.end(agent.instance_id, "")
+        [instance_id] = await world.boot()
+        agent = Agent(world, instance_id)
+        lease = await agent.serve()
+    await agent.heartbeat_often(3600.0)
+    world.cloud.end(agent.instance_id, "")
+
+    stop = await world.stop_of(lease)
+    assert "one after another" in stop.message
+    assert world.cloud.running() == []
 
 
 async def test_an_agent_that_is_shut_down_before_it_has_seen_a_notice(world: World) -> None:
