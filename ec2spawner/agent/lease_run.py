@@ -16,7 +16,7 @@ import aiohttp
 
 from ..core.idle.policy import shortest_limit
 from ..telemetry import Sampler
-from ..wire import SHUT_DOWN, HeartbeatResponse, LeaseGrant, Observation
+from ..wire import SHUT_DOWN, HeartbeatResponse, LeaseGrant, Observation, StepResult
 from .hub.client import HubClient, HubError, PowerOffError
 from .hub.heartbeat import Heartbeat
 from .hub.step_reports import StepReports
@@ -36,6 +36,7 @@ from .notebook_server.process import NotebookProcess
 from .notebook_server.pulled_images import PulledImages
 from .settings import Settings
 from .termination.sequence import EndSequence
+from .termination.upload import upload
 from .user_requests import UserRequests
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,9 @@ class LeaseRun:
             metadata, self._on_interruption, recommended=self._on_recommendation
         )
         requests = UserRequests(hub, self._status, self._push)
-        self._termination = EndSequence(self._status, notebook, self._mounts, self._push)
+        self._termination = EndSequence(
+            self._status, notebook, self._mounts, self._push, self._upload
+        )
         self._socket = LocalSocket(
             settings.run_dir,
             settings.user,
@@ -227,6 +230,10 @@ class LeaseRun:
             what = "the notebook's certificates cannot be written"
             raise NotebookError(f"{what}: {error}") from error
 
+    async def _upload(self, seconds: float) -> StepResult | None:
+        url = self._grant.upload_to
+        return await upload(self._settings.user, url, seconds) if url else None
+
     async def _release(self, end: End) -> End:
         """End every process of the user, then flush and unmount the home."""
         problem = await self._termination.release(self._certificates)
@@ -238,7 +245,9 @@ class LeaseRun:
         A retained instance claims again instead, which has the same meaning to the hub.
         """
         session = self._termination.session
-        message = f"{end.message} {self._termination.summary()}".strip() if session else end.message
+        has_saved = session is not None or self._termination.has_uploaded
+        summary = self._termination.summary() if has_saved else ""
+        message = f"{end.message} {summary}".strip()
         self._reports.report(end.step, message, session=session)
         await self._reports.until_sent(
             SHUTDOWN_REPORT_SECONDS if self._off.done() else FINAL_REPORT_SECONDS

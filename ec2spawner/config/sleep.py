@@ -3,15 +3,26 @@ instance goes, and what follows."""
 
 from __future__ import annotations
 
-from typing import Final, Self
+import re
+from typing import Annotated, Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ..core.sleep.rules import AfterInterruption, SleepRules
-from .values import Duration, PositiveDuration, Words, as_written, wrong
+from .values import Duration, PositiveDuration, Words, as_written, shown, wrong
 
 LONGEST_SAVE: Final = 1800.0
 """Seconds: the instance is paid meanwhile, and a gp3 volume takes 200 GiB in that time."""
+
+
+def _s3_url(value: str) -> str:
+    if not value:
+        return value
+    if not re.fullmatch(
+        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[\w@=+-][\w.@=+-]*){0,8}/?", value, re.A
+    ):
+        wrong(f"{shown(value)} is no place in S3", 'write it like "s3://my-results/interrupted/"')
+    return value.rstrip("/") + "/"
 
 
 class SleepConfig(Words):
@@ -61,6 +72,15 @@ class InterruptionConfig(Words):
         "on-demand instance. `stop`: it stops, and its user starts it again.",
     )
 
+    upload: Annotated[str, AfterValidator(_s3_url)] = Field(
+        default="",
+        description="Where a folder of the user is uploaded when AWS reclaims the instance, with "
+        "the role of `instance_profile`: `s3://bucket/prefix/`, where each server has a prefix of "
+        "its own. The user chooses the folder: `~/.ec2spawner/upload`, which may be a link. Empty "
+        "uploads nothing.",
+        examples=["s3://my-results/interrupted/"],
+    )
+
 
 def sleep_rules(sleep: SleepConfig, interruption: InterruptionConfig, home_kind: str) -> SleepRules:
     """As a lease carries it. Without a home nothing outlives the instance, so nothing is saved."""
@@ -69,4 +89,5 @@ def sleep_rules(sleep: SleepConfig, interruption: InterruptionConfig, home_kind:
         max_bytes=sleep.max_disk_gib * 2**30,
         keep_seconds=sleep.keep,
         after_interruption=interruption.then,
+        upload_to=interruption.upload,
     )

@@ -159,7 +159,7 @@ def _across_profiles(options: Options) -> list[Problem]:
             wrong, fix = _no_match(profile, options.architecture)
             problems.append(Problem(f'{where} ("{profile.display_name}")', wrong, fix))
         problems += _own_out_of_bounds(where, profile, options)
-        if profile.data_volumes or profile.buckets:
+        if profile.data_volumes or profile.buckets or profile.interruption:
             problems += _mounts(f'{where} ("{profile.display_name}")', options, profile)
     return problems
 
@@ -172,6 +172,15 @@ def _mounts(where: str, options: Options, profile: Profile | None = None) -> lis
         Problem(where, wrong, fix)
         for wrong, fix in mount_problems(volumes, buckets, options.scratch or "")
     ]
+    uploads = ((profile and profile.interruption) or options.interruption).upload
+    if uploads and not options.instance_profile:
+        problems.append(
+            Problem(
+                where,
+                "folders are uploaded as the role of instances, and these have none",
+                'c.EC2Spawner.instance_profile = "notebooks", whose role may write there',
+            )
+        )
     if buckets and not options.instance_profile:
         problems.append(
             Problem(

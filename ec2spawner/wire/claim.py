@@ -136,6 +136,8 @@ class LeaseGrant(Message):
     and age count from so long before it is ready."""
     continues: bool = False
     """Whether the hub continues the server on another instance when EC2 reclaims this one."""
+    upload_to: ShortText = ""
+    """`s3://bucket/prefix/`: where the user's folder is uploaded after a spot notice; or empty."""
     profile: ShortText = ""
     hub_lost_after_seconds: Seconds = 900.0
     """Without an answer from the hub for this long, an idle instance powers itself off."""

@@ -119,7 +119,7 @@ class StepResult(Message):
     """What became of one step of a server's end."""
 
     step: ShortText
-    """`documents`, `hook`, `session`, `notebook` or `home`."""
+    """`documents`, `hook`, `session` or `upload`."""
     outcome: Literal["done", "late", "failed"]
     seconds: Seconds
     detail: ShortText = ""

@@ -1,7 +1,8 @@
 """The end of a lease on its instance, step by step, each within its time.
 
 Documents, then the user's hook and the variables, if the stop or a spot notice asks for them, then
-the notebook's processes, then the home. See `core.sleep.step_budgets` for the times.
+a folder to S3, then the notebook's processes, then the home. See `core.sleep.step_budgets` for the
+times.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from ...core.sleep.step_budgets import HOME_SECONDS, step_budgets
-from ...wire import SavedSession, SessionSaved, SleepOrder, SleepProgress, Trigger
+from ...wire import SavedSession, SessionSaved, SleepOrder, SleepProgress, StepResult, Trigger
 from ..lease_status import LeaseStatus
 from ..mounts.home import HomeError
 from ..mounts.mounts import Mounts
@@ -23,6 +24,7 @@ from ..notebook_server.local_socket import LocalSocket
 from ..notebook_server.process import NotebookProcess
 from .session_orders import SLACK_SECONDS, SessionOrders
 from .steps import Steps
+from .upload import UPLOAD_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +38,15 @@ class EndSequence:
         notebook: NotebookProcess,
         mounts: Mounts,
         push: Callable[[], None],
+        upload: Callable[[float], Awaitable[StepResult | None]],
     ) -> None:
-        """`push` shows the status to the notebook extension."""
+        """`push` shows the status to the notebook extension; `upload` takes a folder to S3 within
+        so many seconds."""
         self._status = status
         self._notebook = notebook
         self._mounts = mounts
         self._push = push
+        self._upload = upload
         self._saved = asyncio.Event()
         self._orders = SessionOrders(self._order)
         self._steps = Steps()
@@ -51,6 +56,8 @@ class EndSequence:
         """The one that `_session_end` allows for."""
         self.session: SavedSession | None = None
         """What sleeps in the home, once `save` has returned."""
+        self.has_uploaded = False
+        """Whether there was a folder to upload, whatever became of it."""
         self.is_released = True
         """Whether the home was unmounted."""
 
@@ -84,6 +91,8 @@ class EndSequence:
                 # Longer than the wait itself, which ends by the clock of a notice, too.
                 limit = budgets.session + 2 * SLACK_SECONDS
                 await self._steps.take("session", _unless(saving, ended, off), limit)
+            if stop.reason == "interruption":
+                await _unless(self._take_upload(), ended, off)
         finally:
             ended.cancel()
             await asyncio.gather(ended, return_exceptions=True)
@@ -125,6 +134,17 @@ class EndSequence:
             left = step_budgets(max(self._session_end - now, 0.0), self._status.reclaimed_in())
             self._session_end = now + left.session
         return self._session_end - now
+
+    async def _take_upload(self) -> None:
+        left = step_budgets(UPLOAD_SECONDS, self._status.reclaimed_in()).session
+        try:
+            async with asyncio.timeout(left + SLACK_SECONDS):  # a home that does not respond
+                result = await self._upload(left)
+        except TimeoutError:
+            result = StepResult(step="upload", outcome="late", seconds=left + SLACK_SECONDS)
+        if result is not None:
+            self._steps.add(result)
+            self.has_uploaded = True
 
     async def _save_session(self, trigger: Trigger) -> None:
         max_bytes = self._status.max_session_bytes

@@ -26,5 +26,8 @@ class SleepRules:
     keep_seconds: float = 0.0
     """A sleeping session expires this long after it was saved."""
     after_interruption: AfterInterruption = "stop"
+    upload_to: str = ""
+    """`s3://bucket/prefix/`: below it, each server has a place for a folder that its user wants
+    uploaded after a spot notice; empty uploads nothing."""
     wake: Wakes = "sleeping"
     """What its start was to wake."""

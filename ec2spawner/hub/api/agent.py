@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 from ...aws.identity import IdentityBusyError, IdentityRefused
 from ...core.names import sha256_hex
@@ -145,6 +146,7 @@ class ClaimsHandler(AgentHandler):
             scratch=lease.mounts.scratch,
             idle=policy_of(lease),
             idle_seconds=lease.taken_over.idle_seconds,
+            upload_to=_upload_to(lease),
             continues=lease.sleep.after_interruption != "stop",
             profile=lease.profile_name,
             hub_lost_after_seconds=self.service.options.hub_lost_after,
@@ -299,6 +301,13 @@ class StopHandler(LeaseHandler):
         except CannotSleep as error:
             self.refuse(409, str(error))
         self.set_status(204)
+
+
+def _upload_to(lease: Lease) -> str:
+    """Where the folder of the lease's user is uploaded after a spot notice: each server has its own
+    place, because all users of the hub share the role."""
+    below = lease.sleep.upload_to
+    return f"{below}{quote(lease.user, safe='@')}/{lease.server or '-'}/" if below else ""
 
 
 LEASE = r"/api/ec2/leases/([a-z0-9-]{1,80})"

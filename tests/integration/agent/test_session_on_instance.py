@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.wire import HomeMount, Stop
-from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHub, until
+from tests.integration.agent.lease_on_instance import API_TOKEN, PYTHON, Machine, StubHub, until
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
 pytestmark = pytest.mark.slow(seconds=30)
@@ -30,8 +30,16 @@ async def woken(ada: Jupyter) -> Any:
 async def test_variables_survive_a_spot_notice_that_the_hub_never_answers(
     machine: Machine, hub: StubHub
 ) -> None:
-    machine.volume(VOLUME)
-    lease = machine.lease(home=HomeMount(kind="ebs", volume_id=VOLUME))
+    home = machine.volume(VOLUME)
+    (home / ".ec2spawner/upload").mkdir(parents=True)
+    (home / ".ec2spawner/upload/result.txt").write_text("42")
+    (tools := machine.root / "tools").mkdir()
+    (tools / "aws").write_text(f'#!/bin/sh\ncp -r "$5" {machine.root}/s3 && echo "$6" >&2\n')
+    (tools / "aws").chmod(0o755)
+    machine.environment["PATH"] = f"{tools}:{PYTHON.parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+    lease = machine.lease(
+        home=HomeMount(kind="ebs", volume_id=VOLUME), upload_to="s3://results/ada/-/"
+    )
     await machine.boot()
     hub.give(lease)
     await until(lambda: hub.event("ready"), 60, what="ready")
@@ -47,6 +55,8 @@ async def test_variables_survive_a_spot_notice_that_the_hub_never_answers(
     assert datetime.now(UTC) < at
     session = hub.event("stopped").session
     assert [(each.path, each.variables) for each in session.kernels] == [("a.ipynb", 2)]
+    assert "upload done" in hub.event("stopped").message
+    assert (machine.root / "s3/result.txt").read_text() == "42"
 
     await machine.crash_agent()  # as the instance ends
     machine.spot_notice = ""

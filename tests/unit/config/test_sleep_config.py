@@ -45,6 +45,13 @@ def test_every_option_reaches_the_lease() -> None:
     assert then(hub) == "stop"
 
 
+def test_folders_are_uploaded_to_a_place_below_the_prefix() -> None:
+    words = {"upload": "s3://my-results/interrupted"}
+    hub = options(interruption=words, instance_profile="notebooks")
+    assert rules(hub).upload_to == "s3://my-results/interrupted/"
+    assert rules(options()).upload_to == ""
+
+
 def test_a_profile_changes_what_it_writes() -> None:
     profile = {**T4, "sleep": {"save": "2m"}, "interruption": {"then": "stop"}}
     hub = options(sleep={"keep": "7d", "save": "1m"}, profile_list=[profile])
@@ -97,6 +104,12 @@ def test_what_can_save_nothing_stops_instead_and_says_so_where_sleep_is_written(
         ({"sleep": {"keep": 0}}, r"c\.EC2Spawner\.sleep\.keep: must be longer than 0"),
         ({"sleep": {"max_disk_gib": 0}}, r"max_disk_gib: must be at least 1"),
         ({"sleep": {"kept": "1d"}}, r"sleep\.kept: there is no such option.*keep"),
+        ({"interruption": {"upload": "results"}}, r"upload: .*s3://my-results/interrupted/"),
+        ({"interruption": {"upload": "s3://bucket/../c"}}, r"upload: .* is no place in S3"),
+        (
+            {"interruption": {"upload": "s3://results"}},
+            r"as the role of instances, and these have none.*instance_profile",
+        ),
         ({"interruption": {"then": "wait"}}, r"must be 'resume', 'resume-on-demand' or 'stop'"),
         ({"idle": {"then": "hibernate"}}, r"idle\.then: must be 'sleep' or 'stop'"),
     ],
