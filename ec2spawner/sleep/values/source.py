@@ -31,6 +31,8 @@ def of(value: Any) -> str:
             return ""  # its source alone is another function: it has no closure
         is_class = isinstance(value, type)
         text = _of_class(value) if is_class else inspect.getsource(value.__code__)
+        if not _defined(text):
+            return ""
     except (OSError, TypeError, ValueError, SyntaxError, AttributeError, RecursionError):
         return ""
     return text if len(text.encode("utf-8", "replace")) <= MAX_BYTES else ""
@@ -85,13 +87,11 @@ def run(text: str, namespace: dict[str, Any], needs: Callable[[set[str]], None])
     afterwards only if it had it before, with its value.
     """
     try:
-        body = ast.parse(text).body
+        name = _defined(text)
     except (SyntaxError, ValueError, RecursionError):
         raise NoSource("its source is not valid in this Python") from None
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    if len(body) != 1 or not isinstance(body[0], definitions):
+    if not name:
         raise NoSource("its source does not define it")
-    name = body[0].name
     file = f"<ec2spawner sleep: {name}>"
     remember(file, 1, text)
     code = compile(text, file, "exec", dont_inherit=True)
@@ -104,6 +104,16 @@ def run(text: str, namespace: dict[str, Any], needs: Callable[[set[str]], None])
         namespace.pop(name, None)
         if had:
             namespace[name] = before
+
+
+def _defined(text: str) -> str:
+    """The name of the only thing that this source defines; empty if it does something else."""
+    match ast.parse(text).body:
+        case [ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() as definition]:
+            return definition.name
+        case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda())]:
+            return name
+    return ""
 
 
 def _used(code: types.CodeType) -> set[str]:

@@ -22,6 +22,9 @@ class OtherPython(Exception):
     """It holds bytecode of another version of Python, which could crash this one."""
 
 
+ELSEWHERE: Final = {"pathlib._local": "pathlib"}
+"""Where classes are that another version of Python has in another module: 3.13 moved all paths."""
+
 BYTECODE: Final = {
     (definitions.__name__, "make_code"),
     ("builtins", "code"),
@@ -94,7 +97,12 @@ class _Unpickler(pickle.Unpickler):
             return functools.reduce(getattr, more, self._definition(first))
         if not self._bytecode and (module, name) == ("dill._dill", "_load_type"):
             return _type_without_code
-        return super().find_class(module, name)
+        try:
+            return super().find_class(module, name)
+        except (ImportError, AttributeError):
+            if module not in ELSEWHERE:
+                raise
+            return super().find_class(ELSEWHERE[module], name)
 
 
 def _type_without_code(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -186,59 +185,3 @@ def test_a_damaged_file_is_reported_and_the_others_are_restored(
         assert [lost.name for lost in found.lost] in ([], ["first"])
         assert "second" in found.restored
     assert damage == "changed" or [lost.code for lost in found.lost] != []
-
-
-def test_another_python_restores_definitions_from_their_source(tmp_path: Path) -> None:
-    generation = tmp_path / "generation"
-    with Notebook(tmp_path) as first:
-        first.say("""
-import dataclasses, functools
-scale = 10
-def twice(f):
-    @functools.wraps(f)
-    def inner(*a): return 2 * f(*a)
-    return inner""")
-        first.say("""
-def times(x, by=scale):
-    return x * by""")
-        first.say("""
-@twice
-def loud(x): return x""")
-        first.say("""
-@dataclasses.dataclass
-class Point:
-    x: int = scale
-    def far(self): return times(self.x)""")
-        first.say("""
-class Child(Point): pass""")
-        first.say("point, child, anonymous, data = Point(3), Child(4), [lambda: 1], {'a': 1}")
-        first.save(generation)
-    path = generation / "manifest.json"
-    content = json.loads(path.read_text())
-    for each in content["entries"]:
-        each["python"] = "3.9"
-    path.write_text(json.dumps(content))
-    with Notebook(tmp_path) as woken:
-        lost = woken.restore(generation)["lost"]
-        assert [(each["name"], each["code"]) for each in lost] == [("anonymous", "python-version")]
-        said = woken.say("print(times(2), loud(2), point, child.far(), type(child) is Child, data)")
-        assert said == "20 4 Point(x=3) 40 True {'a': 1}"
-
-
-def test_a_value_of_another_version_of_its_library_is_tried_first(tmp_path: Path) -> None:
-    lib = tmp_path / "lib"
-    lib.mkdir()
-    (lib / "mylib.py").write_text("__version__ = '1'\nclass Value:\n    pass\n")
-    generation = tmp_path / "generation"
-    environment = {"PYTHONPATH": f"{lib}:{Path(__file__).parents[3]}"}
-    with Notebook(tmp_path, environment=environment) as first:
-        first.say("import mylib; value, fine = mylib.Value(), 1; value.a = 1")
-        first.save(generation)
-    (lib / "mylib.py").write_text(
-        "__version__ = '2'\nimport os\nclass Value:\n"
-        "    def __setstate__(self, state): os.abort()\n"
-    )
-    with Notebook(tmp_path, environment=environment) as woken:
-        lost = woken.restore(generation)["lost"]
-        assert [(each["name"], each["code"]) for each in lost] == [("value", "crashed")]
-        assert woken.say("print(fine)") == "1"
