@@ -68,6 +68,8 @@ class LeaseStatus:
         self._started_at = now()
         self._observation: Observation | None = None
         self._observed_at = 0.0
+        self._woken_at: datetime | None = None
+        """Until when a session was seen being woken."""
         self._past: Past | None = None
         self._assessed_at = 0.0
         self._reported: datetime | None = self._started_at
@@ -90,6 +92,9 @@ class LeaseStatus:
 
     def observe(self, observation: Observation) -> None:
         """Apply an observation of the notebook extension."""
+        was_waking = self._observation is not None and self._observation.waking
+        if observation.waking or was_waking:  # the last of it is seen with what follows
+            self._woken_at = self._now()
         self._observation = observation
         self._sampler.see_kernels(observation.kernels)
         self._observed_at = self._monotonic()
@@ -221,6 +226,11 @@ class LeaseStatus:
     def _signals(self) -> Signals:
         gpu, cpu = self._sampler.readings()
         seen, fresh = self._observation, self._fresh_observation()
+        is_waking = fresh is not None and fresh.waking
+        woken_at = self._now() if is_waking else self._woken_at
+        if woken_at is not None:
+            gpu = [each for each in gpu if each.at > woken_at]
+            cpu = [each for each in cpu if each.at > woken_at]
         return Signals(
             started_at=self._started_at,
             kernels=fresh.kernels if fresh else (),
@@ -230,6 +240,8 @@ class LeaseStatus:
             gpu=gpu,
             cpu=cpu,
             workers=self._sampler.workers,
+            is_waking=is_waking,
+            woken_at=woken_at,
         )
 
     def _fresh_observation(self) -> Observation | None:

@@ -191,6 +191,8 @@ class NotebookService:
             self.observer.changed.clear()
             try:
                 seen = await self.observer.observe()
+                if self.sleep is not None and self.sleep.is_waking:
+                    seen = seen.model_copy(update={"waking": True})
                 is_news = sent is None or seen != sent.model_copy(update={"at": seen.at})
                 if (
                     is_news or time.monotonic() - sent_at >= self._paced(SEND_SECONDS)

@@ -54,6 +54,8 @@ class Observation(Message):
     kernels: list[KernelState] = []
     last_input: AwareDatetime | None = None
     """The last key or pointer event of a person; an open tab is none."""
+    waking: bool = False
+    """While a session is being woken: what its kernels do is not the user's work."""
 
 
 class NotebookRequest(Message):

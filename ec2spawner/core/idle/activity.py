@@ -66,6 +66,10 @@ class Signals:
     """Of kernels, terminals and their child processes, without Jupyter's own server."""
     workers: Sequence[Worker] | None = None
     """The users of GPUs and CPU now; a kernel that is not listed uses none. None is unknown."""
+    is_waking: bool = False
+    """Whether a session is being woken: what kernels do is not the user's work then."""
+    woken_at: datetime | None = None
+    """Until when one was being woken: what kernels did until then was no activity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ class Work:
 
 def work(signals: Signals, policy: IdlePolicy, now: datetime, silent: Set[str]) -> Work | None:
     """What is working now; None if nothing is. `silent` kernels do not count (`stuck_kernels`)."""
-    busy = [x for x in signals.kernels if x.execution_state == "busy" and x.id not in silent]
+    kernels = () if signals.is_waking else signals.kernels
+    busy = [x for x in kernels if x.execution_state == "busy" and x.id not in silent]
     if busy:
         # Name the busiest one: `workers` begins with it.
         order = {each.kernel_id: place for place, each in enumerate(signals.workers or ())}
@@ -93,7 +98,7 @@ def work(signals: Signals, policy: IdlePolicy, now: datetime, silent: Set[str]) 
         return _in_use_by(signals, _gpu_user(signals.workers or ()), "gpu-in-use")
     if in_use(signals.cpu, policy.cpu_busy_percent, policy, now):
         return _in_use_by(signals, _cpu_user(signals.workers or ()), "cpu-in-use")
-    for kernel in signals.kernels:
+    for kernel in kernels:
         if kernel.execution_state in ("starting", "unknown") and _is_young(kernel, now):
             name = plain(kernel.name)
             return Work(sentence("kernel-starting", name=name), kernel.id, kernel.path)
@@ -122,7 +127,8 @@ def instants(
     """The last instants of activity, by source."""
     for kernel in signals.kernels:
         # A kernel reports itself as active while it executes.
-        if kernel.id not in silent:
+        is_of_waking = signals.woken_at is not None and kernel.last_activity <= signals.woken_at
+        if kernel.id not in silent and not is_of_waking:
             yield kernel.last_activity
     if signals.last_input is not None:
         yield signals.last_input

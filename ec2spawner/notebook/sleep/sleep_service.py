@@ -69,6 +69,11 @@ class SleepService:
         return self._waking.state if self._waking else None
 
     @property
+    def is_waking(self) -> bool:
+        """Whether the session is being woken."""
+        return self._wake_task is not None and not self._wake_task.done()
+
+    @property
     def saving(self) -> SleepProgress | None:
         """How far the order has come; None without one."""
         if self._order is None:

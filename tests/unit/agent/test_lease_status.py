@@ -175,6 +175,51 @@ def test_the_hubs_response_is_applied(status: LeaseStatus, clock: Clock) -> None
     assert status.idle_seconds() == 5 * 3600
 
 
+def continued(clock: Clock, idle_seconds: float) -> LeaseStatus:
+    """Of a server that had been idle for so long when it left its last instance."""
+    sampler = Sampler(find_gpus(), Processes(os.getpid()))
+    grant = GRANT.model_copy(update={"idle_seconds": idle_seconds})
+    status = LeaseStatus(grant, "g4dn.xlarge", sampler, now=clock.now, monotonic=clock.monotonic)
+    status.begin()
+    return status
+
+
+def woken(clock: Clock, state: str, *, waking: bool) -> Observation:
+    return busy(clock, state).model_copy(update={"waking": waking})
+
+
+def test_kernels_that_wake_do_not_restart_the_idle_time(clock: Clock) -> None:
+    status = continued(clock, 1500)
+    for state in ("starting", "busy", "busy"):
+        clock.seconds += 20
+        status.observe(woken(clock, state, waking=True))
+        status.assess()
+        assert status.idle_seconds() == pytest.approx(1500 + clock.seconds - 1000)
+    clock.seconds += 5
+    status.observe(woken(clock, "idle", waking=False))
+    status.assess()
+    assert status.idle_seconds() == pytest.approx(1565)
+
+    clock.seconds += 60
+    status.observe(busy(clock, "idle"))  # with a result just now
+    status.assess()
+    assert status.idle_seconds() == 0.0
+
+
+def test_who_works_while_a_session_wakes_is_not_idle(clock: Clock) -> None:
+    status = continued(clock, 1500)
+    clock.seconds += 20
+    seen = woken(clock, "busy", waking=True)
+    status.observe(seen.model_copy(update={"last_input": clock.now()}))
+    status.assess()
+    assert status.idle_seconds() == 0.0
+
+    clock.seconds += 20
+    status.observe(woken(clock, "busy", waking=False))  # a cell of the user's own
+    status.assess()
+    assert status.heartbeat(0).idle_since is None
+
+
 def noticed(status: LeaseStatus, clock: Clock) -> list[Notice]:
     """What the browser is notified of: it saves documents at once, and again before `until`."""
     state = status.state()
