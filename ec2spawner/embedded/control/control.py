@@ -24,7 +24,7 @@ from ..gateway.call_log import Calls
 from ..gateway.throttle import Throttle
 from ..iam.conditions import PolicyError
 from ..iam.hub_policy import hub_policy
-from ..instances.lifecycle import Lifecycles
+from ..instances.lifecycle import Lifecycle, Lifecycles
 from ..instances.quotas import Quotas
 from ..instances.reservations import Reservation, Reservations
 from ..market.capacity import ANY, Capacity
@@ -115,6 +115,18 @@ class ControlHandler(RequestHandler):
             known()
         except EC2Error as error:
             raise HTTPError(400, "%s", f"{field}: {error.message}") from None
+
+    def spot_instance(self, instance_id: str) -> Lifecycle:
+        """What EC2 could take back; 404 for an unknown instance, 409 for any other."""
+        try:
+            life = self.controls.lifecycles.get(instance_id)
+        except EC2Error as error:
+            raise HTTPError(404, "%s", error.message) from None
+        if life.offer.market != "spot":
+            raise HTTPError(409, "%s", f"{instance_id} is on-demand: only spot is interrupted")
+        if life.state not in ("pending", "running"):
+            raise HTTPError(409, "%s", f"{instance_id} is {life.state}")
+        return life
 
     def check_offer(self, instance_type: str, zone: str) -> None:
         """400 for an instance type or a zone that the simulation does not have."""
@@ -341,15 +353,17 @@ class InterruptHandler(ControlHandler):
     def post(self, instance_id: str) -> None:
         """Give notice; 409 unless it is a spot instance that is pending or running."""
         body = self.body(InterruptRequest)
-        try:
-            life = self.controls.lifecycles.get(instance_id)
-        except EC2Error as error:
-            raise HTTPError(404, "%s", error.message) from None
-        if life.offer.market != "spot":
-            raise HTTPError(409, "%s", f"{instance_id} is on-demand: only spot is interrupted")
-        if life.state not in ("pending", "running"):
-            raise HTTPError(409, "%s", f"{instance_id} is {life.state}")
+        life = self.spot_instance(instance_id)
         self.controls.lifecycles.interrupt(life, body.notice_seconds)
+        self.finish({"ok": True})
+
+
+class RebalanceHandler(ControlHandler):
+    """`POST /embedded/rebalance/{instance_id}`: a recommendation; 404 for an unknown instance."""
+
+    def post(self, instance_id: str) -> None:
+        """Recommend to leave it; 409 unless it is a spot instance that is pending or running."""
+        self.controls.lifecycles.recommend_rebalance(self.spot_instance(instance_id))
         self.finish({"ok": True})
 
 
@@ -378,4 +392,5 @@ ROUTES: list[tuple[str, type[ControlHandler]]] = [
     (r"/embedded/lag", LagHandler),
     (r"/embedded/limits", LimitsHandler),
     (r"/embedded/interrupt/([^/]+)", InterruptHandler),
+    (r"/embedded/rebalance/([^/]+)", RebalanceHandler),
 ]

@@ -234,14 +234,19 @@ class Lifecycles:
 
     def interrupt(self, life: Lifecycle, notice_seconds: float) -> None:
         """EC2 reclaims a spot instance: notice now, termination after `notice_seconds`."""
-        now = datetime.now(UTC)
-        life.instance.notice_at = now
+        now = self.recommend_rebalance(life)
         life.instance.interruption_at = now + timedelta(seconds=notice_seconds)
         if life.interruption_timer is not None:
             life.interruption_timer.cancel()
         life.interruption_timer = asyncio.get_running_loop().call_later(
             notice_seconds, self.terminate, life, SPOT_TERMINATION
         )
+
+    def recommend_rebalance(self, life: Lifecycle) -> datetime:
+        """EC2 recommends to leave a spot instance, which ends nothing; the instant of now."""
+        now = datetime.now(UTC)
+        life.instance.rebalance_at = life.instance.rebalance_at or now
+        return now
 
     def power_button(self, instance_id: str, what: Literal["off", "reboot"]) -> None:
         """The instance powered itself off: stop or terminate, as its shutdown behaviour says."""

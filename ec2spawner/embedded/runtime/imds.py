@@ -150,12 +150,13 @@ class _Paths:
         if self._role_key is not None:
             name = instance.instance_profile
             values[f"iam/security-credentials/{name}"] = _role_credentials(self._role_key)
-        if instance.interruption_at is not None and instance.notice_at is not None:
+        if instance.interruption_at is not None:
             at = aws_instant(instance.interruption_at)
             values["spot/instance-action"] = json.dumps({"action": "terminate", "time": at})
             values["spot/termination-time"] = at
+        if instance.rebalance_at is not None:
             values["events/recommendations/rebalance"] = json.dumps(
-                {"noticeTime": aws_instant(instance.notice_at)}
+                {"noticeTime": aws_instant(instance.rebalance_at)}
             )
         return values
 

@@ -38,7 +38,8 @@ class SimulatedInstance:
     """Volume and snapshot id of what was made from snapshots at its launch."""
     interruption_at: datetime | None = None
     """Set with the spot notice: when EC2 takes the instance back."""
-    notice_at: datetime | None = None
+    rebalance_at: datetime | None = None
+    """When EC2 recommended to leave it: with the spot notice at the latest."""
     passage: Passage = OPEN
     """What passes between it and the hub since its last boot."""
 

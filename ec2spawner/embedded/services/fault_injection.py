@@ -112,6 +112,7 @@ class FaultInjection:
                 return _failed()
             if life.offer.market != "spot" or life.state != "running":
                 return _failed()
+            self.lifecycles.recommend_rebalance(life)
             notice = seconds - NOTICE.total_seconds()
             interrupt = self.lifecycles.interrupt
             if notice <= 0:

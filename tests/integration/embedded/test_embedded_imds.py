@@ -154,6 +154,20 @@ def test_the_identity_document_is_signed_by_the_pinned_key(
     assert verify(str(other)).returncode != 0
 
 
+def test_a_rebalance_recommendation_precedes_a_notice(lab: Any, spot: tuple[str, Metadata]) -> None:
+    instance_id, metadata = spot
+    path = "meta-data/events/recommendations/rebalance"
+    assert metadata.get(path)[0] == 404
+    lab.control(f"rebalance/{instance_id}", {})
+
+    recommended = json.loads(metadata.text(path))
+    assert abs(datetime.fromisoformat(recommended["noticeTime"]).timestamp() - time.time()) < 60
+    assert metadata.get("meta-data/spot/instance-action")[0] == 404
+    lab.control(f"interrupt/{instance_id}", {"notice_seconds": 1.0})
+    assert json.loads(metadata.text(path)) == recommended, "of its own time"
+    lab.wait_for(instance_id, "terminated")
+
+
 def test_a_spot_notice_precedes_the_interruption(lab: Any, spot: tuple[str, Metadata]) -> None:
     instance_id, metadata = spot
 
@@ -173,11 +187,12 @@ def test_a_spot_notice_precedes_the_interruption(lab: Any, spot: tuple[str, Meta
     assert shown["StateReason"]["Code"] == "Server.SpotInstanceTermination"
 
 
-def test_only_running_spot_instances_are_interrupted(lab: Any) -> None:
+@pytest.mark.parametrize("call", ["interrupt", "rebalance"])
+def test_only_running_spot_instances_are_interrupted(lab: Any, call: str) -> None:
     on_demand = lab.run()
 
-    assert lab.ask(f"interrupt/{on_demand}", {"notice_seconds": 1})[0] == 409
-    assert lab.ask("interrupt/i-0123456789abcdef0", {"notice_seconds": 1})[0] == 404
+    assert lab.ask(f"{call}/{on_demand}", {})[0] == 409
+    assert lab.ask(f"{call}/i-0123456789abcdef0", {})[0] == 404
 
 
 def test_an_interruption_removes_the_capacity(lab: Any) -> None:
