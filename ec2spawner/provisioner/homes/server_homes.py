@@ -80,8 +80,8 @@ class ServerHomes:
 
     async def rename(self, home: Home, server: str) -> None:
         """Rename its server. Raises `StoreError`, and then the home has its old name."""
-        await self.state.sleeping.rename(home.user, home.server, server)
         await self.state.homes.rename(home, server)
+        await self.state.sleeping.rename(home.user, home.server, server)
 
     async def list_volumes(self) -> None:
         """Compare EC2's volumes and their tags with the records. Raises `CloudError`,

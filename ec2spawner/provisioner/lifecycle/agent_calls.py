@@ -109,6 +109,9 @@ class AgentCalls:
         ready_at, keep = lease.ready_at, lease.sleep.keep_seconds
         if ready_at is None or not keep:
             return
+        before = self.state.sleeping.last(lease.user, lease.server)
+        if before and before.lease_id != lease.lease_id and before.session.slept_at > ready_at:
+            return  # of a later lease, whose agent was heard first
         session = by_hub_clock(session, ready_at, self.state.clock.now())
         expires_at = session.slept_at + timedelta(seconds=keep)
         place = lease.user, lease.server, lease.lease_id

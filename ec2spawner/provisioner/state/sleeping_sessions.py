@@ -25,10 +25,13 @@ class SleepingSessions:
         self._store = store
         self._events = events
         self._found: dict[tuple[str, str], SleepingSession] = {}
+        self._next_expiry: datetime | None = None
+        """No record expires before; None without one."""
 
     def load(self, found: Iterable[SleepingSession]) -> None:
         """Take over what an earlier process has stored."""
         self._found = {(each.user, each.server): each for each in found}
+        self._find_next_expiry()
 
     # --- reading ---
 
@@ -57,6 +60,7 @@ class SleepingSessions:
         if before is not None:
             self._report_end(before, session.session.slept_at, SessionEnd.REPLACED)
         self._found[session.user, session.server] = session
+        self._find_next_expiry()
         metrics.SLEPT.labels(session.session.trigger).inc()
         self._events.add(SessionSlept(session))
         write = partial(self._store.save_sleeping_session, session)
@@ -73,12 +77,14 @@ class SleepingSessions:
         self._store.write_behind.later(_subject(user, server), write)
 
     async def rename(self, user: str, server: str, new: str) -> None:
-        """Follow a home to another name of its server. Raises `StoreError`, and then nothing has
-        changed."""
-        await self._store.write_behind.flush(_subject(user, server))
-        await self._store.rename_sleeping_session(user, server, new)
+        """Follow a home to another name of its server. Where that cannot be stored, each pass
+        retries."""
         if found := self._found.pop((user, server), None):
-            self._found[user, new] = replace(found, server=new)
+            renamed = self._found[user, new] = replace(found, server=new)
+            save = partial(self._store.save_sleeping_session, renamed)
+            forget = partial(self._store.forget_sleeping_session, user, server)
+            await self._store.write_behind.now_or_later(_subject(user, new), save)
+            await self._store.write_behind.now_or_later(_subject(user, server), forget)
 
     async def forget(self, user: str, server: str, at: datetime) -> None:
         """Its files are gone, or will be. Where that cannot be stored, each pass retries."""
@@ -90,12 +96,18 @@ class SleepingSessions:
     def expire(self, now: datetime) -> None:
         """Forget what has expired; the next pass stores that. The owner's next start deletes the
         files, which only it can."""
-        for (user, server), found in list(self._found.items()):
-            if found.expires_at <= now:
-                del self._found[user, server]
-                self._report_end(found, found.expires_at, SessionEnd.EXPIRED)
-                write = partial(self._store.forget_sleeping_session, user, server)
-                self._store.write_behind.later(_subject(user, server), write)
+        if self._next_expiry is None or now < self._next_expiry:
+            return
+        for found in [each for each in self._found.values() if each.expires_at <= now]:
+            del self._found[found.user, found.server]
+            self._report_end(found, found.expires_at, SessionEnd.EXPIRED)
+            write = partial(self._store.forget_sleeping_session, found.user, found.server)
+            self._store.write_behind.later(_subject(found.user, found.server), write)
+        self._find_next_expiry()
+
+    def _find_next_expiry(self) -> None:
+        expiries = (each.expires_at for each in self._found.values())
+        self._next_expiry = min(expiries, default=None)
 
     def _report_end(self, session: SleepingSession, at: datetime, outcome: SessionEnd) -> None:
         """Once: what was woken has ended."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select
 
 from ...wire import SavedSession
 from ..model.sleeping_session import SleepingSession
@@ -28,15 +28,6 @@ def save(connection: Connection, session: SleepingSession) -> None:
     }
     forget(connection, session.user, session.server)
     connection.execute(insert(sleeping_session_table), row)
-
-
-def rename(connection: Connection, user: str, server: str, new: str) -> None:
-    """Another name for the server. Repeated, or without a session, it changes nothing."""
-    if connection.execute(select(sleeping_session_table).where(_of(user, server))).first() is None:
-        return
-    forget(connection, user, new)
-    renamed = update(sleeping_session_table).where(_of(user, server)).values(server_name=new)
-    connection.execute(renamed)
 
 
 def forget(connection: Connection, user: str, server: str) -> None:

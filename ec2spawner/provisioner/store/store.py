@@ -336,12 +336,6 @@ class Store:
         """Insert or replace what sleeps of its server."""
         await self._write(lambda connection: sleeping_sessions.save(connection, session))
 
-    async def rename_sleeping_session(self, user: str, server: str, new: str) -> None:
-        """Another name for the server, in the place of what sleeps under that name."""
-        await self._write(
-            lambda connection: sleeping_sessions.rename(connection, user, server, new)
-        )
-
     async def forget_sleeping_session(self, user: str, server: str) -> None:
         """Delete the record; one that is not there is no error."""
         await self._write(lambda connection: sleeping_sessions.forget(connection, user, server))

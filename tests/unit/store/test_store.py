@@ -113,14 +113,6 @@ async def test_an_unreadable_sleeping_session_keeps_no_hub_from_starting(url: st
         await second.close()
 
 
-async def test_a_renamed_sleeping_session_takes_the_place_of_another(store: Store) -> None:
-    await store.save_sleeping_session(sleeping("old", "s-1"))
-    await store.save_sleeping_session(sleeping("new", "s-2"))
-    for _ in range(2):  # repeated, it changes nothing
-        await store.rename_sleeping_session("ada", "old", "new")
-        assert (await store.load()).sleeping == (sleeping("new", "s-1"),)
-
-
 async def test_a_forgotten_sleeping_session_is_not_loaded(store: Store) -> None:
     for server in ("", "other"):
         await store.save_sleeping_session(sleeping(server))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -12,10 +13,12 @@ from prometheus_client import REGISTRY
 
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.core.sleep.session_end import SessionEnd
+from ec2spawner.hub.spawn.home_choice import release_home
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.lease_events import SessionEnded, SessionSlept
 from ec2spawner.provisioner.model.sleeping_session import SleepingSession
 from ec2spawner.provisioner.sleeping import CannotSleep
+from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import IdlePolicy, SavedSession, Stop
 from tests.stored import sleeping
 from tests.unit.provisioner.world import Agent, World
@@ -240,6 +243,54 @@ async def test_it_follows_a_renamed_server(world: World) -> None:
     assert found(world, "old") is None
     assert found(world, "new") == replace(before, server="new")
     assert (await world.store.load()).sleeping == (found(world, "new"),)
+
+
+@pytest.mark.parametrize("table", ["home", "sleeping_session"])
+async def test_a_rename_that_cannot_be_stored_takes_both_or_neither(
+    world: World, table: str
+) -> None:
+    """What sleeps is summarized where its home is, also while the store is full."""
+    await asleep(world, server="old")
+    home = world.provisioner.homes.of("ada", "old")
+    assert home is not None
+    for event in ("INSERT", "UPDATE"):
+        world.run_sql(
+            f"CREATE TRIGGER full_{event} BEFORE {event} ON {table} "
+            "BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+    refuses = pytest.raises(StoreError) if table == "home" else contextlib.nullcontext()
+    with refuses:
+        await world.provisioner.homes.rename(home, "new")
+    where = "old" if table == "home" else "new"
+    assert world.provisioner.homes.of("ada", where) is not None
+    assert found(world, where) is not None
+    for event in ("INSERT", "UPDATE"):
+        world.run_sql(f"DROP TRIGGER full_{event}")
+    await world.complete_passes(2)
+    assert (await world.store.load()).sleeping == (found(world, where),)
+
+
+async def test_what_an_old_lease_saved_does_not_replace_what_a_later_one_did(world: World) -> None:
+    old, first = await serving(world)
+    await world.stop(old)
+    await first.event("stopped")
+    await world.state(old, LeaseState.ENDED)
+    late = saved(world, "s-0")
+    world.clock.advance(60)
+    await asleep(world)
+    newer = found(world)
+    assert newer is not None
+    await first.event("stopped", session=late)
+    assert found(world) == newer
+
+
+async def test_a_deleted_server_leaves_no_names_of_variables(world: World) -> None:
+    """Although its home is kept."""
+    await asleep(world)
+    await release_home(world.provisioner, "ada", "")
+    assert world.provisioner.homes.of("ada", "") is not None
+    assert found(world) is None
+    assert (await world.store.load()).sleeping == ()
 
 
 async def test_it_goes_with_its_home(world: World) -> None:
