@@ -15,6 +15,6 @@ It needs neither Jupyter nor an agent: without one it saves on schedule.
 from __future__ import annotations
 
 from .loop import clear, resumable
-from .record import CheckpointError, LoopChanged
+from .record import CheckpointError, LoopChanged, LoopLeft
 
-__all__ = ["CheckpointError", "LoopChanged", "clear", "resumable"]
+__all__ = ["CheckpointError", "LoopChanged", "LoopLeft", "clear", "resumable"]

@@ -19,9 +19,9 @@ from ..cost.line import Line
 from . import restart as restarts
 from .folder import FolderStore, Save
 from .place import home, key
-from .record import Changed, CheckpointError, LoopChanged, Record, describe, first_step
+from .record import Changed, CheckpointError, LoopChanged, LoopLeft, Record, describe, first_step
 from .s3 import SCHEME, S3Store
-from .schedule import Saved, reason
+from .schedule import Saved, last_reason, reason
 
 T = TypeVar("T")
 
@@ -216,9 +216,18 @@ class _Loop:
         notice = agent.read().notice
         if notice is None:
             self._saved = replace(self._saved, notice=None)  # withdrawn: another one is new
-        why = reason(time.monotonic(), self._saved, self._every, notice)
-        if not why:
-            return
+        now = time.monotonic()
+        # The variables are saved once the cell has ended, and the machine is not kept for less.
+        must_leave = notice is not None and notice.is_saving and restarts.is_in_kernel()
+        why = reason(now, self._saved, self._every, notice)
+        if must_leave and not why:
+            why = last_reason(now, self._saved, notice)
+        if why:
+            self._try_to_write(why)
+        if must_leave:
+            raise LoopLeft("the session is being saved: run the cell again to continue")
+
+    def _try_to_write(self, why: str) -> None:
         try:
             self._write(why)
         except Exception as error:

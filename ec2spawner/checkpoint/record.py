@@ -16,6 +16,13 @@ class CheckpointError(Exception):
     """A checkpoint cannot be written or read; the message says what to do."""
 
 
+class LoopLeft(KeyboardInterrupt):
+    """The session is being saved: the loop has ended, and continues in a cell that is run again.
+
+    As an interrupt it passes through the user's `except Exception`.
+    """
+
+
 class LoopChanged(CheckpointError):
     """The checkpoint is of another loop."""
 

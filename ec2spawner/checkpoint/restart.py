@@ -35,6 +35,11 @@ def is_run_by_wake() -> bool:
         return False
 
 
+def is_in_kernel() -> bool:
+    """Whether this process is a kernel of Jupyter, not a script."""
+    return bool(_kernel_id())
+
+
 def forget(loop: str) -> None:
     """The cell is not run again."""
     try:

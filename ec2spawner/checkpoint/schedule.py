@@ -15,6 +15,10 @@ SHARE: Final = 4.0
 """Saving takes at most a fifth of the time then, because the home is being flushed as well."""
 
 
+QUICK: Final = 1.0
+"""Seconds for a checkpoint that delays nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class Saved:
     """The last checkpoint, or where the loop began. In seconds of a monotonic clock."""
@@ -37,6 +41,13 @@ def reason(now: float, saved: Saved, every: float, notice: Notice | None) -> str
         return notice.trigger
     pause = min(every, max(AFTER_NOTICE, SHARE * saved.took))
     return notice.trigger if elapsed >= pause else ""
+
+
+def last_reason(now: float, saved: Saved, notice: Notice | None) -> str:
+    """Why the loop is saved once more before it makes room for the variables of its session; empty
+    where that takes longer than `QUICK`, and than a fifth of the time since the last checkpoint."""
+    is_worth_it = saved.took <= QUICK or now - saved.at >= SHARE * saved.took
+    return notice.trigger if notice is not None and is_worth_it else ""
 
 
 def same(one: Notice | None, other: Notice | None) -> bool:

@@ -29,6 +29,9 @@ TIMEOUT: Final = 0.5
 FRESH: Final = 1.0
 """Seconds for which a reading is reused."""
 
+FRESH_AT_NOTICE: Final = 0.2
+"""The same once the end of the machine is announced: what follows is waited for."""
+
 SILENT: Final = 30.0
 """The same without an answer: an agent that hangs must not delay each epoch of a training."""
 
@@ -96,8 +99,14 @@ def read() -> Reading:
     of, until, reading = _last
     if of != path or clock() >= until:
         reading = _ask(path) if path else Reading()
-        _last = path, clock() + (SILENT if reading.why == NO_RESPONSE else FRESH), reading
+        _last = path, clock() + _valid_seconds(reading), reading
     return reading
+
+
+def _valid_seconds(reading: Reading) -> float:
+    if reading.why == NO_RESPONSE:
+        return SILENT
+    return FRESH if reading.notice is None else min(FRESH, FRESH_AT_NOTICE)
 
 
 def read_now() -> Reading:

@@ -21,6 +21,8 @@ class Notice:
     """When, in seconds since 1970."""
     id: str = ""
     """Of the order to save; empty for an interruption, of which there is one at a time."""
+    is_saving: bool = False
+    """The session is being saved: kernels that are free save their variables, then they end."""
 
 
 def announced(state: Mapping[str, Any]) -> Notice | None:
@@ -31,11 +33,11 @@ def announced(state: Mapping[str, Any]) -> Notice | None:
     """
     try:
         if at := state.get("interruption_at"):
-            return Notice(INTERRUPTION, _seconds(at))
+            return Notice(INTERRUPTION, _seconds(at), is_saving=bool(state.get("sleep")))
         if order := state.get("sleep"):
             trigger = str(order["trigger"])
             named = "" if trigger == INTERRUPTION else str(order["id"])
-            return Notice(trigger, _seconds(order["until"]), named)
+            return Notice(trigger, _seconds(order["until"]), named, is_saving=True)
     except (ValueError, TypeError, KeyError):
         return None
     return None

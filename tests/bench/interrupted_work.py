@@ -68,10 +68,10 @@ LOOP_CELL = """
 import time
 from pathlib import Path
 from ec2spawner import checkpoint
-steps = Path.home() / "steps.log"
+steps, run_id = Path.home() / "steps.log", time.time_ns()
 for step in checkpoint.resumable(range(10**6), every="1s", restart=True):
     with steps.open("a") as file:
-        print(step, file=file)
+        print(run_id, step, file=file)
     time.sleep(0.05)
 """
 
@@ -193,21 +193,23 @@ class Worker:
     def position(self) -> tuple[int, int]:
         """The loop's last step, and how many it has done, again or for the first time."""
         steps = self._steps()
-        return (steps[-1], len(steps)) if steps else (-1, 0)
+        return (steps[-1][1], len(steps)) if steps else (-1, 0)
 
-    def _steps(self) -> list[int]:
+    def _steps(self) -> list[tuple[int, int]]:
+        """Which run of the cell has done which step."""
         with suppress(OSError):
             # The last line may be half written.
-            return [int(x) for x in (self.home / "steps.log").read_text().split("\n")[:-1]]
+            lines = (self.home / "steps.log").read_text().split("\n")[:-1]
+            return [(int(run), int(step)) for run, step in map(str.split, lines)]
         return []
 
     async def _resumed_at(self, expected: Expected) -> int | None:
-        """The step with which the loop has begun again; None if it has not."""
+        """The step with which another run of the cell has begun; None if there is none."""
         found: list[int] = []
 
         async def resumed() -> bool:
-            later = [expected.step, *self._steps()[expected.lines :]]
-            found[:] = [after for before, after in pairwise(later) if after != before + 1]
+            later = self._steps()[expected.lines - 1 :]
+            found[:] = [after[1] for before, after in pairwise(later) if after[0] != before[0]]
             return bool(found)
 
         with suppress(AssertionError):

@@ -20,6 +20,7 @@ from ec2spawner.checkpoint.place import NOTEBOOK, key, notebook_path
 from ec2spawner.cost import agent as agent_line
 from ec2spawner.cost.agent import SOCKET
 from ec2spawner.sleep.restart import BY_WAKE
+from ec2spawner.wire import SleepOrder
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
 
 
@@ -363,6 +364,37 @@ def test_a_notice_that_is_withdrawn_and_comes_again_saves_again(agent: StubAgent
         if step in notices:
             agent.announce(interruption_at=notices[step])
     assert work.saves == 3, "for each notice, and at the end"
+
+
+def order() -> SleepOrder:
+    return SleepOrder(
+        id="s1", trigger="interruption", until=at(90), interrupt_busy=True, max_bytes=1
+    )
+
+
+def test_a_loop_of_a_kernel_makes_room_when_its_session_is_saved(
+    cell: str, agent: StubAgentSocket
+) -> None:
+    work = Work()
+
+    def run(**options: Any) -> None:
+        for step in checkpoint.resumable(range(9), save=work.save, load=work.load, **options):
+            work.done.append(step)
+            if step == 2:
+                agent.announce(interruption_at=at(120))
+            if step == 4:
+                agent.announce(interruption_at=at(120), sleep=order())
+
+    with pytest.raises(checkpoint.LoopLeft):
+        run(every="1h")
+    agent.announce(interruption_at=None)
+    run(every="1h")
+    assert work.done == list(range(9)), "nothing is done twice"
+
+
+def test_a_script_continues_until_its_machine_ends(agent: StubAgentSocket) -> None:
+    agent.announce(interruption_at=at(120), sleep=order())
+    assert list(checkpoint.resumable(range(3))) == [0, 1, 2]
 
 
 def test_a_silent_agent_costs_a_loop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
