@@ -1,9 +1,9 @@
 """A process that has imported a program, and forks into it on order.
 
-Two thirds of the start of a hub, and of an embedded EC2, are imports, and nearly all of a short
-command. A program from here is a process of its own, with its own session, environment, output and
-exit status; only its imports were made before. A line of JSON on standard input orders one, a line
-on standard output has its process id.
+Two thirds of the start of a hub, and of an embedded EC2, are imports, and nearly all of that of a
+notebook server, and of a short command. A program from here is a process of its own, with its own
+session, environment, output and exit status; only its imports were made before. A line of JSON on
+standard input orders one, a line on standard output has its process id.
 """
 
 from __future__ import annotations
@@ -51,12 +51,22 @@ PRELOADED = {
         "moto.ec2.responses",
         "moto.server",
     ),
+    "jupyter_server": (
+        "ec2spawner.notebook",
+        "ipykernel.kernelspec",
+        "jupyter_lsp",
+        "jupyter_server.serverapp",
+        "jupyter_server_terminals",
+        "jupyterlab.labapp",
+        "notebook.app",
+    ),
 }
 """By program. Not one process for both: moto changes what botocore does."""
 
 PROGRAMS = {
     "jupyterhub": "from jupyterhub.app import main; main()",
     "embedded": "from ec2spawner.embedded.__main__ import main; raise SystemExit(main())",
+    "jupyter_server": "from jupyter_server.serverapp import main; main()",
 }
 """What each runs, unless the order says otherwise: as after `python -c`."""
 
@@ -135,8 +145,8 @@ class Nurseries:
 
 
 shared: Nurseries | None = None
-"""Where tests have their hubs and embedded EC2s from. Without, as in the benches, each is a Python
-that has to import everything first."""
+"""Where tests have their hubs, embedded EC2s and notebook servers from. Without, as in the benches,
+each is a Python that has to import everything first."""
 
 
 class ForkedProcess:

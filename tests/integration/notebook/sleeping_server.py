@@ -8,7 +8,6 @@ import os
 import pwd
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,9 +30,10 @@ from ec2spawner.wire import (
     SleepOrder,
     SleepProgress,
 )
-from tests import polling
+from tests import nursery, polling
 from tests.integration.notebook.owner_identity import OwnerIdentity
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
+from tests.nursery import ForkedProcess
 
 REPOSITORY = Path(__file__).parents[3]
 TOKEN = "token-of-this-test"
@@ -47,7 +47,7 @@ class SleepingServer:
         who = pwd.getpwuid(os.geteuid())
         self._user = NotebookUser(who.pw_name, who.pw_uid, who.pw_gid, (), home, who.pw_shell)
         self.said: list[SleepProgress | SessionSaved] = []
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: ForkedProcess | None = None
         self.ada: Jupyter | None = None
         self._orders = 0
 
@@ -92,26 +92,28 @@ class SleepingServer:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
-        with (self.home / "log").open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "jupyter_server", "--allow-root", "--no-browser", f"--port={port}"),
-                *("--port-retries=0", f"--IdentityProvider.token={TOKEN}"),
+        log = self.home / "log"
+        assert nursery.shared is not None
+        self.process = nursery.shared.of("jupyter_server").fork(
+            (
+                *("--allow-root", "--no-browser", f"--port={port}", "--port-retries=0"),
+                "--LanguageServerManager.autodetect=False",  # it would run npm each time
+                f"--IdentityProvider.token={TOKEN}",
                 f"--ServerApp.identity_provider_class={OwnerIdentity.__module__}.OwnerIdentity",
-                cwd=self.home,
-                env=kept
-                | {
-                    "HOME": str(self.home),
-                    "PYTHONPATH": str(REPOSITORY),
-                    "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter-config"),
-                    "EC2SPAWNER_AGENT_SOCKET": str(self.line.path),
-                    "JUPYTERHUB_USER": "ada",
-                }
-                | environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            ),
+            kept
+            | {
+                "HOME": str(self.home),
+                "PYTHONPATH": str(REPOSITORY),
+                "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter-config"),
+                "EC2SPAWNER_AGENT_SOCKET": str(self.line.path),
+                "JUPYTERHUB_USER": "ada",
+            }
+            | environment,
+            self.home,
+            log,
+            log,
+        )
         url = f"http://127.0.0.1:{port}/"
         async with asyncio.timeout(90), aiohttp.ClientSession() as http:
             while True:

@@ -6,9 +6,7 @@ import asyncio
 import json
 import os
 import pwd
-import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +28,7 @@ from ec2spawner.wire import (
     Observation,
     Stop,
 )
+from tests import nursery
 
 REPOSITORY = Path(__file__).parents[3]
 TOKEN = "token-of-this-test"
@@ -73,18 +72,10 @@ async def url(tmp_path: Path, agent: LocalSocket) -> AsyncIterator[str]:
         "EC2SPAWNER_AGENT_SOCKET": str(agent.path),
     }
     options = ["--allow-root", "--no-browser", f"--port={port}", "--port-retries=0"]
-    with (tmp_path / "log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "jupyter_server",
-            *options,
-            f"--IdentityProvider.token={TOKEN}",
-            cwd=tmp_path,
-            env=environment,
-            stdout=log,
-            stderr=log,
-        )
+    options.append(f"--IdentityProvider.token={TOKEN}")
+    assert nursery.shared is not None
+    forks, log = nursery.shared.of("jupyter_server"), tmp_path / "log"
+    process = forks.fork(options, environment, tmp_path, log, log)
     url = f"http://127.0.0.1:{port}"
     try:
         async with asyncio.timeout(90), aiohttp.ClientSession() as http:
@@ -98,8 +89,7 @@ async def url(tmp_path: Path, agent: LocalSocket) -> AsyncIterator[str]:
                     await asyncio.sleep(0.05)
         yield url
     finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
+        process.terminate()
         async with asyncio.timeout(90):
             await process.wait()
         print((tmp_path / "log").read_text()[-4000:])
