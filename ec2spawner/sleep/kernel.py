@@ -185,19 +185,35 @@ class Kernel:
         """IPython's `pre_run_cell`: restore what the cell names."""
         self._cancel()
         with contextlib.suppress(Exception):
-            if names := naming.used_by(info.raw_cell or "", self.namespace, self.pending):
+            code = info.raw_cell or ""
+            if names := naming.used_by(code, self.namespace, self.pending):
                 self.restore_now(names)
+            if naming.LISTING.search(code) and info.store_history and self.pending:
+                report.say(f"Not listed, because they still wait: {', '.join(self.pending)}.")
 
     def cell_ended(self, result: Any) -> None:
         """IPython's `post_run_cell`: a name that only the cell's functions could know."""
         with contextlib.suppress(Exception):
-            error = result.error_in_exec if result is not None else None
-            name = getattr(error, "name", "") if isinstance(error, NameError) else ""
+            if result is not None:
+                self._say_missing(naming.missing_in(result.error_in_exec, self.namespace))
+                self._drop_if_reset(result.info.raw_cell or "")
+            self._wait_for_idleness()
+
+    def _say_missing(self, names: Iterable[str]) -> None:
+        for name in names:
             if name in self.pending and self.restore_now([name]):
                 report.say(f"{name} was asleep, and is restored now: run the cell again.")
-            elif name and (kept := self.asleep.get(name)):
+            elif kept := self.asleep.get(name):
                 report.say(f"{name} was not saved. {report.earlier_value(name, kept.saved_at)}")
-            self._wait_for_idleness()
+
+    def _drop_if_reset(self, code: str) -> None:
+        """After `%reset`, nothing comes back by itself."""
+        if self._restoring is None or not naming.RESET.search(code):
+            return
+        hidden: Mapping[str, Any] = getattr(self.shell, "user_ns_hidden", {})
+        if not naming.of_user(self.namespace, hidden):
+            for name in self.pending:
+                self._restoring.drop(name)
 
     def idle(self) -> None:
         """Restore one more file, the smallest; then wait again, so that a cell can begin."""

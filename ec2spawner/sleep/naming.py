@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collections
+import gc
+import itertools
 import re
 import sys
 import types
@@ -13,8 +16,17 @@ HISTORY: Final = re.compile(r"_+|_i{0,3}\d*|_(oh|dh|ih|ii|iii)|_exit_code")
 """IPython's names for what was typed and shown."""
 IPYTHON: Final = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
-MAX_DEPTH: Final = 10_000
-"""Functions and classes that are searched for one cell."""
+LISTING: Final = re.compile(r"\b(dir|globals|locals|vars|who(_ls|s)?)\b")
+"""What shows the names that there are."""
+RESET: Final = re.compile(r"^\s*%?reset\b(?!_)", re.MULTILINE)
+MAX_OBJECTS: Final = 50_000
+"""That are searched for functions for one cell: 50 milliseconds."""
+MAX_OBJECTS_OF_NAME: Final = 2000
+"""That are searched below one name."""
+MAX_ITEMS: Final = 200
+"""Of one container."""
+MAX_CHAIN: Final = 20
+"""Errors that caused each other."""
 
 
 def shell() -> Any:
@@ -58,54 +70,73 @@ def used_by(code: str, namespace: Mapping[str, Any], wanted: Container[str]) -> 
     """
     found: list[str] = []
     seen: set[str] = set()
+    visited = {id(namespace)}
     waiting = [unicodedata.normalize("NFKC", word) for word in IDENTIFIER.findall(code)]
-    while waiting and len(seen) < MAX_DEPTH:
+    while waiting and len(visited) < MAX_OBJECTS:
         name = waiting.pop()
         if name in seen:
             continue
         seen.add(name)
         if name in namespace:
-            waiting += names_in(namespace[name])
+            waiting += names_in(namespace[name], namespace, visited)
         elif name in wanted:
             found.append(name)
     return found
 
 
-def names_in(value: Any) -> list[str]:
-    """The names that a function or class of the notebook uses, or the class of an object."""
-    if not isinstance(value, (type, types.FunctionType)):
-        value = (
-            getattr(value, "__func__", None) if isinstance(value, types.MethodType) else type(value)
-        )
+def names_in(value: Any, namespace: Mapping[str, Any], seen: set[int]) -> set[str]:
+    """The names that the notebook's functions and classes use which a value reaches.
+
+    Also in containers, attributes, closures and decorators. The search is bounded, and runs no
+    code of the objects. `seen`: the identities of those that were searched.
+    """
     names: set[str] = set()
-    for code in _codes(value, set()):
-        names.update(code.co_names)
-    return list(names)
+    waiting = collections.deque([value])
+    last = len(seen) + MAX_OBJECTS_OF_NAME
+    while waiting and len(seen) < last:
+        each = waiting.popleft()
+        if id(each) in seen or type(each) is types.ModuleType:
+            continue
+        seen.add(id(each))
+        if type(each) is types.FunctionType and each.__globals__ is namespace:
+            for code in _nested(each.__code__):
+                names.update(code.co_names)
+        waiting.extend(_below(each))
+    return names
 
 
-def _codes(value: Any, seen: set[int]) -> Iterator[types.CodeType]:
-    if id(value) in seen or getattr(value, "__module__", None) != "__main__":
-        return
-    seen.add(id(value))
-    if isinstance(value, types.FunctionType):
-        yield from _nested(value.__code__)
-        for cell in value.__closure__ or ():
-            try:
-                yield from _codes(cell.cell_contents, seen)
-            except ValueError:  # empty
-                continue
-    elif isinstance(value, type):
-        for kind in value.__mro__[:-1]:
-            for each in _functions(vars(kind).values()):
-                yield from _codes(each, seen)
+def missing_in(error: BaseException | None, namespace: Mapping[str, Any]) -> list[str]:
+    """The names that a failed cell did not find, also by `globals()[name]` or in the module."""
+    found: list[str] = []
+    for _ in range(MAX_CHAIN):
+        match error:
+            case None:
+                break
+            case NameError(name=str(name)):
+                found.append(name)
+            case KeyError(args=[str(name)]):
+                found.append(name)
+            case AttributeError(name=str(name), obj=types.ModuleType() as module):
+                if vars(module) is namespace:
+                    found.append(name)
+        error = error.__cause__ or error.__context__
+    return found
 
 
-def _functions(values: Iterable[Any]) -> Iterator[Any]:
-    for each in values:
-        if isinstance(each, property):
-            yield from filter(None, (each.fget, each.fset, each.fdel))
-        else:
-            yield getattr(each, "__func__", each)
+def _below(value: Any) -> Iterable[Any]:
+    kind = type(value)
+    if kind is types.FunctionType:
+        closure = value.__closure__ or ()
+        return (*closure, value.__defaults__, value.__kwdefaults__, value.__dict__)
+    if issubclass(kind, type):
+        own = type.__dict__["__dict__"].__get__(value)
+        is_ours = own.get("__module__") == "__main__"
+        return (*own.values(), *value.__bases__) if is_ours else ()
+    if kind is dict:
+        return itertools.islice(value.values(), MAX_ITEMS)
+    if kind in (list, tuple, set, frozenset):
+        return itertools.islice(value, MAX_ITEMS)
+    return (kind, *gc.get_referents(value)[:MAX_ITEMS])
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -6,6 +6,7 @@ child first: a trial that exits, crashes or hangs costs a message, not the kerne
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import importlib
@@ -127,9 +128,11 @@ class Restoring:
         self._import_libraries()
         definitions = self._of_kind(definition=True)
         values = self._of_kind(definition=False)
-        sizes = {file: sum(e.size_bytes for e in self._files[file]) for file in values}
+        # Where one is missing, its builtin would be used, without an error.
+        hiding = [f for f in values if any(hasattr(builtins, e.name) for e in self._files[f])]
+        sizes = {f: sum(e.size_bytes for e in self._files[f]) for f in values if f not in hiding}
         now, later = plan.eager(sizes, eager_bytes)
-        self.restore([*definitions, *now])
+        self.restore([*definitions, *hiding, *now])
         self.result.later = [e.name for file in later for e in self._files.get(file, ())]
         there = {*self.result.restored, *self.result.later}
         self.result.differing = [

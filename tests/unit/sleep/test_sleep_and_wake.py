@@ -217,10 +217,8 @@ holder = Holder()
         first.save(folder)
     with Notebook(tmp_path) as woken:
         assert set(woken.restore(folder, eager_bytes=100_000)["later"]) == {"data", "other"}
-        assert (
-            woken.say("print([x for x in sorted(globals()) if x in ('d' 'ata', 'other')])")
-            == "['other']"
-        )
+        listed = woken.say("print([x for x in sorted(globals()) if x in ('d' 'ata', 'other')])")
+        assert listed == "Not listed, because they still wait: data.\n['other']"
         assert woken.say("print(holder.total())") == str(sum(range(200_000)))
     with Notebook(tmp_path) as woken:
         woken.restore(folder, eager_bytes=100_000)
@@ -229,6 +227,21 @@ holder = Holder()
         assert done["error"].startswith("NameError")
         assert "other was asleep, and is restored now: run the cell again" in done["said"]
         assert woken.say("print(len(eval('oth' + 'er')))") == "200001"
+
+
+def test_what_hides_a_builtin_does_not_wait(tmp_path: Path) -> None:
+    folder = tmp_path / "generation"
+    with Notebook(tmp_path) as first:
+        first.say("max, data, rest = [list(range(200_000 + n)) for n in range(3)]")
+        first.save(folder)
+    with Notebook(tmp_path) as woken:
+        assert woken.restore(folder, eager_bytes=10)["later"] == ["data", "rest"]
+        assert woken.say("print(len(eval('m' + 'ax')))") == "200000"
+        said = woken.run("globals()['re' + 'st']")["said"]
+        assert "rest was asleep, and is restored now: run the cell again" in said
+        # After this, nothing comes back by itself.
+        woken.say("%reset -f")
+        assert woken.run("print(eval('da' + 'ta'))")["said"].count("asleep") == 0
 
 
 def test_what_was_assigned_meanwhile_is_never_overwritten(tmp_path: Path) -> None:
