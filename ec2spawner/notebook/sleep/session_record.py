@@ -113,13 +113,17 @@ def superseded(before: SessionRecord | None, kernels: list[SleepingKernel]) -> l
 
 
 def mark_woken(root: Path, session_id: str, now: datetime) -> SessionRecord | None:
-    """Note that this session has woken; None if another one has replaced it. Raises `OSError`."""
+    """Note that this session has woken, unless the disk is full; the record of it, None if another
+    one has replaced it."""
     with _replacing:
         record = read(root)
         if record is None or record.session.id != session_id:
             return None
         woken = record.model_copy(update={"woken_at": now})
-        write(root, woken)
+        try:
+            write(root, woken)
+        except OSError as error:
+            log.warning("it cannot be noted that the session has woken: %s", error)
         return woken
 
 

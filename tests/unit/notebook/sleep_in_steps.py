@@ -48,7 +48,10 @@ def sleep(
         save = KernelSave(kernel, folder.kernel_key(path, "python3"))
         saves.append(save)
         if path not in stuck:
-            _save(root, save, namespace, lineage, max_bytes)
+            try:
+                _save(root, save, namespace, lineage, max_bytes)
+            except OSError:
+                save.why_not = "failed"
     if commit(root, order, saves, [], lineage, 1.0) is None:
         return
     record = session_record.read(root)

@@ -1,10 +1,12 @@
-"""Killed at every change of the disk, a sleep leaves the one before it, or itself."""
+"""Killed at every change of the disk, or without room on it at any of them, a sleep leaves the one
+before it, or itself."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,7 +59,7 @@ def killed(home: Path, second: object, stride: int, **about: object) -> tuple[in
     return said["points"], said["states"]
 
 
-STRIDES = [pytest.param(5), pytest.param(1, marks=pytest.mark.long)]
+STRIDES = [pytest.param(7), pytest.param(1, marks=pytest.mark.long)]
 
 
 @pytest.mark.slow(seconds=10)
@@ -94,3 +96,64 @@ def test_a_notebook_that_was_renamed_and_one_that_is_busy(tmp_path: Path, stride
         assert each.get("new-a", new) == new
         assert "new-a" in each or each["a"] == OLD
         assert each["b"] == {"y": 1}
+
+
+# --- a full disk ---
+
+FULL = """
+import json, os, shutil, sys
+from pathlib import Path
+from ec2spawner.sleep import plan
+from tests.unit.notebook.sleep_in_steps import sleep, start
+
+home, may_reserve = Path(sys.argv[1]), sys.argv[2] == "reserve"
+if not may_reserve:
+    plan.RESERVE_BYTES = 0  # another program has written what was to stay free
+states = []
+for free in range(0, 200_000, 20_000):
+    root = home / "sleep"
+    sleep(root, {"a": {"x": 1, "big": "1" * 50_000}, "b": {"y": 1}})
+    filler = home / "filler"
+    with filler.open("wb", buffering=0) as file:
+        disk = os.statvfs(home)
+        file.write(bytes(max(disk.f_bavail * disk.f_frsize - free, 0)))
+    sleep(root, {"a": {"x": 2, "big": "2" * 50_000}, "b": {"y": 2}})
+    states.append(start(root))
+    assert not list(root.glob("kernels/*/*/*.saving")), list(root.glob("kernels/*/*/*"))
+    filler.unlink()
+    sleep(root, {"a": {"x": 3, "big": "3"}, "b": {"y": 3}})
+    assert start(root) == {"a": {"x": 3, "big": "3"}, "b": {"y": 3}}
+    assert len(list(root.glob("kernels/*/*"))) == 2
+    shutil.rmtree(root)
+print(json.dumps(states))
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    made = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"NOT TESTED: mounting needs root: {made.stderr}")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.parametrize("reserve", ["reserve", "none"])
+def test_on_a_full_disk(small_disk: Path, reserve: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, small_disk, reserve],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    states = json.loads(done.stdout)
+    old, new = "1" * 50_000, "2" * 50_000
+    assert {each["b"]["y"] for each in states} == {1, 2}
+    for each in states:
+        assert each["a"] in ({"x": x, "big": big} for x in (1, 2) for big in (old, new))
+        assert each["a"]["x"] == 2 or each["a"]["big"] == old, "the small is saved first"
