@@ -66,9 +66,8 @@ class ContinueHandler(_OwnersHandler):
         """Buy the other instance; ends the request with 409 or 503 where that is refused."""
         spawner, hub = self.owners_spawner(lease), self.service
         url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub)
-        wanted = {"profile": profile, **({"payer": lease.payer} if lease.payer else {})}
         try:
-            await continue_on(hub, self.provisioner, spawner, url, wanted)
+            await continue_on(hub, self.provisioner, spawner, url, {"profile": profile})
         except ProfileListError as error:
             self.refuse(503, str(error))
         except LimitReached as error:

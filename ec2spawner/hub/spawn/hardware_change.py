@@ -43,6 +43,8 @@ async def continue_on(
     if once := sorted(user_options.keys() & set(ONCE)):
         raise OptionsRefused(f"{once[0]}: not for a server that continues; stop it first")
     options = await options_for_page(running.options, spawner)
+    if lease.payer:  # it keeps its payer unless asked otherwise
+        user_options = {"payer": lease.payer, **user_options}
     choice = await choose(options, spawner, user_options)
     idle = await policy_of(
         options, spawner, choice.profile, choice.server_idle_seconds, choice.payer
