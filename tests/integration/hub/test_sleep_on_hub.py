@@ -157,6 +157,11 @@ async def test_the_pages_of_its_owner_lead_to_the_wake(hub: Hub) -> None:
         assert 'name="wake"' in spawn
         home = (await ours.get("/hub/home")).text
         assert "You put it to sleep. Your files and variables are kept." in home
+        assert "train.ipynb" in spawn
+    async with browser(hub, "admin") as theirs:
+        spawn = (await theirs.get("/hub/spawn/gil")).text
+        assert "session is asleep" in spawn
+        assert "train.ipynb" not in spawn, "names are their owner's alone"
 
 
 async def test_what_sleeps_survives_the_hub(hub: Hub) -> None:

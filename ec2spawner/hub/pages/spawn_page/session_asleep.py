@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from jupyterhub.user import User
@@ -34,6 +34,11 @@ class SessionAsleep:
     def variables(self) -> int:
         """How many were saved, of all kernels that are listed."""
         return sum(kernel.variables for kernel in self.session.kernels)
+
+    def without_names(self) -> SessionAsleep:
+        """The same for the page of another user, such as an admin: nothing of what is in it."""
+        nothing = self.session.model_copy(update={"kernels": [], "kernel_count": 0})
+        return replace(self, session=nothing)
 
 
 def session_asleep(

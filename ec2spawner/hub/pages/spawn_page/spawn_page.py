@@ -36,6 +36,8 @@ async def render_options_form(
     user, stored = spawner.user.name, spawner.orm_spawner.user_options or {}
     notice = last_stop(provisioner, spawner.user, spawner.name)
     found = session_asleep(provisioner, options, spawner.user, spawner.name)
+    if found is not None and not _is_of_its_owner(spawner):
+        found = found.without_names()
     now = provisioner.now()
     linked, is_foreign = linked_choice(spawner, service.utc_now())
     form = SpawnForm(
@@ -55,6 +57,12 @@ async def render_options_form(
         payers=[(x, payer_label(x, user)) for x in payers_of(options, spawner)],
     )
     return await asyncio.to_thread(render_spawn_form, cards, form)
+
+
+def _is_of_its_owner(spawner: Spawner) -> bool:
+    """Whether the user who looks at the page is the one whose server it starts."""
+    viewer = spawner.handler.current_user if spawner.handler else None
+    return viewer is not None and viewer.name == spawner.user.name
 
 
 async def cards_of(
