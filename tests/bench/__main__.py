@@ -18,10 +18,12 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import faults, interruption, offers, spawn, widget
+from tests.bench import interruption, offers, spawn
 from tests.bench.bench_hub import StartFailedError
+from tests.bench.faults import bench as faults
 from tests.bench.figures import Result
 from tests.bench.kill import bench as kill
+from tests.bench.widget import bench as widget
 
 BENCHES: dict[str, Callable[..., Result]] = {
     "faults": faults.run,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.fault_timeout import SLOWNESS_VARIABLE
-from tests.bench.faults import SHORT
+from tests.bench.faults.bench import SHORT
+from tests.bench.faults.timeout import SLOWNESS_VARIABLE
 
 pytestmark = pytest.mark.long
 

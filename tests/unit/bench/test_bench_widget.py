@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.bench.loop_monitor import Turn
-from tests.bench.widget import Measured, compressed_kb, figures_of, stalls_of
-from tests.bench.widget_server import NOTHING, OURS
+from tests.bench.widget.bench import Measured, compressed_kb, figures_of, stalls_of
+from tests.bench.widget.server import NOTHING, OURS
 
 OUR_CODE = "ec2spawner/notebook/handlers.py:70 get"
 OTHER_CODE = "jupyter_server/services/contents/handlers.py:1 get"

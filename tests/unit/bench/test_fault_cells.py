@@ -9,8 +9,9 @@ import pytest
 
 from ec2spawner.core.offers.launch_errors import ErrorClass, error_class
 from tests.aws_actions import Action, called_actions
-from tests.bench import fault_detours
-from tests.bench.fault_cells import (
+from tests.bench.faults import detours
+from tests.bench.faults.bench import SHORT, Found, figures_of
+from tests.bench.faults.cells import (
     CODES,
     DETOURS,
     ENTRIES,
@@ -26,8 +27,7 @@ from tests.bench.fault_cells import (
     unclear,
     why_not,
 )
-from tests.bench.fault_timeout import HURRIED, HubTimeouts, bounds_table, hurry
-from tests.bench.faults import SHORT, Found, figures_of
+from tests.bench.faults.timeout import HURRIED, HubTimeouts, bounds_table, hurry
 
 FLEET = Action("ec2", "CreateFleet")
 TAGS = Action("ec2", "CreateTags")
@@ -97,7 +97,7 @@ def test_a_detour_has_the_actions_that_are_new_or_called_for_another_reason() ->
         Row(Scene.GROW, modify),
         Row(Scene.MOVE, create),
     )
-    assert fault_detours.DETOURS.keys() == DETOURS
+    assert detours.DETOURS.keys() == DETOURS
 
 
 def test_the_cells_of_a_short_run_can_happen() -> None:

@@ -1,7 +1,7 @@
 """The demo's hub with little patience, an image that is looked up, and machines that are kept."""
 
 from ec2spawner.config.image import DEEP_LEARNING_AMI
-from tests.bench.fault_timeout import HURRIED, KEPT, PLAIN, STOP_TIMEOUT, hurry_hub
+from tests.bench.faults.timeout import HURRIED, KEPT, PLAIN, STOP_TIMEOUT, hurry_hub
 from tests.harness import CONFIG
 
 load_subconfig(str(CONFIG))  # noqa: F821 - JupyterHub provides it

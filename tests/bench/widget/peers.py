@@ -8,7 +8,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-from tests.bench.widget_server import Widget
+from tests.bench.widget.server import Widget
 
 INSTALL_SECONDS = 240
 

@@ -173,7 +173,7 @@ class WidgetServer:
 
     def _command(self, work: Path) -> list[str]:
         extensions = {
-            "tests.bench.widget_monitor": True,
+            "tests.bench.widget.monitor": True,
             "ec2spawner.notebook": False,
             "jupyterlab": self._has_lab,
             "notebook": False,

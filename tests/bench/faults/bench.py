@@ -1,7 +1,7 @@
 """`faults`: every AWS action that the project calls, struck by every kind of fault.
 
 A journey without faults is recorded first: which actions a hub's start, a server's start and stop,
-their detours (`fault_detours`) and the operator's commands call. Held beside the source, an action
+their detours (`detours`) and the operator's commands call. Held beside the source, an action
 that no part of the journey calls is a failure of the bench. Then each part is played again for each
 of its actions and each kind of fault, once struck and struck until the fault is cleared, on real
 hubs before embedded EC2s. It must end as success or in words that say what failed and what helps,
@@ -28,7 +28,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tests.aws_actions import Action, called_actions
-from tests.bench.fault_cells import (
+from tests.bench.faults.cells import (
     COLUMNS,
     DETOURS,
     ENTRIES,
@@ -43,8 +43,8 @@ from tests.bench.fault_cells import (
     rows_of,
     why_not,
 )
-from tests.bench.fault_commands import Commands, play_checks, play_prices
-from tests.bench.fault_scenes import (
+from tests.bench.faults.commands import Commands, play_checks, play_prices
+from tests.bench.faults.scenes import (
     Beginnings,
     Done,
     begin,
@@ -54,7 +54,7 @@ from tests.bench.fault_scenes import (
     play_stop,
     record,
 )
-from tests.bench.fault_site import Site
+from tests.bench.faults.site import Site
 from tests.bench.figures import Figure, Goal, Result
 from tests.bench.machine import describe_machine
 

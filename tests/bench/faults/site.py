@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 
 from tests.aws_actions import Action, called_actions
-from tests.bench.fault_cells import ENTRY, Cell, Ended, unclear
-from tests.bench.fault_timeout import REAPS, SLOWNESS
+from tests.bench.faults.cells import ENTRY, Cell, Ended, unclear
+from tests.bench.faults.timeout import REAPS, SLOWNESS
 from tests.harness import START_TIMEOUT, Embedded, Hub, end, until
 
 HERE = Path(__file__).parent
@@ -46,8 +46,8 @@ class Site:
         self.hub = Hub(
             directory / name / "hub",
             self.embedded,
-            config=HERE / "faults_hub_config.py",
-            environment={"PYTHONPATH": str(HERE.parents[1])},
+            config=HERE / "hub_config.py",
+            environment={"PYTHONPATH": str(HERE.parents[2])},
         )
         self.name = name
         self._users = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.bench.widget_server import TOKEN, WidgetServer
+from tests.bench.widget.server import TOKEN, WidgetServer
 from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
 
 LOADED_MS = 60_000

@@ -13,9 +13,9 @@ from ec2spawner.check.finding import Finding, State
 from ec2spawner.check.hub_config import HubConfig, load
 from ec2spawner.check.run import check
 from ec2spawner.prices.region import read_regions
-from tests.bench.fault_cells import Cell, Ended, unclear
-from tests.bench.fault_site import HERE, USUAL, Site, timed
-from tests.bench.fault_timeout import HURRIED
+from tests.bench.faults.cells import Cell, Ended, unclear
+from tests.bench.faults.site import HERE, USUAL, Site, timed
+from tests.bench.faults.timeout import HURRIED
 from tests.harness import OF_EACH_HUB, free_ports
 
 NAME = "notebooks"
@@ -77,7 +77,7 @@ class Commands:
             | OF_EACH_HUB
         )
         self._config = load(
-            HERE / "faults_hub_config.py",
+            HERE / "hub_config.py",
             [
                 f"--EC2Spawner.security_groups=['{group}']",
                 f"--EC2Spawner.instance_profile={NAME}",

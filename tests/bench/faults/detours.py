@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from tests.bench.fault_cells import Cell, Ended, Scene
-from tests.bench.fault_site import USUAL, Site, timed
-from tests.bench.fault_timeout import BOUNDS, HURRIED, KEPT, PLAIN, bound_of_start
+from tests.bench.faults.cells import Cell, Ended, Scene
+from tests.bench.faults.site import USUAL, Site, timed
+from tests.bench.faults.timeout import BOUNDS, HURRIED, KEPT, PLAIN, bound_of_start
 
 SIZE_GIB = 10
 """Of a home before it grows."""

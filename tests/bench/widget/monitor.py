@@ -31,7 +31,7 @@ class ThreadsHandler(JupyterHandler):
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    return [{"module": "tests.bench.widget_monitor"}]
+    return [{"module": "tests.bench.widget.monitor"}]
 
 
 def _load_jupyter_server_extension(serverapp: Any) -> None:

@@ -34,12 +34,12 @@ import aiohttp
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import widget_peers
 from tests.bench.figures import Figure, Goal, Result, median, percentile
 from tests.bench.loop_monitor import Turn
 from tests.bench.machine import describe_machine
-from tests.bench.widget_peers import PEERS, NoPeersError, install_peers
-from tests.bench.widget_server import (
+from tests.bench.widget import peers
+from tests.bench.widget.peers import PEERS, NoPeersError, install_peers
+from tests.bench.widget.server import (
     GPUS,
     LAB_EXTENSION,
     NOTHING,
@@ -132,7 +132,7 @@ async def _measure_all(
             console.print(f"the others are not measured: {error}", style="yellow")
         else:
             for peer in PEERS:
-                bundles[peer.name] = compressed_kb(widget_peers.static_of(peer, folder / "peers"))
+                bundles[peer.name] = compressed_kb(peers.static_of(peer, folder / "peers"))
                 try:
                     found[peer.name] = await measure(
                         peer, folder / peer.name, python, size, console
@@ -221,7 +221,7 @@ async def _in_browser(server: WidgetServer, size: Size, console: Console) -> flo
     if CHROMIUM is None:
         console.print("there is no Chromium: the browser is not measured", style="yellow")
         return None
-    from tests.bench.widget_browser import main_thread_percent
+    from tests.bench.widget.browser import main_thread_percent
 
     try:
         async with asyncio.timeout(size.browser + 90):

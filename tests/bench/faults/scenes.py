@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 import httpx
 
 from tests.aws_actions import Action
-from tests.bench.fault_cells import Cell, Ended, Mode, Scene, unclear
-from tests.bench.fault_commands import Commands
-from tests.bench.fault_detours import play_detour, record_detour
-from tests.bench.fault_site import SOON, USUAL, Site, timed
-from tests.bench.fault_timeout import BOUNDS, HURRIED, MARKED_FOR, PLAIN, SLOWNESS, bound_of_start
+from tests.bench.faults.cells import Cell, Ended, Mode, Scene, unclear
+from tests.bench.faults.commands import Commands
+from tests.bench.faults.detours import play_detour, record_detour
+from tests.bench.faults.site import SOON, USUAL, Site, timed
+from tests.bench.faults.timeout import BOUNDS, HURRIED, MARKED_FOR, PLAIN, SLOWNESS, bound_of_start
 from tests.harness import until
 
 QUIET = 1.0

@@ -1,0 +1,1 @@
+"""The bench `faults`; `bench` says what it does."""

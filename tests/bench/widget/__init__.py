@@ -1,0 +1,1 @@
+"""The bench `widget`; `bench` says what it does."""
