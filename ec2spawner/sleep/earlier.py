@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -52,11 +52,13 @@ def kept_values(generation: Path, manifest: Manifest) -> dict[str, Earlier]:
     return found
 
 
-def before(generation: Path, lineage: Path | None) -> Path | None:
-    """The generation that the values of this kernel are of; without one, the latest one: a variable
-    of the same name may be what a user wants back."""
-    if lineage is not None and is_complete(generation.parent / lineage.name):
-        return generation.parent / lineage.name
+def before(generation: Path, lineage: Iterable[Path]) -> Path | None:
+    """The last generation that the values of this kernel are of, under its own name or in this
+    folder of a new one; without one, the latest: a variable of the same name may be what a user
+    wants back."""
+    own = [generation.parent / each.name for each in lineage]
+    if found := max(filter(is_complete, own), default=None):
+        return found
     return next((each for each in _before(generation) if is_complete(each)), None)
 
 

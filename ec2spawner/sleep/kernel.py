@@ -33,8 +33,9 @@ class Kernel:
         self._of_others: list[CarriedOver] = []
         """What could not be restored of another notebook before."""
         self._timer: Any = None
-        self._last: Path | None = None
-        """The generation that the namespace was last saved to or restored from."""
+        self._last: dict[Path, Path] = {}
+        """The generations that the namespace was last saved to or restored from, by the folder of
+        their kernel: this notebook's, and others' that were woken here."""
         self._is_hooked = False
 
     @property
@@ -67,7 +68,9 @@ class Kernel:
         if self._restoring is not None:
             self._restoring.forget_assigned()
         carried = self._carried_over()
-        known = earlier.values(earlier.before(folder, asleep or self._last))
+        known = earlier.values(
+            earlier.before(folder, [asleep] if asleep else [*self._last.values()])
+        )
         saved = save_namespace(
             self.namespace,
             folder,
@@ -81,7 +84,7 @@ class Kernel:
             absent=known if asleep else self.asleep,
             report=progress,
         )
-        self._last = folder
+        self._last[folder.parent] = folder
         if self._restoring is not None:
             self._restoring.move_to(folder, saved.entries)
         return saved
@@ -90,12 +93,10 @@ class Kernel:
     def asleep(self) -> dict[str, Earlier]:
         """What the last sleep could not save, and an earlier one has: by the names that the
         namespace does not have."""
-        if self._last is None:
-            return {}
-        try:
-            found = earlier.kept_values(self._last, manifests.read(self._last))
-        except manifests.Unreadable:
-            return {}
+        found: dict[str, Earlier] = {}
+        for last in self._last.values():
+            with contextlib.suppress(manifests.Unreadable):
+                found |= earlier.kept_values(last, manifests.read(last))
         there = {*self.namespace, *self.forgotten}
         return {name: each for name, each in found.items() if name not in there}
 
@@ -137,7 +138,7 @@ class Kernel:
         self._add_wishes(manifest)
         self._restoring = Restoring(self.namespace, folder, manifest, progress)
         self._hook()
-        self._last = folder
+        self._last[folder.parent] = folder
         found = self._restoring.begin(eager_bytes)
         there = self.asleep
         found.lost = [e if e.name in there else replace(e, earlier=0.0) for e in found.lost]

@@ -39,13 +39,13 @@ class Lineage:
 def lineage(
     running: Sequence[RunningKernel],
     woken: Sequence[SleepingKernel],
-    failed: Sequence[SleepingKernel],
+    empty: Sequence[SleepingKernel],
     since: str,
 ) -> Lineage:
-    """Of these kernels, after this waking."""
+    """Of these kernels, after a waking of `woken`; `empty` are those without their variables."""
     generations = {each.kernel_id: each.generation for each in woken if each.generation}
     unrestored = set()
-    for each in failed:
+    for each in empty:
         kernel = runs(each, running)
         if kernel is not None and each.generation:
             generations[kernel.kernel_id] = each.generation

@@ -183,13 +183,14 @@ class SleepService:
         running = [k for k in await running_kernels(self._server) if k.kernel_id not in asleep]
         woken = self._waking.kernels if self._waking is not None else []
         failed = self._waking.failed() if self._waking is not None else []
+        empty = self._waking.empty() if self._waking is not None else []
         self._saving = SessionSaving(
             server=self._server,
             root=self._root,
             order=order,
             is_busy=self._is_busy,
             kernels=running,
-            lineage=lineage(running, woken, failed, self._began),
+            lineage=lineage(running, woken, empty, self._began),
             kept=kept + [each for each in failed if each.generation and not runs(each, running)],
             end=self._end,
         )

@@ -7,6 +7,7 @@ Cells that are to run again do so afterwards.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Set
@@ -63,6 +64,9 @@ class Waking:
         self._slots = asyncio.Semaphore(PARALLEL)
         self._woken = [waiting_kernel(each.saved) for each in record.kernels]
         self._is_done = False
+        self._died: set[str] = set()
+        """Ids of kernels whose processes have ended since, and were started again by Jupyter: not
+        by their user, who would have meant to be without variables."""
 
     @property
     def state(self) -> Wake:
@@ -86,6 +90,11 @@ class Waking:
         """What could not be woken: another sleep keeps its files."""
         pairs = zip(self._record.kernels, self._woken, strict=True)
         return [each for each, woken in pairs if woken.state == "failed"]
+
+    def empty(self) -> list[SleepingKernel]:
+        """What could not be woken, and what a kernel had that has died since."""
+        died = [each for each in self._record.kernels if each.kernel_id in self._died]
+        return [*self.failed(), *died]
 
     @property
     def kernels(self) -> list[SleepingKernel]:
@@ -195,6 +204,7 @@ class Waking:
             try:
                 names = await asyncio.to_thread(_names, folder)
                 kernel = self._server.kernel_manager.get_kernel(each.kernel_id)
+                kernel.add_restart_callback(functools.partial(self._died.add, each.kernel_id))
                 async with asyncio.timeout(RESTORE_SECONDS):
                     await call(kernel, code, lambda report: self._hear(place, report, names))
             except manifests.Unreadable as error:

@@ -162,6 +162,17 @@ async def test_what_the_user_saved_since_is_restored_after_a_failure(
     await server.start(EC2SPAWNER_WAKE="last")
     await server.woken()
     assert await server.value("a.ipynb", "x") == "2"
+    # Of a kernel that dies, and is empty when it sleeps next, too.
+    pid = await server.value("a.ipynb", "__import__('os').getpid()")
+    os.kill(int(pid), signal.SIGKILL)
+    async with asyncio.timeout(30):
+        while await server.value("a.ipynb", "'x' in globals()") != "False":
+            await asyncio.sleep(0.1)
+    [saved] = (await server.sleep()).session.kernels
+    assert saved.variables == 0
+    assert [(each.name, each.code) for each in saved.lost] == [("x", "not-restored")]
+    assert saved.lost[0].kept_of is not None
+    assert len(server.generations()) == 2
 
 
 async def test_what_is_not_of_the_session_any_more_leaves_the_disk(server: SleepingServer) -> None:

@@ -69,7 +69,7 @@ def _save(
         folder.link_into(last, place)
     save.generation = folder.new_generation(place)
     save.has_begun = True
-    known = earlier.values(earlier.before(save.generation, last))
+    known = earlier.values(earlier.before(save.generation, [last] if last else []))
     saved = save_namespace(
         dict(namespace),
         save.generation,
