@@ -124,6 +124,7 @@ def summary(manifest: Manifest) -> dict[str, Any]:
     return {
         "variables": len(saved),
         "size_bytes": manifest.size_bytes,
+        "gpu_bytes": sum(each.size_bytes for each in saved if each.gpu),
         "largest": [
             {"name": e.name, "type": e.type, "size_bytes": e.size_bytes, "gpu": e.gpu}
             for e in by_size[:5]

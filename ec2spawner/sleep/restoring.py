@@ -59,7 +59,9 @@ class Restored:
             "yours": self.yours,
             "moved": self.moved,
             "differing": [
-                {"name": e.name, "type": e.type, "codes": list(e.differs)} for e in self.differing
+                {"name": each.name, "type": each.type, "code": code}
+                for each in self.differing
+                for code in each.differs
             ],
             "lost": [manifests.lost(each) for each in self.lost],
             "seconds": round(self.seconds, 2),

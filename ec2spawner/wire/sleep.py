@@ -64,6 +64,8 @@ class SavedKernel(Message):
     """Of its kernel spec."""
     variables: Count
     size_bytes: Bytes
+    gpu_bytes: Bytes = 0
+    """Of those that were in GPU memory, all together."""
     largest: Annotated[list[SavedVariable], Field(max_length=MAX_LARGEST)] = []
     lost: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
     lost_count: Count = 0
@@ -151,6 +153,9 @@ class WokenKernel(Message):
     lost: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
     """Those that were not saved, then those that did not come back."""
     lost_count: Count = 0
+    differing: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
+    """Those that are back, but not in all as they were: `copied`, `no-longer-shared`,
+    `without-graph`."""
     code: ShortText = ""
     """Why the kernel itself is not back, or without variables: `notebook-gone`,
     `kernel-spec-gone`, `kernel-failed`, `died`, `timed-out`, `no-extension`, `damaged`, or the code

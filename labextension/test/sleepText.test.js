@@ -24,6 +24,7 @@ const kernel = (changes = {}) => ({
   expected: 12,
   lost: [],
   lost_count: 0,
+  differing: [],
   code: '',
   values_of: null,
   ...changes
@@ -117,6 +118,10 @@ test('the list of a session that is back is honest', () => {
   assert.equal(text.percent, null);
   assert.equal(text.kernels[0].done, '11 of 12 variables, 2 of them when first used');
   assert.deepEqual(text.kernels[0].lost, ['loader: it could not be saved']);
+  const differing = [{ name: 'view', type: '', code: 'no-longer-shared', detail: '' }];
+  assert.deepEqual(wakeText(wake([kernel({ differing })]), trans).kernels[0].lost, [
+    'view: has a copy of what it shared with other variables'
+  ]);
   assert.equal(text.kernels[0].more, 'and 3 more');
   assert.equal(text.kernels[1].problem, 'The notebook is no longer there.');
   assert.equal(text.more, 'and 1 more notebook');

@@ -26,11 +26,12 @@ def saved_kernel(path: str, kernel_name: str, report: Mapping[str, Any]) -> Save
             kernel_name=kernel_name,
             variables=report.get("variables", 0),
             size_bytes=report.get("size_bytes", 0),
+            gpu_bytes=report.get("gpu_bytes", 0),
             largest=[
                 SavedVariable.model_validate(_cut(each))
                 for each in _dicts(report.get("largest"))[:MAX_LARGEST]
             ],
-            lost=lost_variables(report),
+            lost=listed_variables(report, "lost"),
             lost_count=report.get("lost_count", 0),
             code=str(report.get("code", ""))[:LONGEST_NAME],
         )
@@ -43,9 +44,9 @@ def unsaved(path: str, kernel_name: str, code: str) -> SavedKernel:
     return SavedKernel(path=path, kernel_name=kernel_name, variables=0, size_bytes=0, code=code)
 
 
-def lost_variables(report: Mapping[str, Any]) -> list[LostVariable]:
+def listed_variables(report: Mapping[str, Any], key: str) -> list[LostVariable]:
     """Raises `ValidationError` for what is none."""
-    found = _dicts(report.get("lost"))[:MAX_LOST]
+    found = _dicts(report.get(key))[:MAX_LOST]
     return [LostVariable.model_validate(_cut(each)) for each in found]
 
 
@@ -63,8 +64,9 @@ def woken_kernel(saved: SavedKernel, report: Mapping[str, Any], names: Set[str])
             variables=len((_texts(report, "restored") | _texts(report, "yours")) & names),
             later=len(_texts(report, "later") & names),
             expected=saved.variables,
-            lost=lost_variables(report),
+            lost=listed_variables(report, "lost"),
             lost_count=len(_dicts(report.get("lost"))),
+            differing=listed_variables(report, "differing"),
             code=str(report.get("code", "") or saved.code)[:LONGEST_NAME],
             values_of=saved.values_of,
         )

@@ -348,6 +348,8 @@ export interface IWokenKernel {
   expected: number;
   lost: ILostVariable[];
   lost_count: number;
+  /** Those that are back, but not in all as they were. */
+  differing: ILostVariable[];
   /** Why the kernel itself is not back, or without variables; empty where all is well. */
   code: string;
   /** When its variables were saved, where they are older than the session. */

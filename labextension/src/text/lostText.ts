@@ -51,6 +51,20 @@ export function oldValuesText(code: string, when: string, trans: TranslationBund
     : trans.__('Its last values could not be saved. Its variables are those of %1.', when);
 }
 
+/** In what a variable that is back is not as it was. */
+export function differenceText(code: string, trans: TranslationBundle): string {
+  switch (code) {
+    case 'copied':
+      return trans.__('an array in memory now, which was a map of a file');
+    case 'no-longer-shared':
+      return trans.__('has a copy of what it shared with other variables');
+    case 'without-graph':
+      return trans.__('without the graph of its gradients');
+    default:
+      return trans.__('not in all as it was');
+  }
+}
+
 /** Why a kernel is not back, or not all of it, as a sentence; empty where all is well. */
 export function kernelText(code: string, trans: TranslationBundle): string {
   switch (code) {

@@ -11,7 +11,7 @@ import type {
   IWokenKernel
 } from '../api/wire.js';
 import { bytes, timeOfDay } from './format.js';
-import { kernelText, lostText, oldValuesText } from './lostText.js';
+import { differenceText, kernelText, lostText, oldValuesText } from './lostText.js';
 
 /** What came back of one notebook or console. */
 export interface IWokenText {
@@ -22,7 +22,7 @@ export interface IWokenText {
   done: string;
   /** Why it is not back, or not all of it; empty where all is well. */
   problem: string;
-  /** Such as `loader: worker processes`. */
+  /** What is not back, or not as it was: such as `loader: worker processes`. */
   lost: string[];
   /** How many more did not come back, in words; empty for none. */
   more: string;
@@ -119,7 +119,10 @@ function kernelLine(kernel: IWokenKernel, trans: TranslationBundle): IWokenText 
     problem: kernel.values_of
       ? oldValuesText(kernel.code, timeOfDay(Date.parse(kernel.values_of), Date.now()), trans)
       : kernelText(kernel.code, trans),
-    lost: kernel.lost.map(each => lostLine(each, trans)),
+    lost: [
+      ...kernel.lost.map(each => lostLine(each, trans)),
+      ...kernel.differing.map(({ name, code }) => `${name}: ${differenceText(code, trans)}`)
+    ],
     more: unnamed ? trans._n('and %1 more', 'and %1 more', unnamed, unnamed) : ''
   };
 }

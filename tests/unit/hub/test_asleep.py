@@ -37,6 +37,7 @@ def kernel(path: str = "train.ipynb", **words: Any) -> SavedKernel:
         "kernel_name": "python3",
         "variables": 12,
         "size_bytes": 3_100_000_000,
+        "gpu_bytes": 900_000_000,
         "largest": [
             SavedVariable(name="df", size_bytes=2_200_000_000),
             SavedVariable(name="model", size_bytes=900_000_000, gpu=True),
@@ -236,6 +237,8 @@ def test_what_it_costs_to_keep(usd: float | None, says: str) -> None:
 )
 def test_what_does_not_fit_is_said(gpu: int, memory: float, says: str) -> None:
     assert does_not_fit(session(kernel()), gpu, memory) == says
+    # It counts all variables, not only the largest.
+    assert does_not_fit(session(kernel(largest=[])), gpu, memory) == says
 
 
 # --- what has ended -------------------------------------------------------------------------

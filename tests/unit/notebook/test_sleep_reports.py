@@ -18,8 +18,9 @@ ANYTHING = st.recursive(
     max_leaves=8,
 )
 KEYS = (
-    "variables size_bytes largest lost lost_count code restored yours later moved kind name".split()
-)
+    "variables size_bytes gpu_bytes largest lost lost_count code restored yours later moved"
+    " differing kind name"
+).split()
 REPORTS = st.dictionaries(st.sampled_from(KEYS), ANYTHING)
 
 SAVED = saved_kernel("a.ipynb", "python3", {"variables": 3, "size_bytes": 9, "lost_count": 1})
@@ -37,6 +38,7 @@ def test_a_summary_is_taken_as_it_is_and_cut_where_it_is_long() -> None:
     report = {
         "variables": 12,
         "size_bytes": 77,
+        "gpu_bytes": 55,
         "largest": largest,
         "lost": lost,
         "lost_count": 20,
@@ -44,6 +46,7 @@ def test_a_summary_is_taken_as_it_is_and_cut_where_it_is_long() -> None:
     }
     found = saved_kernel("a.ipynb", "python3", report)
     assert (found.variables, found.size_bytes, found.lost_count) == (12, 77, 20)
+    assert found.gpu_bytes == 55
     assert (len(found.largest), len(found.lost)) == (5, 10)
     assert found.largest[0].gpu
     assert len(found.largest[0].name) == 200
@@ -56,10 +59,12 @@ def test_modules_are_no_variables() -> None:
         "yours": ["y"],
         "later": ["z", "pandas"],
         "lost": [{"name": "m", "type": "Model", "code": "library-version", "detail": ""}],
+        "differing": [{"name": "x", "type": "numpy.ndarray", "code": "copied"}],
     }
     found = woken_kernel(SAVED, report, {"x", "y", "z", "m"})
     assert (found.state, found.variables, found.later, found.expected) == ("done", 2, 1, 3)
     assert (found.lost_count, [each.name for each in found.lost]) == (1, ["m"])
+    assert [(each.name, each.code) for each in found.differing] == [("x", "copied")]
 
 
 def test_a_kernel_that_was_not_saved_keeps_its_reason() -> None:

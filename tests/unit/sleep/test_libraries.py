@@ -204,7 +204,7 @@ def test_what_shares_memory_shares_it_again_or_the_report_says_so(
     assert entries(folder)["wide"]["size_bytes"] < 10_000
     with Notebook(tmp_path, environment=environment) as woken:
         found = woken.restore(folder)
-        assert {each["name"]: each["codes"] for each in found["differing"]} == DIFFERING
+        assert {each["name"]: [each["code"]] for each in found["differing"]} == DIFFERING
         assert not wrong(woken, SHARED_CHECKS)
         assert woken.say(FRAMES_ARE_VALUES) == said
 

@@ -212,10 +212,9 @@ def _wake_choice(card: Card, session: SavedSession, way: str) -> WakeChoice:
 def does_not_fit(session: SavedSession, gpu_memory_bytes: int, memory_gib: float) -> str:
     """What of a session does not fit into a machine, in a sentence without a full stop.
 
-    Of what was in GPU memory only the largest variables are known, so that it is a lower bound.
+    What was in GPU memory and was not saved is not known.
     """
-    found = [each for kernel in session.kernels for each in kernel.largest if each.gpu]
-    on_gpu = sum(each.size_bytes for each in found)
+    on_gpu = sum(kernel.gpu_bytes for kernel in session.kernels)
     if session.size_bytes > memory_gib * 2**30 > 0:
         return f"{in_words(session.size_bytes)} do not fit in its {memory_gib:g} GiB of memory"
     if on_gpu and not gpu_memory_bytes:
