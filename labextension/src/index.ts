@@ -13,6 +13,7 @@ import { DisposableSet, type IDisposable } from '@lumino/disposable';
 import { reportInput } from './api/inputReport.js';
 import { addCommands } from './commands/commands.js';
 import { ServerActions } from './commands/serverActions.js';
+import { openKernels, reconnectKernels } from './documents/kernelReconnection.js';
 import { MissedOutputs } from './documents/missedOutputs.js';
 import { chipIcon } from './icon.js';
 import { HistoryModel } from './model/historyModel.js';
@@ -100,6 +101,7 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     own(new ConnectionLostNotification({ app, model, connection, trans }));
     own(reportInput(serverSettings, () => model.view.phase === 'live'));
     own(app.docRegistry.addWidgetExtension('Notebook', new MissedOutputs(serverSettings)));
+    own(reconnectKernels(model, () => openKernels(app.shell)));
     const cost = own(new ServerCost({ model }));
     // A server without this extension has nothing to show; not within the model's own signal.
     model.changed.connect(() => {
