@@ -19,6 +19,9 @@ from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
 NOTEBOOK, LOOP, NOTES, OWNER = "train.ipynb", "loop.ipynb", "notes.txt", "owner.txt"
 
+TYPED = "typed.txt"
+"""Open in a page, and not saved."""
+
 EMPTY = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 WORKING_TIMEOUT = 90.0
@@ -112,7 +115,7 @@ class Worker:
 
     async def begin(self) -> None:
         """Open both notebooks, define the variables, start the loop."""
-        await self._save(OWNER, {"type": "file", "format": "text", "content": self.user})
+        await self.save_text(OWNER, self.user)
         self.kernel = await self._open(NOTEBOOK)
         assert printed(await Kernel(self.http, self.kernel).run(WORK)) == ""
         loop = await self._open(LOOP)
@@ -132,6 +135,9 @@ class Worker:
         await self._save(path, {"type": "notebook", "format": "json", "content": EMPTY})
         return await self.http.start_notebook(path)
 
+    async def save_text(self, path: str, text: str) -> None:
+        await self._save(path, {"type": "file", "format": "text", "content": text})
+
     async def _save(self, path: str, body: dict[str, Any]) -> None:
         status, said = await self.http.call("PUT", f"api/contents/{path}", json=body)
         assert status in {200, 201}, said
@@ -141,7 +147,7 @@ class Worker:
         cell = CHANGE.format(number=number)
         assert printed(await Kernel(self.http, self.kernel).run(cell)) == ""
         self.notes += f"note {number}\n"
-        await self._save(NOTES, {"type": "file", "format": "text", "content": self.notes})
+        await self.save_text(NOTES, self.notes)
         step, lines = self.position()
         return Expected(await self.read(), self.notes, step, lines)
 
@@ -172,10 +178,8 @@ class Worker:
         lost.variables = [x for x in expected.variables if found.get(x) != expected.variables[x]]
         if (self.home / NOTES).read_text() != expected.notes:
             lost.edits.append(NOTES)
-        if expected.typed and not any(
-            expected.typed in each.read_text() for each in self.home.glob("untitled*.txt")
-        ):
-            lost.edits.append(expected.typed)
+        if expected.typed and expected.typed not in (self.home / TYPED).read_text():
+            lost.edits.append(TYPED)
         if address != 200:
             lost.addresses.append(f"{address}")
         resumed = await self._resumed_at(expected)

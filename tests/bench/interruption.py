@@ -26,8 +26,10 @@ from rich.table import Table
 from tests.bench.bench_hub import BenchHub
 from tests.bench.figures import Figure, Goal, Result, median, p95
 from tests.bench.interrupted_work import Lost, Worker
+from tests.bench.interruption_browser import OpenPages, open_pages
 from tests.bench.interruption_story import PHASES, phase_seconds, read_moments
 from tests.bench.machine import describe_machine
+from tests.e2e.chromium import CHROMIUM
 from tests.harness import Embedded, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter
@@ -37,6 +39,9 @@ INTERRUPTIONS_SHORT = 2
 
 IN_A_ROW = 2
 """Of one server. A third one within two minutes each would end it: see `MAX_SHORT_RUNS`."""
+
+IN_BROWSER = 3
+"""Every third user has pages open in Chromium, if it is there."""
 
 NOTICE_SECONDS = 120
 
@@ -62,6 +67,8 @@ class Interruption:
     noticed: float
     seconds: float
     lost: Lost
+    page_seconds: float | None
+    """Until a cell has run in a page that was open, where there was one."""
 
     @property
     def working(self) -> float:
@@ -115,14 +122,20 @@ async def one_user(
     await hub.start_server(user, options={"profile": PROFILES[number % len(PROFILES)]})
     done: list[Interruption] = []
     url, token = f"{hub.url}/user/{user}/", await hub.user_token(user)
-    async with browser(hub, user) as client, Jupyter(url, token) as http:
-        worker = Worker(hub, user, http)
+    async with AsyncExitStack() as at_work:
+        client = await at_work.enter_async_context(browser(hub, user))
+        worker = Worker(hub, user, await at_work.enter_async_context(Jupyter(url, token)))
         await client.get(f"/user/{user}/lab")
         await worker.begin()
+        pages = None
+        if CHROMIUM and number % IN_BROWSER == 0:
+            pages = await at_work.enter_async_context(open_pages(worker))
         while len(done) < min(left, IN_A_ROW) and await spot_instance(hub.embedded):
-            done.append(await interrupt(hub, worker, client, len(done)))
-            one = done[-1]
-            console.print(f"{user} {one.seconds:6.2f} s  {one.lost}", style="dim")
+            # The pages reconnect once: that is what they are opened for.
+            one = await interrupt(worker, client, None if done else pages, len(done))
+            done.append(one)
+            page = "" if one.page_seconds is None else f", page {one.page_seconds:.1f} s"
+            console.print(f"{user} {one.seconds:6.2f} s{page}  {one.lost}", style="dim")
     await hub.stop_server(user)
 
     async def none_left() -> bool:
@@ -139,24 +152,29 @@ async def spot_instance(embedded: Embedded) -> str:
 
 
 async def interrupt(
-    hub: BenchHub, worker: Worker, client: httpx.AsyncClient, number: int
+    worker: Worker, client: httpx.AsyncClient, pages: OpenPages | None, number: int
 ) -> Interruption:
+    embedded = worker.hub.embedded
     expected = await worker.change(number)
-    instance_id = await spot_instance(hub.embedded)
+    if pages is not None:
+        expected.typed = f"typed before interruption {number}"
+        await pages.type(expected.typed)
+    instance_id = await spot_instance(embedded)
     noticed, began = time.time(), time.perf_counter()
-    await hub.embedded.control(f"interrupt/{instance_id}", {"notice_seconds": NOTICE_SECONDS})
+    await embedded.control(f"interrupt/{instance_id}", {"notice_seconds": NOTICE_SECONDS})
     found = await worker.until_working(datetime.fromtimestamp(noticed, UTC))
     seconds = time.perf_counter() - began
+    page_seconds = await pages.seconds_until_cell(began) if pages else None
     reply = await client.get(f"/user/{worker.user}/api/status", follow_redirects=False)
-    return Interruption(
-        worker.user, noticed, seconds, await worker.lost(expected, found, reply.status_code)
-    )
+    lost = await worker.lost(expected, found, reply.status_code)
+    return Interruption(worker.user, noticed, seconds, lost, page_seconds)
 
 
 def figures_of(found: Measured) -> dict[str, Figure]:
     """The figures by their names in `DESIGN.md`."""
     seconds = [each.seconds for each in found.interruptions]
     lost = [each.lost for each in found.interruptions]
+    pages = [x.page_seconds for x in found.interruptions if x.page_seconds is not None]
     return {
         "interruptions": len(seconds),
         "edits_lost": sum(len(each.edits) for each in lost),
@@ -166,6 +184,8 @@ def figures_of(found: Measured) -> dict[str, Figure]:
         "leaks": found.leaks,
         "median_s": median(seconds),
         "p95_s": p95(seconds),
+        "in_browser": len(pages),
+        "page_median_s": median(pages) if pages else None,
     }
 
 
