@@ -44,7 +44,9 @@ class Jupyter:
         assert status == 201, session
         return str(session["kernel"]["id"])
 
-    async def execute(self, kernel_id: str, code: str) -> aiohttp.ClientWebSocketResponse:
+    async def execute(
+        self, kernel_id: str, code: str, cell_id: str = ""
+    ) -> aiohttp.ClientWebSocketResponse:
         """Run a cell; the kernel's websocket, with everything that it will say."""
         url = f"{self.base_url}api/kernels/{kernel_id}/channels"
         channels = await self.http.ws_connect(url)
@@ -60,7 +62,7 @@ class Jupyter:
         message = {
             "header": header,
             "parent_header": {},
-            "metadata": {},
+            "metadata": {"cellId": cell_id} if cell_id else {},
             "content": content,
             "channel": "shell",
         }
@@ -86,9 +88,11 @@ class Kernel:
         self._ada = ada
         self._id = kernel_id
 
-    async def run(self, code: str, interrupt_when: str = "") -> list[dict[str, Any]]:
+    async def run(
+        self, code: str, interrupt_when: str = "", cell_id: str = ""
+    ) -> list[dict[str, Any]]:
         """What the kernel says of this cell, in order; interrupted when it has printed that."""
-        channels = await self._ada.execute(self._id, code)
+        channels = await self._ada.execute(self._id, code, cell_id)
         said: list[tuple[str, dict[str, Any]]] = []
         idle_after: set[str] = set()
         replied_to = ""

@@ -85,6 +85,7 @@ class NotebookService:
                 server,
                 self.observer.kernels.is_busy,
                 self._save_missed,
+                self.outputs.asked,
                 self.link.send,
                 self._check_notices.set,
                 log,

@@ -100,7 +100,7 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     );
     own(new ConnectionLostNotification({ app, model, connection, trans }));
     own(reportInput(serverSettings, () => model.view.phase === 'live'));
-    own(app.docRegistry.addWidgetExtension('Notebook', new MissedOutputs(serverSettings)));
+    own(app.docRegistry.addWidgetExtension('Notebook', new MissedOutputs(serverSettings, model)));
     own(reconnectKernels(model, () => openKernels(app.shell)));
     const cost = own(new ServerCost({ model }));
     // A server without this extension has nothing to show; not within the model's own signal.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { showMissed } from '../lib/documents/missedOutputs.js';
+import { showMissed, WakeWatch } from '../lib/documents/missedOutputs.js';
 
 /** A code cell that merges a stream into the one before it while both are there, as JupyterLab. */
 class Cell {
@@ -61,4 +61,16 @@ test('a cell that is gone or is no code any more is left alone', () => {
   const cell = new Cell('a', 'markdown');
   showMissed([cell], [execution('a', 'one'), execution('b', 'two')]);
   assert.deepEqual(cell.outputs, []);
+});
+
+test('outputs are asked for again once a session has woken', () => {
+  const watch = new WakeWatch();
+  const saw = (id, state, phase = 'live') =>
+    watch.hasWoken({ phase, status: { wake: id && { id, state } } });
+  assert.equal(saw(null), false);
+  assert.equal(saw('s', 'waking'), false);
+  assert.equal(saw('s', 'done'), true);
+  assert.equal(saw('s', 'done'), false);
+  assert.equal(saw('s', 'done', 'away'), false);
+  assert.equal(saw('s', 'done'), true, 'on the next machine, as it was saved last');
 });

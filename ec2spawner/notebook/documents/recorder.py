@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from jupyter_server.serverapp import ServerApp
@@ -160,14 +160,18 @@ class OutputRecorder:
             channel, parts = deserialize_msg_from_ws_v1(message)
             header, metadata = json.loads(parts[0]), json.loads(parts[2])
             if channel == "shell" and header["msg_type"] == "execute_request":
-                self._listen(kernel_id, kernel)
-                execution = Execution(
-                    id=header["msg_id"],
-                    kernel_id=kernel_id,
-                    session=header["session"],
-                    cell_id=metadata["cellId"],
-                )
-                self._executions.begin(execution)
+                self.asked(kernel_id, kernel, header, metadata["cellId"])
+
+    def asked(self, kernel_id: str, kernel: Any, header: Mapping[str, Any], cell_id: str) -> None:
+        """Record what a cell shows that a kernel is about to run; `header` is that of the request.
+
+        One that no page has sent, because its session is woken, has nobody who shows it otherwise.
+        """
+        self._listen(kernel_id, kernel)
+        execution = Execution(
+            id=header["msg_id"], kernel_id=kernel_id, session=header["session"], cell_id=cell_id
+        )
+        self._executions.begin(execution)
 
     # --- what kernels say ---
 

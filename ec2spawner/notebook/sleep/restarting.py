@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -31,7 +31,12 @@ async def take(notebook: str, kernel_id: str) -> list[restart.Cell]:
         return []
 
 
-async def ask(kernel: Any, cells: Sequence[restart.Cell]) -> None:
+Asked = Callable[[str, Any, Mapping[str, Any], str], None]
+"""Called with each request before it is sent: the kernel's id, Jupyter's kernel manager of it, the
+request's header, and the id of the cell."""
+
+
+async def ask(kernel_id: str, kernel: Any, cells: Sequence[restart.Cell], asked: Asked) -> None:
     """Ask a kernel to run cells as a page would: it counts as busy, and open pages hear it.
 
     Returns when it has begun, not when it has ended. `kernel` is Jupyter's kernel manager of one
@@ -40,10 +45,14 @@ async def ask(kernel: Any, cells: Sequence[restart.Cell]) -> None:
     client = kernel.client()
     client.start_channels(stdin=False, hb=False)
     try:
+        requests = [_request(client.session, each) for each in cells]
+        # Before waiting: the recorder subscribes to the kernel's messages, too.
+        for cell, request in zip(cells, requests, strict=True):
+            if cell.cell_id:
+                asked(kernel_id, kernel, request["header"], cell.cell_id)
         await until_subscribed(client)
         async with asyncio.timeout(BEGIN_SECONDS):
             await _introduce(kernel, client)
-        requests = [_request(client.session, each) for each in cells]
         for request in requests:
             client.shell_channel.send(request)
         async with asyncio.timeout(BEGIN_SECONDS):

@@ -20,6 +20,7 @@ from ...wire.sleep import KEEP_SECONDS, WAKE
 from . import session_record
 from .hooks import hooks, run_hooks
 from .lineage import lineage, runs
+from .restarting import Asked
 from .running_kernels import running_kernels
 from .saving import SessionSaving
 from .session_record import SessionRecord
@@ -34,9 +35,9 @@ RESEND_SECONDS = 0.05
 class SleepService:
     """Carries out one order at a time.
 
-    `save_missed` writes the outputs of closed pages into their notebooks, in bounded time; `send`
-    passes a message to the agent, and returns False if it cannot now; `changed` is called
-    when `saving` or `wake` has changed; `log` is the server's.
+    `save_missed` writes the outputs of closed pages into their notebooks, in bounded time; `asked`
+    hears of cells that run again; `send` passes a message to the agent, and returns False if it
+    cannot now; `changed` is called when `saving` or `wake` has changed; `log` is the server's.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class SleepService:
         server: ServerApp,
         is_busy: Callable[[str], bool],
         save_missed: Callable[[], Awaitable[None]],
+        asked: Asked,
         send: Callable[[SleepProgress | SessionSaved], bool],
         changed: Callable[[], None],
         log: Any,
@@ -52,6 +54,7 @@ class SleepService:
         self._server = server
         self._is_busy = is_busy
         self._save_missed = save_missed
+        self._asked = asked
         self._send = send
         self._changed = changed
         self._root = folders.root()
@@ -100,7 +103,7 @@ class SleepService:
             if record is None or which == "no" or (record.woken_at and which != "last"):
                 return
             self._log.info("ec2spawner: waking the session of %s", record.session.slept_at)
-            self._waking = Waking(self._server, self._root, record, self._changed)
+            self._waking = Waking(self._server, self._root, record, self._asked, self._changed)
             await self._waking.run()
             woken = await asyncio.to_thread(
                 session_record.mark_woken, self._root, record.session.id, datetime.now(UTC)

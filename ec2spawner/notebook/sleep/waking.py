@@ -54,12 +54,18 @@ class Waking:
     """The waking of one session."""
 
     def __init__(
-        self, server: ServerApp, root: Path, record: SessionRecord, changed: Callable[[], None]
+        self,
+        server: ServerApp,
+        root: Path,
+        record: SessionRecord,
+        asked: restarting.Asked,
+        changed: Callable[[], None],
     ) -> None:
-        """`changed` is called whenever `state` has."""
+        """`asked` hears of cells that run again; `changed` is called whenever `state` has."""
         self._server = server
         self._root = root
         self._record = record
+        self._asked = asked
         self._changed = changed
         self._slots = asyncio.Semaphore(PARALLEL)
         self._woken = [waiting_kernel(each.saved) for each in record.kernels]
@@ -186,7 +192,8 @@ class Waking:
                 log.warning("ec2spawner: %s is not run again: nothing was restored", each.path)
                 return
             log.info("ec2spawner: %d cells of %s run again", len(cells), each.path)
-            await restarting.ask(self._server.kernel_manager.get_kernel(each.kernel_id), cells)
+            kernel = self._server.kernel_manager.get_kernel(each.kernel_id)
+            await restarting.ask(each.kernel_id, kernel, cells, self._asked)
         except Exception:
             log.exception("ec2spawner: %s is not run again", each.path)
 

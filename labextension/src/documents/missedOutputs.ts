@@ -2,9 +2,11 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { ServerConnection } from '@jupyterlab/services';
 import { JSONExt, type JSONValue } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
 import { request } from '../api/request.js';
+import type { IView, StatusModel } from '../model/statusModel.js';
 
 /** Between two requests while a cell that a closed page began still runs. */
 const POLL_MS = 2000;
@@ -34,21 +36,41 @@ export interface ISharedCell {
 
 /** Show in a notebook what its cells have printed since the page that ran them was closed. */
 export class MissedOutputs implements DocumentRegistry.WidgetExtension {
-  constructor(private readonly _serverSettings: ServerConnection.ISettings) {}
+  constructor(
+    private readonly _serverSettings: ServerConnection.ISettings,
+    private readonly _model: StatusModel
+  ) {}
 
   createNew(widget: Widget, context: DocumentRegistry.Context): IDisposable {
-    const follower = new Follower(this._serverSettings, widget, context);
+    const follower = new Follower(this._serverSettings, this._model, widget, context);
     void follower.run();
     return follower;
   }
 }
 
+/** Notes when a session has woken: its cells may run again, which no page has asked for. */
+export class WakeWatch {
+  /** True once for each session that has woken; a server that was away may have woken another. */
+  hasWoken({ phase, status }: Pick<IView, 'phase' | 'status'>): boolean {
+    const wake = phase === 'live' ? status?.wake : null;
+    const woken = wake?.state === 'done' ? wake.id : '';
+    const isNew = woken !== '' && woken !== this._woken;
+    this._woken = woken;
+    return isNew;
+  }
+
+  private _woken = '';
+}
+
 class Follower implements IDisposable {
   constructor(
     private readonly _serverSettings: ServerConnection.ISettings,
+    private readonly _model: StatusModel,
     private readonly _widget: Widget,
     private readonly _context: DocumentRegistry.Context
-  ) {}
+  ) {
+    this._model.changed.connect(this._onStatus, this);
+  }
 
   get isDisposed(): boolean {
     return this._isDisposed;
@@ -56,12 +78,25 @@ class Follower implements IDisposable {
 
   dispose(): void {
     this._isDisposed = true;
+    Signal.clearData(this);
+  }
+
+  private _onStatus(): void {
+    if (this._isOver()) {
+      this.dispose();
+    } else if (this._wakes.hasWoken(this._model.view)) {
+      void this.run();
+    }
   }
 
   /** Until no cell runs whose page is gone; a server that cannot say is not asked again. */
   async run(): Promise<void> {
-    await this._context.ready;
+    if (this._isRunning) {
+      return;
+    }
+    this._isRunning = true;
     try {
+      await this._context.ready;
       while (!this._isOver()) {
         const began = performance.now();
         if (!(await this._apply())) {
@@ -72,6 +107,8 @@ class Follower implements IDisposable {
       }
     } catch (error) {
       console.debug('ec2spawner: no outputs of closed pages', error);
+    } finally {
+      this._isRunning = false;
     }
   }
 
@@ -100,6 +137,8 @@ class Follower implements IDisposable {
     return executions.some(each => each.is_running);
   }
 
+  private readonly _wakes = new WakeWatch();
+  private _isRunning = false;
   private _isDisposed = false;
 }
 

@@ -401,7 +401,8 @@ async def test_a_loop_runs_again_once_if_its_user_asked_for_that(
 async def test_pages_hear_a_cell_that_runs_again(server: SleepingServer) -> None:
     await server.start()
     kernel = await server.notebook("a.ipynb")
-    running = asyncio.create_task(kernel.run(LOOP.format(restart=True).replace("break", "pass")))
+    loop = LOOP.format(restart=True).replace("break", "pass")
+    running = asyncio.create_task(kernel.run(loop, cell_id="the-cell"))
     await server.until(lambda: list(server.home.glob(".ec2spawner/checkpoints/*/*/*")))
     await server.sleep(8)
     await running
@@ -418,6 +419,10 @@ async def test_pages_hear_a_cell_that_runs_again(server: SleepingServer) -> None
             if said["header"]["msg_type"] == "stream":
                 break
     assert said["content"]["text"].startswith("step")
+    # No page has sent the cell: the one that is opened next shows what it prints.
+    [kept] = (await ada.call("GET", "ec2spawner/api/outputs?path=a.ipynb"))[1]["executions"]
+    assert (kept["cell_id"], kept["is_running"]) == ("the-cell", True)
+    assert any("step" in each.get("text", "") for each in kept["outputs"]), kept
     began = time.monotonic()
     assert server.process is not None
     server.process.send_signal(signal.SIGTERM)
