@@ -14,7 +14,7 @@ import {
   savedByStopping,
   stopText
 } from '../text/stopText.js';
-import { sleeps } from '../text/sleepText.js';
+import { continues, continuesSoon, sleeps } from '../text/sleepText.js';
 import { Section } from './section.js';
 import { type IKeep, keepChoices, stateOf } from '../model/state.js';
 import type { INotebookStatus } from '../api/wire.js';
@@ -57,7 +57,9 @@ export class StopSection extends Section {
       return;
     }
     const hasStopped = stateOf(view).kind === 'stopped';
-    const coming = sleeps(status) ? trans.__('When it sleeps') : trans.__('When it stops');
+    const isMoving = continues(status.stop) || continuesSoon(status);
+    const ending = sleeps(status) ? trans.__('When it sleeps') : trans.__('When it stops');
+    const coming = isMoving ? trans.__('When it moves') : ending;
     const gone = view.end?.asleep ? trans.__('Why it sleeps') : trans.__('Why it stopped');
     const when = hasStopped ? gone : coming;
     setText(this.heading, status.managed ? when : trans.__('Activity'));

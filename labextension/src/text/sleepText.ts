@@ -175,10 +175,8 @@ export function savingText(progress: ISleepProgress | null, trans: TranslationBu
   if (!progress) {
     return '';
   }
-  const saved = trans._n(
+  const saved = trans.__(
     'Saving your variables: %1 so far, %2.',
-    'Saving your variables: %1 so far, %2.',
-    progress.variables,
     progress.variables,
     bytes(progress.size_bytes)
   );
