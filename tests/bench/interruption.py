@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -130,9 +130,14 @@ async def one_user(
         pages = None
         if CHROMIUM and number % IN_BROWSER == 0:
             pages = await at_work.enter_async_context(open_pages(worker))
-        while len(done) < min(left, IN_A_ROW) and await spot_instance(hub.embedded):
+        left_behind: set[str] = set()
+        while len(done) < min(left, IN_A_ROW) and (
+            instance_id := await spot_instance(hub.embedded, left_behind)
+        ):
+            left_behind.add(instance_id)
             # The pages reconnect once: that is what they are opened for.
-            one = await interrupt(worker, client, None if done else pages, len(done))
+            shown = None if done else pages
+            one = await interrupt(worker, client, shown, instance_id, len(done))
             done.append(one)
             page = "" if one.page_seconds is None else f", page {one.page_seconds:.1f} s"
             console.print(f"{user} {one.seconds:6.2f} s{page}  {one.lost}", style="dim")
@@ -145,21 +150,25 @@ async def one_user(
     return done
 
 
-async def spot_instance(embedded: Embedded) -> str:
-    """The id of the only instance, if EC2 may take it back."""
-    [instance] = await embedded.instances()
+async def spot_instance(embedded: Embedded, left_behind: Set[str]) -> str:
+    """The id of the only instance that EC2 does not take back already, if it may."""
+    found = await embedded.instances()
+    [instance] = [each for each in found if each["instance_id"] not in left_behind]
     return str(instance["instance_id"]) if instance["market"] == "spot" else ""
 
 
 async def interrupt(
-    worker: Worker, client: httpx.AsyncClient, pages: OpenPages | None, number: int
+    worker: Worker,
+    client: httpx.AsyncClient,
+    pages: OpenPages | None,
+    instance_id: str,
+    number: int,
 ) -> Interruption:
     embedded = worker.hub.embedded
     expected = await worker.change(number)
     if pages is not None:
         expected.typed = f"typed before interruption {number}"
         await pages.type(expected.typed)
-    instance_id = await spot_instance(embedded)
     noticed, began = time.time(), time.perf_counter()
     await embedded.control(f"interrupt/{instance_id}", {"notice_seconds": NOTICE_SECONDS})
     found = await worker.until_working(datetime.fromtimestamp(noticed, UTC))

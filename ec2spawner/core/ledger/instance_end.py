@@ -17,6 +17,12 @@ FREE: Final = "EC2 interrupted it in its first hour, which is free"
 """Source of the price."""
 
 
+def ends_free(launched_at: datetime, reclaimed_at: datetime) -> bool:
+    """Whether EC2 charges nothing for an instance that it takes back then, unless somebody else
+    terminates it before."""
+    return reclaimed_at - launched_at < FREE_FIRST_HOUR
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceEnd:
     """What EC2 says of an instance that it shows as ended. Instants in UTC, by EC2's clock."""
@@ -34,7 +40,7 @@ class InstanceEnd:
         return (
             self.was_interrupted
             and self.ended_at is not None
-            and self.ended_at - self.launched_at < FREE_FIRST_HOUR
+            and ends_free(self.launched_at, self.ended_at)
         )
 
 

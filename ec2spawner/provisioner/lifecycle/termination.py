@@ -12,8 +12,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
+from ...core.ledger.instance_end import ends_free
 from ...core.ledger.segments import Segment, close
+from ...core.sleep.spot_events import NOTICE, OVERDUE
+from ...wire import Market
 from ..homes.volumes import HomeVolumes
 from ..instances.closed_segments import closed_segments
 from ..instances.surplus import terminate
@@ -26,6 +30,12 @@ from ..state.state import State
 from ..store.store import StoreError
 
 log = logging.getLogger(__name__)
+
+LEFT_TO_EC2: Final = (NOTICE + OVERDUE).total_seconds()
+"""For so long at most an instance is left to EC2, whatever its agent has announced."""
+
+GONE_PAUSE: Final = 1.0
+"""Seconds between two looks whether it has."""
 
 
 @dataclass(slots=True)
@@ -104,7 +114,27 @@ class Termination:
             await state.retained.forget_instance(lease.instance_id)
         except StoreError as error:  # found gone by the next process
             log.warning("That %s is not kept is not stored: %s", lease.instance_id, error)
-        await terminate(state, self.cloud, [lease.instance_id])
+        if not await self._is_taken_back(lease):
+            await terminate(state, self.cloud, [lease.instance_id])
+
+    async def _is_taken_back(self, lease: Lease) -> bool:
+        """Wait for EC2 to take an instance back where that makes it free: what the hub terminates
+        is charged. Its server has left it and continues, so nobody waits for this."""
+        state, leases = self.state, self.state.leases
+        instance, contact = state.instances.instance_of(lease), leases.contact(lease.lease_id)
+        reclaimed_at = contact.interruption_at
+        if instance is None or instance.market is not Market.SPOT or reclaimed_at is None:
+            return False
+        if not ends_free(instance.launched_at, reclaimed_at):
+            return False
+        latest = state.clock.uptime() + LEFT_TO_EC2
+        while (
+            leases.open_successor(lease.lease_id) is not None
+            and not state.instances.is_gone(instance.instance_id)
+            and state.clock.uptime() < latest
+        ):
+            await leases.wait_for_change(lease.lease_id, GONE_PAUSE)
+        return state.instances.is_gone(instance.instance_id)
 
     async def _has_stopped(self, lease_id: str) -> bool:
         """True once the agent has said so; False when it took too long."""

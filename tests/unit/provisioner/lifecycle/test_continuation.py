@@ -156,6 +156,7 @@ async def test_the_home_moves_once_the_old_instance_has_released_it(world: World
         await other.event(step)
     found = await world.state(successor(world, lease), LeaseState.READY)
     assert found.instance_id == other.instance_id
+    world.cloud.end(agent.instance_id, SPOT_TERMINATION)
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(1)
     assert world.cloud.running() == [other.instance_id]
@@ -182,14 +183,21 @@ async def test_the_home_moves_as_soon_as_it_is_detached(
     await until(other.home_is_here, "the home on the other instance")
 
 
-async def moved(world: World, lease: Lease, agent: Agent) -> tuple[Lease, Agent]:
-    """The server on its next instance, after a notice."""
+async def leaves(world: World, lease: Lease, agent: Agent) -> Agent:
+    """The server is ready on its next instance, and the old one has released it."""
     await notice(world, agent)
     other = await boot_for(world, lease)
     serving = asyncio.create_task(other.serve())
     await world.state(lease, LeaseState.ENDING)
     await agent.event("stopped")
     await serving
+    return other
+
+
+async def moved(world: World, lease: Lease, agent: Agent) -> tuple[Lease, Agent]:
+    """The server on its next instance, after a notice; EC2 has taken the last one back."""
+    other = await leaves(world, lease, agent)
+    world.cloud.end(agent.instance_id, SPOT_TERMINATION)
     await world.state(lease, LeaseState.ENDED)
     await until(lambda: world.cloud.running() == [other.instance_id], "the old one ended")
     return world.now(successor(world, lease)), other

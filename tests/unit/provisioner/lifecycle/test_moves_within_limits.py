@@ -58,6 +58,7 @@ async def test_both_instances_of_a_server_that_moves_cost(priced: World) -> None
 
     await agent.event("stopped")
     await serving
+    world.cloud.end(agent.instance_id)
     await world.state(lease, LeaseState.ENDED)
     assert await used(world) == {Kind.RATE: 200_000_000, Kind.SERVERS: 1}
 
