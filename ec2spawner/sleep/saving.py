@@ -110,6 +110,8 @@ class _Saving:
         )
         self._journal = Journal(folder, self._manifest)
         self._surveyed = survey({}, (), 0)
+        self._apart: list[tuple[str, ...]] = []
+        """The names of the groups that could not be saved as one."""
         self._links: dict[tuple[Path, str], str] = {}
 
     def run(self, carried_over: Iterable[CarriedOver], known: Mapping[str, Earlier]) -> Manifest:
@@ -124,8 +126,18 @@ class _Saving:
         finally:
             self._journal.close()
 
+    def _forget_what_nobody_sees(self) -> None:
+        """A name has no copy if nothing that it shared with was saved."""
+        for names in self._apart:
+            saved = [name for name in names if self._entries[name].saved]
+            if len(saved) == 1:
+                entry = self._entries[saved[0]]
+                differs = tuple(each for each in entry.differs if each != NOT_SHARED)
+                self._entries[entry.name] = replace(entry, differs=differs)
+
     def _complete(self) -> Manifest:
         """Write the manifest; on a full disk, without the largest file."""
+        self._forget_what_nobody_sees()
         while True:
             done = replace(
                 self._manifest,
@@ -320,9 +332,11 @@ class _Saving:
     def _failed(self, group: Group, failure: Failure) -> list[Group]:
         """Note it; or what is left to try: the names of a group one by one."""
         if len(group.names) > 1 and failure.code != "deadline":
-            for name in group.names:
-                differs = {*self._entries[name].differs, NOT_SHARED}
-                self._entries[name] = replace(self._entries[name], differs=tuple(sorted(differs)))
+            shared = [n for n in group.names if NOT_SHARED not in self._entries[n].differs]
+            self._apart.append(tuple(shared))
+            for name in shared:
+                differs = tuple(sorted((*self._entries[name].differs, NOT_SHARED)))
+                self._entries[name] = replace(self._entries[name], differs=differs)
             return [
                 replace(
                     group,

@@ -26,7 +26,6 @@ ATOMIC: Final = frozenset(
         type(None),
         type(Ellipsis),
         type(NotImplemented),
-        types.BuiltinFunctionType,
         types.CodeType,
         types.GetSetDescriptorType,
         types.MemberDescriptorType,

@@ -129,6 +129,8 @@ class Survey:
             if kind in (bytes, str, int):
                 found.size_bytes += sys.getsizeof(value)
             return ()
+        if kind is types.BuiltinFunctionType:
+            return _bound_to(value)
         if pickling.never(kind):  # what is below is its own, not shared
             return ()
         if value is self._namespace:
@@ -355,6 +357,13 @@ def _versions(libraries: Iterable[str]) -> dict[str, str]:
         if isinstance(version, str):
             found[name] = version[:MAX_TEXT]
     return found
+
+
+def _bound_to(function: Any) -> Iterable[Any]:
+    """The object whose method it is, such as the list of `items.append`."""
+    owner = function.__self__
+    is_of_module = owner is None or isinstance(owner, (types.ModuleType, type))
+    return () if is_of_module else (owner,)
 
 
 def _is_sized(value: Any) -> bool:

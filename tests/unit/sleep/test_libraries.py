@@ -278,7 +278,7 @@ def test_four_gigabytes_are_saved_and_wait_at_waking(
     folder, small = tmp_path / "generation", tmp_path / "small"
     with Notebook(tmp_path, environment=environment) as first:
         first.say("import numpy as np; huge = np.zeros(500_000_000); huge[7] = 1; other = 1")
-        first.save(small, max_bytes=1 << 30)
+        first.save(small, seconds=300, max_bytes=1 << 30)
         assert entries(small)["huge"]["code"] == "no-space"
         assert entries(small)["other"]["saved"]
         first.save(folder, seconds=300, max_bytes=5 << 30)

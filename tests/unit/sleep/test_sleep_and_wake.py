@@ -103,6 +103,7 @@ alias = shared
 loop = []; loop.append(loop)
 seen = weakref.ref(node)
 method = node.__init__
+add, length = nodes.append, len
 import types
 settings = {"a": 1}
 shown, hidden = types.MappingProxyType(settings), types.MappingProxyType({"b": 1})
@@ -113,10 +114,23 @@ of_class = vars(Node)
             woken.say(
                 "print(nodes[0] is node, nodes[1] is node, first['x'] is second[0] is shared,"
                 " loop[0] is loop, seen() is node, method.__self__ is node,"
-                " settings.update(a=2), shown['a'], hidden)"
+                " settings.update(a=2), shown['a'], hidden, add(1), nodes[2], length is len)"
             )
-            == "True True True True True True None 2 {'b': 1}"
+            == "True True True True True True None 2 {'b': 1} None 1 True"
         )
+
+
+def test_what_cannot_be_saved_together_is_said_to_have_copies(tmp_path: Path) -> None:
+    with Notebook(tmp_path) as first:
+        first.say("shared = [1]; a, b, lost = [shared], {1: shared}, [shared, (n for n in ())]")
+        first.say("other = [1]; open_file = [other, open('x', 'w')]")
+        first.save(tmp_path / "generation")
+    found = entries(tmp_path / "generation")
+    codes = {name: (each["code"], each["differs"]) for name, each in found.items()}
+    copied = dict.fromkeys(("shared", "a", "b"), ("", ["no-longer-shared"]))
+    # What shared it alone is not there to see a difference.
+    assert codes.items() >= {**copied, "other": ("", [])}.items()
+    assert codes["lost"][0] == codes["open_file"][0] == "not-storable"
 
 
 def test_functions_have_their_closures_defaults_and_globals(tmp_path: Path) -> None:
