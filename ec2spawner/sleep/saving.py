@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from . import children, earlier, naming, owned, plan, search_path
 from . import manifest as manifests
 from .earlier import Earlier
 from .failure import NO_SPACE, Failure, NotRestorable, failure_of
+from .files import Files
 from .manifest import DEFINITION, MODULE, NOT_SHARED, Entry, Journal, Manifest
 from .plan import Group
 from .survey.grouping import grouping
@@ -90,12 +90,10 @@ class _Saving:
         self._deadline = self._started + seconds - min(MANIFEST_SECONDS, seconds / 10)
         self._namespace = namespace
         self._folder = folder
-        self._max_bytes = max_bytes
+        self._files = Files(folder, max_bytes)
         self._names = [name for name in entries if name in namespace]
         self._kept = kept
         self._report = report
-        self._used = 0
-        self._number = 0
         self._seconds = seconds
         self._entries = dict(entries)
         self._sizes: dict[str, int] = {}
@@ -112,7 +110,6 @@ class _Saving:
         self._surveyed = survey({}, (), 0)
         self._apart: list[tuple[str, ...]] = []
         """The names of the groups that could not be saved as one."""
-        self._links: dict[tuple[Path, str], str] = {}
 
     def run(self, carried_over: Iterable[CarriedOver], known: Mapping[str, Earlier]) -> Manifest:
         """Save everything, and write the manifest."""
@@ -147,8 +144,7 @@ class _Saving:
             try:
                 manifests.write(self._folder, done)
             except OSError as error:
-                links = {*self._links.values()}  # without them, no space is free
-                written = [each for each in done.saved if each.file not in links]
+                written = [each for each in done.saved if each.file not in self._files.linked]
                 largest = max(written, key=lambda each: each.size_bytes, default=None)
                 if error.errno not in NO_SPACE or largest is None or not largest.file:
                     raise
@@ -197,8 +193,7 @@ class _Saving:
 
     def _here(self, group: Group) -> list[Group]:
         """Save in this process; what to try again in another way."""
-        self._number += 1
-        number, started = self._number, time.monotonic()
+        number, started = self._files.new_number(), time.monotonic()
         remaining = self._deadline - started
         runs_code = group.runs_code
         limit = plan.limit_seconds(group, remaining, 0) if runs_code else remaining
@@ -207,7 +202,7 @@ class _Saving:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a value's own code raises
-            self._remove(number)
+            self._files.remove(number)
             needs_dill = isinstance(error, (pickle.PicklingError, TypeError, AttributeError))
             if not runs_code and (needs_dill or isinstance(error, NotImplementedError)):
                 return [self._as_code(group)]
@@ -226,10 +221,7 @@ class _Saving:
 
     def _in_children(self, groups: Sequence[Group], waiting: int) -> list[Group]:
         """Save in children; what to try again in another way."""
-        numbers = {}
-        for group in groups:
-            self._number += 1
-            numbers[group] = self._number
+        numbers = {group: self._files.new_number() for group in groups}
         after = {group: waiting + len(groups) - n - 1 for n, group in enumerate(groups)}
         again: list[Group] = []
         started = time.monotonic()
@@ -257,7 +249,7 @@ class _Saving:
             if failure is None:
                 self._saved(group, numbers[group], result, time.monotonic() - started)
             else:
-                self._remove(numbers[group])
+                self._files.remove(numbers[group])
                 again += self._failed(group, failure)
         return again
 
@@ -267,7 +259,7 @@ class _Saving:
             size = self._write(group, number, fast_only=False)
             if size <= VERIFIED_BYTES:
                 self._verify(group, number)
-            self._used += size  # as the parent will know
+            self._files.used += size  # as the parent will know
             return size
         except BaseException as error:
             return list(failure_of(error))
@@ -277,7 +269,7 @@ class _Saving:
         others = {n: v for n, v in self._namespace.items() if n not in group.names}
         try:
             unpickling.load(
-                self._path(number),
+                self._files.path(number),
                 namespace=self._namespace,
                 definition=others.__getitem__,
                 bytecode=True,
@@ -291,26 +283,17 @@ class _Saving:
         with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
             return pickling.save(
                 {name: self._namespace[name] for name in group.names},
-                self._path(number),
+                self._files.path(number),
                 known=self._surveyed.definitions,
                 whole=self._surveyed.whole,
-                free=self._free,
+                free=self._files.free,
                 fast_only=fast_only,
             )
-
-    def _free(self, written: int) -> int:
-        disk = os.statvfs(self._folder)
-        return plan.free_bytes(
-            self._max_bytes,
-            self._used + written,
-            disk.f_bavail * disk.f_frsize,
-            disk.f_blocks * disk.f_frsize,
-        )
 
     # --- what became of it ---
 
     def _saved(self, group: Group, number: int, size: int, seconds: float) -> None:
-        self._used += size
+        self._files.used += size
         whole = sum(self._sizes[name] for name in group.names) or 1
         left = size
         done = []
@@ -359,34 +342,19 @@ class _Saving:
 
     def _source(self, name: str) -> str:
         """Write a definition's source beside its bytecode; the name of the file."""
-        value = self._namespace[name]
-        text = source.of(value).encode("utf-8", "replace")
-        if not text or len(text) > self._free(0):
-            return ""
-        self._number += 1
-        number = self._number
-        try:
-            owned.replace_file(self._folder / f"{number}.py", text)
-        except OSError:
-            return ""
-        self._used += len(text)
-        return f"{number}.py"
+        return self._files.write_source(source.of(self._namespace[name]))
 
     def _carry_over(self, each: CarriedOver, saved_at: float) -> None:
-        """What was never restored stays as it is, by a link: it needs no time and no free space."""
-        self._number += 1
-        entry, new = each.entry, {}
+        """What was never restored stays as it is, by a link."""
+        entry = each.entry
         try:
-            for file in filter(None, {entry.file, entry.source}):
-                suffix = Path(file).suffix
-                known = self._links.get((each.folder, file))
-                new[file] = known or f"{self._number}{suffix}"
-                if known is None:
-                    os.link(each.folder / file, self._folder / new[file])
-                    self._links[each.folder, file] = new[file]
-            self._used += entry.size_bytes
+            names = {f: self._files.link(each.folder, f) for f in (entry.file, entry.source) if f}
+            self._files.used += entry.size_bytes
             entry = replace(
-                entry, file=new.get(entry.file, ""), source=new.get(entry.source, ""), saved=True
+                entry,
+                file=names.get(entry.file, ""),
+                source=names.get(entry.source, ""),
+                saved=True,
             )
         except OSError as error:
             failure = failure_of(error)
@@ -405,18 +373,10 @@ class _Saving:
                 "name": entries[-1].name if entries else "",
                 "done": len(done),
                 "of": len(self._entries),
-                "size_bytes": self._used,
+                "size_bytes": self._files.used,
                 "seconds": round(time.monotonic() - self._started, 2),
             }
         )
-
-    def _path(self, number: int) -> Path:
-        return self._folder / f"{number}.sleep"
-
-    def _remove(self, number: int) -> None:
-        path = self._path(number)
-        for each in (path, path.with_name(path.name + owned.TEMPORARY)):
-            each.unlink(missing_ok=True)
 
 
 def _saved_at(known: Earlier | None) -> float:
