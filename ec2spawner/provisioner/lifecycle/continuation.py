@@ -79,8 +79,8 @@ class Continuation:
         previous = state.leases.remembered(found.continues)
         if previous is None:
             return
-        contact = state.leases.contact(previous.lease_id)
         if previous.state is LeaseState.READY:
+            contact = state.leases.contact(previous.lease_id)
             is_withdrawn = contact.heartbeats > 0 and contact.interruption_at is None
             if found.taken_over.trigger == "interruption" and is_withdrawn:
                 await state.end(found.lease_id, WITHDRAWN)

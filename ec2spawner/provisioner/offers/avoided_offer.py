@@ -47,4 +47,6 @@ def is_confirmed_by_aws(state: State, lease: Lease) -> bool:
     instance = state.instances.instance_of(lease)
     if instance is not None and is_spot_interruption(instance.state_reason):
         return True
+    if state.leases.get(lease.lease_id) is None:
+        return False  # it ended minutes ago, and nothing else is known of it
     return state.leases.contact(lease.lease_id).notices.announced is not None

@@ -536,6 +536,16 @@ async def test_a_market_that_takes_each_instance_back_ends_it(world: World) -> N
     assert "within minutes" in stopping.stop.message
 
 
+async def test_nothing_is_kept_of_a_lease_that_is_forgotten(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    found, other = await moved(world, lease, agent)
+    await other.heartbeat_often(700.0)
+    registry = world.provisioner._state.leases
+    await until(lambda: registry.get(lease.lease_id) is None, "the last lease to be forgotten")
+    await world.complete_passes(2)
+    assert registry._contacts.keys() == {found.lease_id}
+
+
 async def test_a_server_that_moves_counts_once(world: World) -> None:
     limits = Limits(Bounds(), {"hub": Bounds(servers=2)})
     await world.restart(limits=limits)
