@@ -13,6 +13,10 @@ KEPT_SECONDS = 180.0
 is gone without a word, such as a laptop's that sleeps, is found out within 90 s, and a page saves
 what it shows within seconds."""
 
+FOLLOWED_SECONDS = 75.0
+"""A page that shows what another one has begun asks every few seconds; browsers wake a hidden tab
+once a minute."""
+
 MAX_BYTES = 256 * 1024 * 1024
 """Of all outputs together: the executions that ended first are dropped."""
 
@@ -33,6 +37,8 @@ class Execution:
     count: int | None = None
     """None until the kernel has begun it."""
     ended_at: float | None = None
+    followed_at: float | None = None
+    """When a page has last asked for its outputs, to show and save them."""
 
 
 class Executions:
@@ -79,6 +85,26 @@ class Executions:
             each
             for each in self.of(kernel_ids)
             if each.count is not None and not self._is_connected(each.kernel_id, each.session)
+        ]
+
+    def follow(self, kernel_ids: Collection[str], now: float) -> list[Execution]:
+        """The same, for a page that shows and saves them from now on."""
+        found = self.left(kernel_ids)
+        for each in found:
+            each.followed_at = now
+        return found
+
+    def unsaved(
+        self, kernel_ids: Collection[str], pages: Collection[str], now: float
+    ) -> list[Execution]:
+        """Those that no page saves; `pages` are the kernels that have a page. A file that changes
+        below a page leaves its user to choose between the two."""
+        return [
+            each
+            for each in self.left(kernel_ids)
+            if each.followed_at is None
+            or each.kernel_id not in pages
+            or now - each.followed_at > FOLLOWED_SECONDS
         ]
 
     def forget(self, ids: Iterable[str]) -> None:

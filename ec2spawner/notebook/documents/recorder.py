@@ -72,7 +72,8 @@ class OutputRecorder:
                 log.exception("ec2spawner: following the outputs of kernels failed")
 
     async def left(self, path: str) -> list[dict[str, Any]]:
-        """The executions in this notebook whose page is gone, as `GET outputs` answers them."""
+        """The executions in this notebook whose page is gone, as `GET outputs` answers them to
+        another page, which shows and saves them."""
         await self._learn_paths()
         kernels = [kernel for kernel, each in self._paths.items() if each == path]
         return [
@@ -83,7 +84,7 @@ class OutputRecorder:
                 "is_running": each.ended_at is None,
                 "outputs": each.outputs.as_nbformat(),
             }
-            for each in self._executions.left(kernels)
+            for each in self._executions.follow(kernels, time.monotonic())
         ]
 
     def taken(self, ids: Collection[str]) -> None:
@@ -95,9 +96,11 @@ class OutputRecorder:
         with contextlib.suppress(Exception):
             await self._learn_paths()
         by_path: dict[str, list[Execution]] = {}
+        pages = {kernel_id for kernel_id, _ in self._connected}
         for kernel_id, path in self._paths.items():
             if kernel_ids is None or kernel_id in kernel_ids:
-                by_path.setdefault(path, []).extend(self._executions.left((kernel_id,)))
+                found = self._executions.unsaved((kernel_id,), pages, time.monotonic())
+                by_path.setdefault(path, []).extend(found)
         for path, executions in by_path.items():
             try:
                 async with asyncio.timeout(SAVE_SECONDS):

@@ -140,6 +140,13 @@ async def test_the_next_page_gets_what_the_closed_one_has_missed(server: Sleepin
     async with asyncio.timeout(30):
         while (await missed(server))[0]["is_running"]:
             await asyncio.sleep(0.05)
+    other = Page(server.ada)
+    await other.open()
+    order = server.new_order(10, interrupt_busy=False)
+    server.push(order)
+    await server.until(lambda: server.answers(order.id), 15)
+    assert in_file(server) == "", "the page that shows it saves it, and would find another file"
+    await other.close()
     assert server.ada is not None
     await server.ada.call("POST", "ec2spawner/api/outputs", json={"ids": [seen["id"]]})
     assert await missed(server) == []
