@@ -13,9 +13,10 @@ from typing import Any
 
 import aiohttp
 
-from tests.bench.bench_hub import BenchHub
-from tests.harness import until
+from tests.harness import Hub, until
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
+
+POLL_SECONDS = 0.05
 
 NOTEBOOK, LOOP, NOTES, OWNER = "train.ipynb", "loop.ipynb", "notes.txt", "owner.txt"
 
@@ -107,7 +108,7 @@ class Lost:
 class Worker:
     """One user with their server, which runs."""
 
-    hub: BenchHub
+    hub: Hub
     user: str
     http: Jupyter
     kernel: str = ""
@@ -116,8 +117,7 @@ class Worker:
     async def begin(self) -> None:
         """Open both notebooks, define the variables, start the loop."""
         await self.save_text(OWNER, self.user)
-        self.kernel = await self._open(NOTEBOOK)
-        assert printed(await Kernel(self.http, self.kernel).run(WORK)) == ""
+        await self.define()
         loop = await self._open(LOOP)
         channels = await self.http.execute(loop, LOOP_CELL)
         await self._until_lines(1)
@@ -130,6 +130,11 @@ class Worker:
             return self.position()[1] >= number
 
         await until(done, WORKING_TIMEOUT, f"the loop of {self.user} to run")
+
+    async def define(self) -> None:
+        """Run all cells of the notebook."""
+        self.kernel = await self._open(NOTEBOOK)
+        assert printed(await Kernel(self.http, self.kernel).run(WORK)) == ""
 
     async def _open(self, path: str) -> str:
         await self._save(path, {"type": "notebook", "format": "json", "content": EMPTY})
@@ -159,17 +164,19 @@ class Worker:
         return found
 
     async def until_working(self, noticed: datetime) -> dict[str, Any]:
-        """Wait until this session has woken after `noticed`, and run a cell: the variables."""
+        """Wait until the kernel has woken after `noticed`, and run a cell: the variables."""
 
         async def has_woken() -> bool:
             with suppress(aiohttp.ClientError, AssertionError, ValueError, TimeoutError):
                 wake = (await self.http.status())["wake"]
-                if wake is None or wake["state"] != "done":
+                if wake is None or datetime.fromisoformat(wake["slept_at"]) <= noticed:
                     return False
-                return datetime.fromisoformat(wake["slept_at"]) > noticed
+                mine = [each for each in wake["kernels"] if each["path"] == NOTEBOOK]
+                return [each["state"] for each in mine] == ["done"]
             return False
 
-        await until(has_woken, WORKING_TIMEOUT, f"the session of {self.user} to wake")
+        what = f"the session of {self.user} to wake"
+        await until(has_woken, WORKING_TIMEOUT, what, pause=POLL_SECONDS)
         return await self.read()
 
     async def lost(self, expected: Expected, found: dict[str, Any], address: int) -> Lost:

@@ -6,6 +6,10 @@ twice in a row: a third time within minutes, a server does not continue, by desi
 interruption is timed from the control call that gives notice until a cell has run that uses the
 variables; that includes the time until the agent sees the notice. Then all of it is compared with
 what it was.
+
+The baseline is a hub whose servers neither sleep nor continue, and the fastest of users, who stop
+their server at the notice, start it again, and run all cells anew. Besides, an idle stop with a
+variable of a gigabyte and the start that wakes it, beside a start that wakes nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Sequence, Set
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Sequence, Set
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,14 +27,21 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.bench_hub import BenchHub
 from tests.bench.figures import Figure, Goal, Result, median, p95
 from tests.bench.interrupted_work import Lost, Worker
+from tests.bench.interruption_baselines import (
+    BY_HAND,
+    IDLE,
+    ByHand,
+    Waking,
+    idle_stop_and_wake,
+    interrupt_by_hand,
+)
 from tests.bench.interruption_browser import OpenPages, open_pages
 from tests.bench.interruption_story import PHASES, phase_seconds, read_moments
 from tests.bench.machine import describe_machine
 from tests.e2e.chromium import CHROMIUM
-from tests.harness import Embedded, until
+from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter
 
@@ -39,6 +50,11 @@ INTERRUPTIONS_SHORT = 2
 
 IN_A_ROW = 2
 """Of one server. A third one within two minutes each would end it: see `MAX_SHORT_RUNS`."""
+
+BASELINES = 3
+BASELINES_SHORT = 1
+
+GIGABYTE = 10**9
 
 IN_BROWSER = 3
 """Every third user has pages open in Chromium, if it is there."""
@@ -81,6 +97,8 @@ class Measured:
     phases: list[tuple[float, ...]] = field(default_factory=list)
     """By interruption: seconds of each of `PHASES`."""
     leaks: int = 0
+    waking: Waking | None = None
+    baselines: list[ByHand] = field(default_factory=list)
 
 
 def run(starts: int | None, short: bool, console: Console) -> Result:
@@ -88,37 +106,56 @@ def run(starts: int | None, short: bool, console: Console) -> Result:
     machine = describe_machine()
     count = starts or (INTERRUPTIONS_SHORT if short else INTERRUPTIONS)
     with tempfile.TemporaryDirectory(prefix="ec2spawner-bench-") as directory:
-        found = asyncio.run(measure(Path(directory), count, console))
+        found = asyncio.run(measure(Path(directory), count, short, console))
     show(found, console)
     return Result("interruption", figures_of(found), GOALS, machine)
 
 
-async def measure(directory: Path, count: int, console: Console) -> Measured:
-    found, here = Measured(), Path(__file__).parent
+async def measure(directory: Path, count: int, short: bool, console: Console) -> Measured:
+    found, left_behind = Measured(), set[str]()
     embedded = Embedded(directory / "embedded", boot_seconds=0)
-    hub = BenchHub("ours", directory / "ours", embedded, here / "hub_config.py")
     async with AsyncExitStack() as running:
         running.push_async_callback(embedded.stop)
         await embedded.start()
-        running.push_async_callback(hub.stop)
-        await hub.start()
-        number = 0
-        while len(found.interruptions) < count:
-            left = count - len(found.interruptions)
-            found.interruptions += await one_user(hub, f"user-{number:02}", number, left, console)
-            number += 1
-        found.leaks = len(await embedded.instances())
-    moments = read_moments(hub.directory / "ec2spawner.sqlite")
+        async with running_hub(directory / "ours", embedded, IDLE) as hub:
+            number = 0
+            while len(found.interruptions) < count:
+                left = count - len(found.interruptions)
+                user = f"user-{number:02}"
+                found.interruptions += await one_user(hub, user, number, left, left_behind, console)
+                number += 1
+            if not short:
+                found.waking = await idle_stop_and_wake(hub, "sleeper", GIGABYTE)
+                console.print(f"{found.waking}", style="dim")
+        async with running_hub(directory / "by-hand", embedded, *BY_HAND) as hub:
+            for number in range(BASELINES_SHORT if short else BASELINES):
+                one = await interrupt_by_hand(hub, f"by-hand-{number}", NOTICE_SECONDS)
+                console.print(f"{one}", style="dim")
+                found.baselines.append(one)
+        found.leaks = await leaks(embedded)
+    moments = read_moments(directory / "ours" / "ec2spawner.sqlite")
     for each in found.interruptions:
         seconds = phase_seconds(each.noticed, moments[each.user].pop(0), each.working)
         found.phases.append(seconds)
     return found
 
 
+@asynccontextmanager
+async def running_hub(directory: Path, embedded: Embedded, *lines: str) -> AsyncIterator[Hub]:
+    hub = Hub(directory, embedded, config=demo_config(directory / "config", *lines))
+    try:
+        yield await hub.start()
+    finally:
+        await hub.stop()
+
+
 async def one_user(
-    hub: BenchHub, user: str, number: int, left: int, console: Console
+    hub: Hub, user: str, number: int, left: int, left_behind: set[str], console: Console
 ) -> list[Interruption]:
-    """At most `left` interruptions of a user's server, from its start to its stop."""
+    """At most `left` interruptions of a user's server, from its start to its stop.
+
+    `left_behind` are instances that EC2 takes back within two minutes.
+    """
     await hub.start_server(user, options={"profile": PROFILES[number % len(PROFILES)]})
     done: list[Interruption] = []
     url, token = f"{hub.url}/user/{user}/", await hub.user_token(user)
@@ -130,7 +167,6 @@ async def one_user(
         pages = None
         if CHROMIUM and number % IN_BROWSER == 0:
             pages = await at_work.enter_async_context(open_pages(worker))
-        left_behind: set[str] = set()
         while len(done) < min(left, IN_A_ROW) and (
             instance_id := await spot_instance(hub.embedded, left_behind)
         ):
@@ -143,11 +179,22 @@ async def one_user(
             console.print(f"{user} {one.seconds:6.2f} s{page}  {one.lost}", style="dim")
     await hub.stop_server(user)
 
-    async def none_left() -> bool:
-        return not await hub.embedded.instances()
+    async def is_gone() -> bool:
+        return {x["instance_id"] for x in await hub.embedded.instances()} <= left_behind
 
-    await until(none_left, 60, f"the instance of {user} to be gone")
+    await until(is_gone, 60, f"the instance of {user} to be gone")
     return done
+
+
+async def leaks(embedded: Embedded) -> int:
+    """Instances that are left once EC2 has ended all that it has taken back."""
+
+    async def none_left() -> bool:
+        return not await embedded.instances()
+
+    with suppress(AssertionError):
+        await until(none_left, NOTICE_SECONDS + 60, "all instances to be gone")
+    return len(await embedded.instances())
 
 
 async def spot_instance(embedded: Embedded, left_behind: Set[str]) -> str:
@@ -195,6 +242,11 @@ def figures_of(found: Measured) -> dict[str, Figure]:
         "p95_s": p95(seconds),
         "in_browser": len(pages),
         "page_median_s": median(pages) if pages else None,
+        "by_hand_median_s": median([each.seconds for each in found.baselines]),
+        "by_hand_variables_lost": sum(each.variables_lost for each in found.baselines),
+        "idle_stop_1gb_s": found.waking.stop if found.waking else None,
+        "wake_1gb_s": found.waking.wake if found.waking else None,
+        "start_without_session_s": found.waking.start if found.waking else None,
     }
 
 
