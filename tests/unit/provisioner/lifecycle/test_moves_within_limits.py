@@ -71,3 +71,22 @@ async def test_what_a_server_leaves_does_not_refuse_its_move(priced: World) -> N
     await continues_on(world, lease)  # at 1.006 USD/hour
 
     assert successor(world, lease).state is LeaseState.WAITING
+
+
+async def test_a_limit_that_is_reached_while_a_server_moves_ends_both(priced: World) -> None:
+    world = priced
+    lease, agent = await world.ready(sleep=RESUME)
+    await agent.heartbeat_often(3600.0)
+    found = await continues_on(world, lease)
+    await boot_for(world, lease)
+    await limited(world, Bounds(usd_per_month=0.1))
+    await agent.heartbeat()
+    world.clock.advance(world.settings.limits.grace_seconds + 1)
+
+    stopping = await world.state(lease, LeaseState.ENDING)
+    assert stopping.stop is not None
+    assert stopping.stop.reason == "budget"
+    assert not world.provisioner.moves.is_continued(stopping)
+    await agent.event("stopped")
+    await world.state(found, LeaseState.ENDED)
+    await until(lambda: world.cloud.running() == [], "no instance is left")
