@@ -113,6 +113,21 @@ UNPLAYED: Final[Mapping[str, str]] = {
         ("GetCostAndUsageWithResources", "GetObject", "ListObjectsV2"),
         "only `ec2spawner report --reconcile` reads bills, with its caller's credentials",
     ),
+    **dict.fromkeys(
+        (
+            "CreateExperimentTemplate",
+            "DeleteExperimentTemplate",
+            "GetExperiment",
+            "ListExperimentTemplates",
+            "StartExperiment",
+        ),
+        "only `ec2spawner interrupt` calls it, and no start or stop waits for it",
+    ),
+    **dict.fromkeys(
+        ("DeleteMessageBatch", "GetQueueAttributes", "ReceiveMessage"),
+        "no hub of the bench has an interruption queue: agents see notices too",
+    ),
+    "Publish": "no hub of the bench has a topic for alarms, and none waits for one",
 }
 """Action -> why no scene plays it yet. The bench counts them and names them: it proves nothing of
 them."""

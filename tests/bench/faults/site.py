@@ -54,6 +54,7 @@ class Site:
         self._ordered_at = ""
         self._launch_tags: list[dict[str, str]] = []
         self._client: Any = None
+        self._of_others: dict[str, str] = {}
 
     async def open(self) -> Site:
         await self.embedded.start()
@@ -61,6 +62,7 @@ class Site:
         await asyncio.to_thread(shutil.copy, HERE / "stub_agent.py", agent)
         await asyncio.to_thread(agent.chmod, 0o755)
         self._client = await asyncio.to_thread(self.embedded.client)
+        self._of_others = await asyncio.to_thread(self._interfaces)  # of the hub's own address
         return self
 
     async def close(self) -> None:
@@ -306,13 +308,22 @@ class Site:
             homes.add(owner)
             if not is_home and not any(states.get(each) in ENDED for each in holders):
                 found.append(volume["VolumeId"])
-        for interface in self._client.describe_network_interfaces()["NetworkInterfaces"]:
-            holder = interface.get("Attachment", {}).get("InstanceId", "")
-            if holder not in states:
-                found.append(interface["NetworkInterfaceId"])
+        found += [
+            interface_id
+            for interface_id, holder in self._interfaces().items()
+            if holder not in states and interface_id not in self._of_others
+        ]
         copies = self._client.describe_snapshots(OwnerIds=["self"])["Snapshots"]
         found += [each["SnapshotId"] for each in copies if each.get("Tags")]
         return tuple(found)
+
+    def _interfaces(self) -> dict[str, str]:
+        """The instance of each, by the interface's id; empty for none."""
+        listed = self._client.describe_network_interfaces()["NetworkInterfaces"]
+        return {
+            each["NetworkInterfaceId"]: each.get("Attachment", {}).get("InstanceId", "")
+            for each in listed
+        }
 
 
 async def timed(cell: Cell, played: Awaitable[str]) -> Ended:
