@@ -3,16 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
-from tests.harness import Embedded, Hub, until
+from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 
-pytestmark = pytest.mark.slow(seconds=60)
+pytestmark = [pytest.mark.slow(seconds=80), pytest.mark.asyncio(loop_scope="module")]
+
+A10G = "a10g-24-gb"
+STOPS_WITH_A10G = """
+for each in c.EC2Spawner.profile_list:
+    if each["display_name"].startswith("A10G"):
+        each["interruption"] = {"then": "stop"}
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    """Each test has a user of its own, and leaves no server."""
+    folder = tmp_path_factory.mktemp("resume")
+    embedded = await Embedded(folder / "embedded").start()
+    running = Hub(folder / "hub", embedded, config=demo_config(folder / "c", STOPS_WITH_A10G))
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        await embedded.stop()
+        print(running.tail(300))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def embedded(hub: Hub) -> AsyncIterator[Embedded]:
+    """With capacity, boots without delay, and no instances."""
+    await until(lambda: none_left(hub.embedded), 30, "the last test's instances to be gone")
+    yield hub.embedded
+    await hub.embedded.control("boot", {"seconds": 0})
+    await set_capacity(hub.embedded, None)
+
+
+async def set_capacity(embedded: Embedded, available: int | None) -> None:
+    offer = {"market": "*", "instance_type": "*", "zone": "*", "available": available}
+    await embedded.control("capacity", offer)
 
 
 async def the_instance(embedded: Embedded) -> str:
@@ -34,7 +71,7 @@ async def server_tokens(hub: Hub, user: str) -> list[str]:
     return [t["id"] for t in reply.json()["api_tokens"] if t["note"].startswith("Server at")]
 
 
-async def moved(hub: Hub, at: datetime, user: str = "ann") -> dict[str, Any]:
+async def moved(hub: Hub, at: datetime, user: str) -> dict[str, Any]:
     """JupyterHub's model of the server once it has started again since then, and is ready.
 
     The old instance may run on: EC2 takes it back at the announced time.
@@ -48,9 +85,9 @@ async def moved(hub: Hub, at: datetime, user: str = "ann") -> dict[str, Any]:
     return await until(again, 60, f"the server of {user} to continue")
 
 
-async def page(client: httpx.AsyncClient, path: str = "api/status") -> int:
-    """The status of the server's answer to a browser that does not follow redirects."""
-    reply = await client.get(f"/user/ann/{path}", follow_redirects=False)
+async def page(client: httpx.AsyncClient) -> int:
+    """The status of ann's server's answer to a browser that does not follow redirects."""
+    reply = await client.get("/user/ann/api/status", follow_redirects=False)
     return reply.status_code
 
 
@@ -68,9 +105,12 @@ async def test_a_server_continues_at_the_same_address(hub: Hub, embedded: Embedd
         )
         assert written.is_success, written.text
 
-        at = await interrupt(embedded, old)
-        after = await moved(hub, at)
+        launches = len(await embedded.calls("CreateFleet"))
+        at, _ = await asyncio.gather(*(interrupt(embedded, old) for _ in range(2)))
+        await interrupt(embedded, old, 100)
+        after = await moved(hub, at, "ann")
 
+        assert len(await embedded.calls("CreateFleet")) == launches + 1, "however many notices"
         assert after["url"] == before["url"]
         assert await page(client) == 200, "its cookie needs no new login"
         notes = await client.get("/user/ann/api/contents/notes.txt")
@@ -96,27 +136,19 @@ async def none_left(embedded: Embedded) -> bool:
 
 
 async def test_without_notice(hub: Hub, embedded: Embedded) -> None:
-    await hub.start_server("ann")
-    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
+    await hub.start_server("bob")
+    old, tokens = await the_instance(embedded), await server_tokens(hub, "bob")
 
     at = await interrupt(embedded, old, 0)
-    await moved(hub, at)
+    await moved(hub, at, "bob")
 
-    assert await server_tokens(hub, "ann") == tokens
-
-
-async def test_two_notices(hub: Hub, embedded: Embedded) -> None:
-    await hub.start_server("ann")
-    old = await the_instance(embedded)
-    at, _ = await asyncio.gather(*(interrupt(embedded, old) for _ in range(2)))
-    await interrupt(embedded, old, 100)
-    await moved(hub, at)
-    assert len(await embedded.calls("CreateFleet")) == 2
+    assert await server_tokens(hub, "bob") == tokens
+    await hub.stop_server("bob")
 
 
 async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded) -> None:
-    await hub.start_server("ann")
-    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
+    await hub.start_server("cid")
+    old, tokens = await the_instance(embedded), await server_tokens(hub, "cid")
     await embedded.control("boot", {"seconds": 3})
     at = await interrupt(embedded, old)
 
@@ -126,112 +158,109 @@ async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded)
     await until(launched, 30, "another instance")
     await hub.kill()
     await hub.start()
-    await moved(hub, at)
+    await moved(hub, at, "cid")
 
-    assert set(tokens) <= set(await server_tokens(hub, "ann"))
-    async with browser(hub, "ann") as client:
-        reply = await client.get("/user/ann/lab", follow_redirects=True)
+    assert set(tokens) <= set(await server_tokens(hub, "cid"))
+    async with browser(hub, "cid") as client:
+        reply = await client.get("/user/cid/lab", follow_redirects=True)
         assert reply.status_code == 200
-    await hub.stop_server("ann")
-    assert not await server_tokens(hub, "ann")
+    await hub.stop_server("cid")
+    assert not await server_tokens(hub, "cid")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
 
 
 async def test_a_hub_that_is_killed_while_the_server_starts_again(
     hub: Hub, embedded: Embedded
 ) -> None:
-    await hub.start_server("ann")
-    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
+    await hub.start_server("dan")
+    old, tokens = await the_instance(embedded), await server_tokens(hub, "dan")
     await embedded.control("boot", {"seconds": 5})
     at = await interrupt(embedded, old, 0)
 
     async def starting() -> bool:
-        model = await hub.model("ann")
+        model = await hub.model("dan")
         return model is not None and model["pending"] == "spawn"
 
     await until(starting, 30, "JupyterHub to start it again")
     await hub.kill()
     await hub.start()
-    await moved(hub, at)
+    await moved(hub, at, "dan")
 
-    assert set(tokens) <= set(await server_tokens(hub, "ann"))
-    async with browser(hub, "ann") as client:
-        reply = await client.get("/user/ann/lab", follow_redirects=True)
+    assert set(tokens) <= set(await server_tokens(hub, "dan"))
+    async with browser(hub, "dan") as client:
+        reply = await client.get("/user/dan/lab", follow_redirects=True)
         assert reply.status_code == 200
-    await hub.stop_server("ann")
-    assert not await server_tokens(hub, "ann")
+    await hub.stop_server("dan")
+    assert not await server_tokens(hub, "dan")
 
 
 async def test_its_user_stops_it_while_it_moves(hub: Hub, embedded: Embedded) -> None:
-    await hub.start_server("ann")
+    await hub.start_server("eva")
     old = await the_instance(embedded)
     await embedded.control("boot", {"seconds": 5})
     await interrupt(embedded, old, 0)
 
     async def starting() -> bool:
-        model = await hub.model("ann")
+        model = await hub.model("eva")
         return model is not None and model["pending"] == "spawn"
 
     await until(starting, 30, "JupyterHub to start it again")
-    reply = await hub.api.delete(hub.server_path("ann"))
+    reply = await hub.api.delete(hub.server_path("eva"))
     assert reply.status_code in {202, 204}, reply.text
-    await hub.wait_gone("ann")
+    await hub.wait_gone("eva")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
     await asyncio.sleep(3)  # longer than the hub's pause between two looks
     assert await none_left(embedded)
-    assert not await server_tokens(hub, "ann")
+    assert not await server_tokens(hub, "eva")
 
 
 async def test_no_other_instance_can_be_had(hub: Hub, embedded: Embedded) -> None:
-    await hub.start_server("ann")
+    # The hub remembers for minutes what was sold out: none of this is another test's.
+    await hub.start_server("fay", options={"profile": "cpu"})
     old = await the_instance(embedded)
-    for size in ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge", "12xlarge", "metal"):
-        offer = {"market": "*", "instance_type": f"g4dn.{size}", "zone": "*", "available": 0}
-        await embedded.control("capacity", offer)
+    await set_capacity(embedded, 0)
     await interrupt(embedded, old, 20)
-    async with browser(hub, "ann") as client:
+    async with browser(hub, "fay") as client:
 
         async def is_said() -> bool:
-            text = (await client.get("/hub/spawn/ann")).text
+            text = (await client.get("/hub/spawn/fay")).text
             return "AWS took the spot machine back, and there was no other" in text
 
         await until(is_said, 60, "the spawn page to say why it ended")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
-    assert not await server_tokens(hub, "ann")
+    assert not await server_tokens(hub, "fay")
 
 
-@pytest.mark.parametrize(
-    "hub", [('--EC2Spawner.interruption={"then": "stop"}',)], indirect=True, ids=["stop"]
-)
 async def test_an_admin_who_wants_it_to_stop(hub: Hub, embedded: Embedded) -> None:
-    await hub.start_server("ann")
+    await hub.start_server("gus", options={"profile": A10G})
+    launches = len(await embedded.calls("CreateFleet"))
     await interrupt(embedded, await the_instance(embedded), 0)
-    await hub.wait_gone("ann")
+    await hub.wait_gone("gus")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
-    assert len(await embedded.calls("CreateFleet")) == 1
-    assert not await server_tokens(hub, "ann")
+    assert len(await embedded.calls("CreateFleet")) == launches
+    assert not await server_tokens(hub, "gus")
 
 
 async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedded) -> None:
-    before = await hub.start_server("ann")
-    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
-    path = "/ec2/users/ann/server/continue"
-    headers = {"Authorization": f"token {await hub.user_token('ann')}"}
+    before = await hub.start_server("hal")
+    old, tokens = await the_instance(embedded), await server_tokens(hub, "hal")
+    path = "/ec2/users/hal/server/continue"
+    headers = {"Authorization": f"token {await hub.user_token('hal')}"}
     refused = await hub.api.post(path, json={"profile": "t5"}, headers=headers)
     assert refused.status_code == 400
-    foreign = await hub.api.post(path, json={"profile": "a10g-24-gb"})
+    foreign = await hub.api.post(path, json={"profile": A10G})
     assert foreign.status_code == 403, "a session is its owner's alone"
 
     asked_at = datetime.now(UTC)
-    begun = await hub.api.post(path, json={"profile": "a10g-24-gb"}, headers=headers)
+    begun = await hub.api.post(path, json={"profile": A10G}, headers=headers)
     assert begun.status_code == 202, begun.text
     move = (await hub.api.get(path, headers=headers)).json()["move"]
-    assert (move["trigger"], move["profile"]) == ("hardware", "a10g-24-gb")
-    after = await moved(hub, asked_at)
+    assert (move["trigger"], move["profile"]) == ("hardware", A10G)
+    after = await moved(hub, asked_at, "hal")
 
     assert after["url"] == before["url"]
-    assert after["user_options"]["profile"] == "a10g-24-gb", "later starts are like this one"
-    assert await server_tokens(hub, "ann") == tokens
+    assert after["user_options"]["profile"] == A10G, "later starts are like this one"
+    assert await server_tokens(hub, "hal") == tokens
 
     async def has_left() -> bool:
         return old not in [each["instance_id"] for each in await embedded.instances()]
@@ -240,3 +269,4 @@ async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedde
     [instance] = await embedded.instances()
     assert instance["instance_type"].startswith("g5.")
     assert (await hub.api.get(path, headers=headers)).json()["move"] is None
+    await hub.stop_server("hal")
