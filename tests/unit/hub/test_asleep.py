@@ -88,7 +88,7 @@ def test_the_card_says_what_comes_back_and_what_does_not() -> None:
     assert "Wake on T4, 16 GB · $0.19/h" in text
     assert "about 45 seconds, then 8 seconds for your variables" in text
     assert "loader (it cannot be saved)" in text
-    assert "kept until 20 December" in text
+    assert "Kept until 20 December" in text
 
 
 def test_values_that_are_older_than_the_session_say_so() -> None:
@@ -111,8 +111,8 @@ def test_the_sizes_of_small_variables_are_not_said() -> None:
 
 def test_a_session_that_expires_soon_says_when() -> None:
     it = asleep(found(session(kernel())), [OWN], EXPIRES - timedelta(days=2))
-    assert "expires 12:00 UTC on 20 December" in shown(it).text
-    assert "kept until" not in shown(it).text
+    assert "Expires 12:00 UTC on 20 December" in shown(it).text
+    assert "Kept until" not in shown(it).text
 
 
 def test_without_a_sleeping_session_the_page_is_as_before() -> None:
