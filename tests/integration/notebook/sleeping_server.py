@@ -42,8 +42,11 @@ TOKEN = "token-of-this-test"
 class SleepingServer:
     """`start`, `order`, `stop` or `kill`, and `start` again: what a server finds in its home."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(
+        self, home: Path, identity: str = f"{OwnerIdentity.__module__}.OwnerIdentity"
+    ) -> None:
         self.home = home
+        self.identity = identity
         who = pwd.getpwuid(os.geteuid())
         self._user = NotebookUser(who.pw_name, who.pw_uid, who.pw_gid, (), home, who.pw_shell)
         self.said: list[SleepProgress | SessionSaved] = []
@@ -99,7 +102,7 @@ class SleepingServer:
                 *("--allow-root", "--no-browser", f"--port={port}", "--port-retries=0"),
                 "--LanguageServerManager.autodetect=False",  # it would run npm each time
                 f"--IdentityProvider.token={TOKEN}",
-                f"--ServerApp.identity_provider_class={OwnerIdentity.__module__}.OwnerIdentity",
+                f"--ServerApp.identity_provider_class={self.identity}",
             ),
             kept
             | {
