@@ -389,7 +389,8 @@ async def test_a_loop_runs_again_once_if_its_user_asked_for_that(
     await server.start()
     await server.woken()
     assert await server.value("a.ipynb", "begun") == expected
-    assert await server.value("a.ipynb", "last > 0") == "True"
+    # The sleep ends the loop at once, perhaps in its first step.
+    assert await server.value("a.ipynb", f"last >= {int(restart)}") == "True"
     assert await server.value("b.ipynb", "'begun' in dir()") == "False", "the notebook's own"
     await server.end()
 
