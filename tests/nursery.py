@@ -190,7 +190,7 @@ class ForkedProcess:
 
 def main() -> None:
     name, statuses = sys.argv[1], Path(sys.argv[2])
-    if name == "jupyterhub":
+    if name != "embedded":
         from ec2spawner import iri_grammar
 
         iri_grammar.defer()
