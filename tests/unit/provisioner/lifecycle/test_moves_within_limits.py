@@ -14,10 +14,10 @@ from ec2spawner.wire import Market
 from tests.unit.provisioner.lifecycle.test_continuation import (
     RESUME,
     boot_for,
-    continues_on,
     notice,
     successor,
 )
+from tests.unit.provisioner.lifecycle.test_continue_on_other_hardware import continues_on
 from tests.unit.provisioner.world import SPEC, World, until
 
 SPOT_ONLY = replace(SPEC, markets=(Market.SPOT,))
@@ -80,8 +80,10 @@ async def test_a_limit_that_is_reached_while_a_server_moves_ends_both(priced: Wo
     found = await continues_on(world, lease)
     await boot_for(world, lease)
     await limited(world, Bounds(usd_per_month=0.1))
-    await agent.heartbeat()
-    world.clock.advance(world.settings.limits.grace_seconds + 1)
+    for _ in range(2):  # the stop is announced, and then its grace is over
+        await world.watch_passes(1)
+        world.clock.advance(world.settings.limits.grace_seconds + 1)
+        await agent.heartbeat()
 
     stopping = await world.state(lease, LeaseState.ENDING)
     assert stopping.stop is not None
