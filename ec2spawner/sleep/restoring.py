@@ -93,6 +93,7 @@ class Restoring:
         self._failed: dict[str, Entry] = {}
         self._under_way: set[str] = set()
         self._is_trial = False
+        self._imported = 0
 
     @property
     def pending(self) -> dict[str, int]:
@@ -230,6 +231,7 @@ class Restoring:
             return
         self._namespace[entry.name] = module
         self.result.restored.append(entry.name)
+        self._imported += 1
 
     def _import_libraries(self) -> None:
         """Once here, instead of in each trial."""
@@ -251,7 +253,15 @@ class Restoring:
             self._files.pop(file, None)
         for place, file in enumerate(files):
             self._restore_file(file)
-            self._report({"kind": "progress", "done": place + 1, "of": len(files)})
+            variables = len(self.result.restored) - self._imported
+            self._report(
+                {
+                    "kind": "progress",
+                    "done": place + 1,
+                    "of": len(files),
+                    "variables": variables,
+                }
+            )
 
     def _not_safe(self, files: Sequence[str]) -> list[str]:
         """The files that failed in their trial, reported."""

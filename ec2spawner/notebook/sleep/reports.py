@@ -74,6 +74,14 @@ def woken_kernel(saved: SavedKernel, report: Mapping[str, Any], names: Set[str])
         return waking.model_copy(update={"state": "failed", "code": "damaged"})
 
 
+def restoring_kernel(waking: WokenKernel, report: Mapping[str, Any]) -> WokenKernel:
+    """Of how far a kernel has come."""
+    count = report.get("variables")
+    if not isinstance(count, int):
+        return waking
+    return waking.model_copy(update={"variables": max(0, min(count, waking.expected))})
+
+
 def waiting_kernel(saved: SavedKernel) -> WokenKernel:
     """Of a kernel that is not started yet."""
     return WokenKernel(

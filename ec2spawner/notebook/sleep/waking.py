@@ -25,7 +25,7 @@ from ...wire import Wake, WokenKernel
 from ...wire.sleep import MAX_KERNELS
 from . import restarting
 from .kernel_call import CodeError, KernelGoneError, call
-from .reports import waiting_kernel, woken_kernel
+from .reports import restoring_kernel, waiting_kernel, woken_kernel
 from .running_kernels import is_python, session_file
 from .saving import NO_EXTENSION
 from .session_record import SessionRecord, SleepingKernel
@@ -235,6 +235,9 @@ class Waking:
         saved = self._record.kernels[place].saved
         if report.get("kind") == "restored":
             self._woken[place] = woken_kernel(saved, report, names)
+            self._changed()
+        elif report.get("kind") == "progress":
+            self._woken[place] = restoring_kernel(self._woken[place], report)
             self._changed()
 
     def _set(self, place: int, **changes: Any) -> None:

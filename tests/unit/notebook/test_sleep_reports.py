@@ -7,7 +7,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.notebook.sleep.reports import saved_kernel, unsaved, waiting_kernel, woken_kernel
+from ec2spawner.notebook.sleep.reports import (
+    restoring_kernel,
+    saved_kernel,
+    unsaved,
+    waiting_kernel,
+    woken_kernel,
+)
 from ec2spawner.wire import SavedKernel, WokenKernel
 
 ANYTHING = st.recursive(
@@ -30,6 +36,14 @@ SAVED = saved_kernel("a.ipynb", "python3", {"variables": 3, "size_bytes": 9, "lo
 def test_any_report_gives_a_valid_message(report: dict[str, Any]) -> None:
     assert isinstance(saved_kernel("a.ipynb", "python3", report), SavedKernel)
     assert isinstance(woken_kernel(SAVED, report, {"x"}), WokenKernel)
+
+
+@given(REPORTS)
+def test_progress_is_never_beyond_what_was_saved(report: dict[str, Any]) -> None:
+    found = restoring_kernel(waiting_kernel(SAVED), report)
+    assert WokenKernel.model_validate(found.model_dump()) == found
+    assert 0 <= found.variables <= SAVED.variables
+    assert restoring_kernel(waiting_kernel(SAVED), {"variables": 2}).variables == 2
 
 
 def test_a_summary_is_taken_as_it_is_and_cut_where_it_is_long() -> None:

@@ -75,5 +75,13 @@ def test_a_client_gets_progress_and_the_result_of_silent_requests(tmp_path: Path
         while run(client, "print('da' + 'ta' in globals())", silent=True)[0]["text"] != "True\n":
             assert time.monotonic() < until
             time.sleep(0.2)
+        seen = (
+            "from pathlib import Path\nfrom ec2spawner.sleep import manifest, restoring\n"
+            "seen = []\n"
+            f"found = manifest.read(Path({folder!r}))\n"
+            f"restoring.Restoring({{}}, Path({folder!r}), found, seen.append).begin(1 << 30)\n"
+            "print(seen[-1]['variables'] == len(found.saved))"
+        )
+        assert run(client, seen)[0]["text"] == "True\n", "imports are not counted"
         missing = f"sleep.restore({folder + 'x'!r}, eager_bytes=10_000)"
         assert run(client, missing, silent=True)[-1]["code"] == "damaged"
