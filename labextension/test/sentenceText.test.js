@@ -9,8 +9,8 @@ import { trans } from './trans.js';
 
 const VALUES = { string: ['', 'train.ipynb'], number: [1, 7200], boolean: [true, false] };
 
-/** Every code of the wire with each of its parameters, as `api/wire.ts` declares them. */
-const wire = readFileSync(new URL('../src/api/wire.ts', import.meta.url), 'utf8');
+/** Every code of the wire with each of its parameters, as `api/wire/sentence.ts` declares them. */
+const wire = readFileSync(new URL('../src/api/wire/sentence.ts', import.meta.url), 'utf8');
 const [, table] = /interface ISentenceParameters \{(.*?)\n\}/s.exec(wire);
 const declared = [...table.matchAll(/^ {2}'?([\w-]+)'?: (.*);$/gm)].map(([, code, type]) => ({
   code,

@@ -1,7 +1,7 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-import type { IReply, ISentence } from './wire.js';
+import type { IReply, ISentence } from './wire/index.js';
 
 /** Longer than the slowest honest answer: the hub is asked for an extension and for a stop. */
 const TIMEOUT_MS = 15_000;

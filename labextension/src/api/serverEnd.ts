@@ -1,4 +1,4 @@
-import type { IServerEnd } from './wire.js';
+import type { IServerEnd } from './wire/index.js';
 
 const TIMEOUT_MS = 15_000;
 

@@ -3,7 +3,7 @@ import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { RefusedError, request } from '../api/request.js';
-import type { IHardwareChoices, IMove } from '../api/wire.js';
+import type { IHardwareChoices, IMove } from '../api/wire/index.js';
 import { isStopping } from '../model/state.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { moveText } from '../text/hardwareText.js';

@@ -2,7 +2,7 @@ import { Dialog, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import type { IHardwareChoice, INotebookStatus } from '../api/wire.js';
+import type { IHardwareChoice, INotebookStatus } from '../api/wire/index.js';
 import { element } from '../dom.js';
 import { hardwareText } from '../text/hardwareText.js';
 

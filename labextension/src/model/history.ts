@@ -1,6 +1,6 @@
 /** The last hour, put together from what was asked before and what came since. Pure. */
 
-import type { IGpuHistory, IHistory } from '../api/wire.js';
+import type { IGpuHistory, IHistory } from '../api/wire/index.js';
 
 export const HOUR_SECONDS = 3600;
 

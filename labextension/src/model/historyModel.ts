@@ -5,7 +5,7 @@ import type { IDisposable } from '@lumino/disposable';
 
 import { isSameMachine, merged, since } from './history.js';
 import { request } from '../api/request.js';
-import type { IHistory } from '../api/wire.js';
+import type { IHistory } from '../api/wire/index.js';
 
 /** As often as there is a new step. */
 const POLL_MS = 5000;

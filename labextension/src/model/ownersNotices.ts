@@ -1,6 +1,6 @@
 /** Notices that are for the owner of a server only. Pure. */
 
-import type { INotice } from '../api/wire.js';
+import type { INotice } from '../api/wire/index.js';
 
 /** An admin's message, and how much of a limit is used: in the owner's status, in no event. */
 function isOwners({ kind, until }: INotice): boolean {

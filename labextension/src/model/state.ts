@@ -1,7 +1,7 @@
 /** What a view of the server means. Pure: no DOM, no clock. */
 
 import type { IView } from './statusModel.js';
-import type { ICost, ILimit, INotebookStatus } from '../api/wire.js';
+import type { ICost, ILimit, INotebookStatus } from '../api/wire/index.js';
 
 /** The one thing that matters most about a server right now, gravest first. */
 export type State =

@@ -8,7 +8,7 @@ import { ResponseOrder } from '../api/responseOrder.js';
 import { type Phase, ConnectionState } from './connectionState.js';
 import { RefusedError, request } from '../api/request.js';
 import { askEnd } from '../api/serverEnd.js';
-import type { INotebookStatus, IServerEnd } from '../api/wire.js';
+import type { INotebookStatus, IServerEnd } from '../api/wire/index.js';
 
 /** The endpoint answers from memory, so that this is cheap; a hidden tab does not ask. */
 const POLL_MS = 3000;

@@ -1,7 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { IDisposable } from '@lumino/disposable';
 
-import type { INotice } from '../api/wire.js';
+import type { INotice } from '../api/wire/index.js';
 import type { LastSave } from './lastSave.js';
 import { isOnScreen } from './toast.js';
 

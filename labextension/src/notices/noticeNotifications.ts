@@ -18,7 +18,7 @@ import { instant } from '../model/state.js';
 import { LastSave } from './lastSave.js';
 import { NoticeNotification } from './noticeNotification.js';
 import { isShown, markShown } from './shownSuggestions.js';
-import type { INotebookStatus, INotice, INoticesEvent } from '../api/wire.js';
+import type { INotebookStatus, INotice, INoticesEvent } from '../api/wire/index.js';
 
 const SCHEMA_ID = 'https://events.ec2spawner.org/notices/v1';
 

@@ -19,7 +19,7 @@ import type { SettingsModel } from '../model/settingsModel.js';
 import type { IView } from '../model/statusModel.js';
 import type { TemperatureUnit } from '../settings.js';
 import { Section } from './section.js';
-import type { IGpuSample, IHistory, IMigSlice } from '../api/wire.js';
+import type { IGpuSample, IHistory, IMigSlice } from '../api/wire/index.js';
 
 /** Each GPU: its use and memory with their last hour, its heat, power and clocks, its troubles. */
 export class GpuSection extends Section {

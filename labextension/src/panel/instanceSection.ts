@@ -5,7 +5,7 @@ import { MetricChart } from './metricChart.js';
 import { memoryText, percentText, ratesText } from '../text/instanceText.js';
 import type { IView } from '../model/statusModel.js';
 import { Section } from './section.js';
-import type { IHistory, ITelemetry } from '../api/wire.js';
+import type { IHistory, ITelemetry } from '../api/wire/index.js';
 
 /** CPU and memory with their last hour, disk and network. */
 export class InstanceSection extends Section {

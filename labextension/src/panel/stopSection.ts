@@ -17,7 +17,7 @@ import {
 import { continues, continuesSoon, sleeps } from '../text/sleepText.js';
 import { Section } from './section.js';
 import { type IKeep, keepChoices, stateOf } from '../model/state.js';
-import type { INotebookStatus } from '../api/wire.js';
+import type { INotebookStatus } from '../api/wire/index.js';
 
 /** When this server stops and why it does not now; what can be done about it. */
 export class StopSection extends Section {

@@ -1,6 +1,6 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 
-import type { IWorker } from '../api/wire.js';
+import type { IWorker } from '../api/wire/index.js';
 
 interface IPlace {
   command: string;

@@ -5,7 +5,7 @@ import { shownWorkers, workerName, workerUse } from '../text/instanceText.js';
 import type { IView } from '../model/statusModel.js';
 import type { WorkerOpener } from './workerOpener.js';
 import { Section } from './section.js';
-import type { IWorker } from '../api/wire.js';
+import type { IWorker } from '../api/wire/index.js';
 
 /** Who uses the GPU and the CPU. A press on a name opens the notebook or terminal. */
 export class WorkerSection extends Section {

@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { IIdlePolicy, INotebookStatus } from '../api/wire.js';
+import type { IIdlePolicy, INotebookStatus } from '../api/wire/index.js';
 import { instant } from '../model/state.js';
 import { duration, timeOfDay } from './format.js';
 import { sentenceText } from './sentenceText.js';

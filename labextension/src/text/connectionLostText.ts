@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { terminationReason, terminationTitle } from './terminationText.js';
-import type { StopReason } from '../api/wire.js';
+import type { StopReason } from '../api/wire/index.js';
 import type { IView } from '../model/statusModel.js';
 import { stateOf } from '../model/state.js';
 import { movingSentence } from './serverText.js';

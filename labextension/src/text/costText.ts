@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as format from './format.js';
 import { limitForecast, limitLabel, limitName, limitUse, payerName } from './limitText.js';
 import { grown, knownCostAt, knownPrice } from '../model/state.js';
-import type { ICost } from '../api/wire.js';
+import type { ICost } from '../api/wire/index.js';
 
 /** A name and its value, and what to know of it. */
 export interface ILine {

@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { IHardwareChoice, IMove, INotebookStatus } from '../api/wire.js';
+import type { IHardwareChoice, IMove, INotebookStatus } from '../api/wire/index.js';
 import { gpusOf } from '../model/state.js';
 import { bytes, usdPerHour } from './format.js';
 

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { TemperatureUnit } from '../settings.js';
 import * as format from './format.js';
-import type { IGpuSample, IMigSlice, ITelemetry, IWorker, SlowedBy } from '../api/wire.js';
+import type { IGpuSample, IMigSlice, ITelemetry, IWorker, SlowedBy } from '../api/wire/index.js';
 
 const UNKNOWN = '–';
 

@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { ILimit } from '../api/wire.js';
+import type { ILimit } from '../api/wire/index.js';
 import * as format from './format.js';
 
 /** Whose limit it is: `your limit`, `the limit of group research`. */

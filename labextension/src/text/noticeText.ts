@@ -9,7 +9,7 @@ import { stopReason, wasIdleSentence } from './terminationText.js';
 import { duration } from './format.js';
 import type { IView } from '../model/statusModel.js';
 import { instant } from '../model/state.js';
-import type { INotice } from '../api/wire.js';
+import type { INotice } from '../api/wire/index.js';
 
 /**
  * The time left, as a notice says it: whole minutes until the last one, then 30 and 10

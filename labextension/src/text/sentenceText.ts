@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { ISentence } from '../api/wire.js';
+import type { ISentence } from '../api/wire/index.js';
 import { duration, time, timeOfDay } from './format.js';
 import { limitAmount, limitName } from './limitText.js';
 import { olderSentence } from './sleepText.js';

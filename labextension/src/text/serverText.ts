@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { ICost, INotebookStatus } from '../api/wire.js';
+import type { ICost, INotebookStatus } from '../api/wire/index.js';
 import { gpusOf, knownCostAt, knownPrice, stateOf } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
 import { activitySentence } from './activityText.js';

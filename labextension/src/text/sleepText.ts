@@ -9,7 +9,7 @@ import type {
   IStop,
   IWake,
   IWokenKernel
-} from '../api/wire.js';
+} from '../api/wire/index.js';
 import { bytes, timeOfDay } from './format.js';
 import { differenceText, kernelText, lostText, oldValuesText } from './lostText.js';
 

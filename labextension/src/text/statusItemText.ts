@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { INotebookStatus } from '../api/wire.js';
+import type { INotebookStatus } from '../api/wire/index.js';
 import { gpusOf, knownCostAt, knownPrice, stateOf, type State } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
 import type { ISettings } from '../settings.js';

@@ -10,7 +10,7 @@ import { savingText } from './sleepText.js';
 import { terminationSentence } from './terminationText.js';
 import type { IView } from '../model/statusModel.js';
 import { canControl, costAt, type IKeep, instant, stateOf } from '../model/state.js';
-import type { IIdlePolicy, INotebookStatus, IWorkingHours } from '../api/wire.js';
+import type { IIdlePolicy, INotebookStatus, IWorkingHours } from '../api/wire/index.js';
 
 export interface IStopText {
   /** The countdown, large; empty while nothing counts down. */

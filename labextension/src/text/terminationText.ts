@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { IStop } from '../api/wire.js';
+import type { IStop } from '../api/wire/index.js';
 import { instant } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
 import { timeOfDay } from './format.js';

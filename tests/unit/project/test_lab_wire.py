@@ -1,4 +1,4 @@
-"""`labextension/src/api/wire.ts` says what `ec2spawner/wire` says: every field by its own name."""
+"""`labextension/src/api/wire` says what `ec2spawner/wire` says: every field by its own name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from ec2spawner import wire
 from ec2spawner.core.instances import gpu_xid_errors
 from ec2spawner.wire.sentences import PARAMETERS as SENTENCE_PARAMETERS
 
-SOURCE = Path(__file__).parents[3] / "labextension" / "src" / "api" / "wire.ts"
-INTERFACES = dict(
-    re.findall(r"export interface I(\w+) \{(.*?)\n\}", SOURCE.read_text(), flags=re.DOTALL)
-)
+FOLDER = Path(__file__).parents[3] / "labextension" / "src" / "api" / "wire"
+SOURCE = "\n".join(file.read_text() for file in sorted(FOLDER.glob("*.ts")))
+INTERFACES = dict(re.findall(r"export interface I(\w+) \{(.*?)\n\}", SOURCE, flags=re.DOTALL))
 
 
 ALIASES = {"Reply": "NotebookReply"}
@@ -53,12 +52,12 @@ def test_a_sentence_has_exactly_the_parameters_of_its_code() -> None:
 
 
 def test_the_reasons_of_a_stop_are_those_of_the_model() -> None:
-    [kinds] = re.findall(r"export type StopReason =(.*?);", SOURCE.read_text(), flags=re.DOTALL)
+    [kinds] = re.findall(r"export type StopReason =(.*?);", SOURCE, flags=re.DOTALL)
     assert set(re.findall(r"'([\w-]+)'", kinds)) == set(
         get_args(wire.Stop.model_fields["reason"].annotation)
     )
 
 
 def test_every_xid_has_its_meaning() -> None:
-    words = (SOURCE.parents[1] / "text" / "xidText.ts").read_text()
+    words = (FOLDER.parents[1] / "text" / "xidText.ts").read_text()
     assert set(map(int, re.findall(r"case (\d+):", words))) == gpu_xid_errors.GRAVITY.keys()
