@@ -32,10 +32,6 @@ class Sleeping:
             raise CannotSleep("this hub cannot keep the variables of this server: stop it instead")
         await self.state.end(lease_id, Stop(reason="user", message=message, sleep="user"))
 
-    async def forget(self, user: str, server: str) -> None:
-        """Of a server that is deleted: it has the names of a user's variables. Raises nothing."""
-        await self.state.sleeping.forget(user, server, self.state.clock.now())
-
     def of(self, user: str, server: str) -> SleepingSession | None:
         """What a start of the server can wake now."""
         return self.state.sleeping.sleeping(user, server, self.state.clock.now())

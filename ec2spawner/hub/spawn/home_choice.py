@@ -73,7 +73,6 @@ def home_size_gib(
 
 async def release_home(provisioner: Provisioner, user: str, server: str) -> None:
     """Called when a user or one of their servers is deleted in JupyterHub. Raises `StoreError`."""
-    await provisioner.sleeping.forget(user, server)  # also where files are kept, or are on EFS
     home = provisioner.homes.of(user, server)
     if home is None:
         return

@@ -232,6 +232,7 @@ async def test_spawn_page_says_so_while_ec2_does_not_respond(waiting_hub: Hub) -
             pytest.fail("the spawn page hangs")
     assert reply.status_code == 503
     assert "The hub is still starting, or gets no answer from EC2" in reply.text
+    assert "Waiting for your server" not in reply.text, "that is for the proxy to say"
 
 
 # --- hubs that do not start: by now they have ended ---

@@ -119,7 +119,11 @@ async def until_missed(server: SleepingServer, text: str) -> dict[str, Any]:
 
 
 def in_file(server: SleepingServer) -> str:
-    return printed(json.loads((server.home / "a.ipynb").read_text())["cells"][0]["outputs"])
+    try:
+        notebook = json.loads((server.home / "a.ipynb").read_text())
+    except json.JSONDecodeError:
+        return ""  # Jupyter Server is writing it, in place
+    return printed(notebook["cells"][0]["outputs"])
 
 
 def printed(outputs: list[dict[str, Any]]) -> str:
