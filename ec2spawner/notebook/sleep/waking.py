@@ -108,12 +108,15 @@ class Waking:
         return list(self._record.kernels)
 
     async def run(self) -> None:
-        """Start all kernels, so that pages find them; then restore variables, two at a time."""
-        places = range(len(self._record.kernels))
-        started = await asyncio.gather(*map(self._start, places))
-        await asyncio.gather(*(self._continue(place) for place in places if started[place]))
+        """Start all kernels, so that pages find them, and restore the variables of each as soon as
+        there is none left to start: two at a time, whatever they do."""
+        await asyncio.gather(*map(self._wake, range(len(self._record.kernels))))
         self._is_done = True
         self._changed()
+
+    async def _wake(self, place: int) -> None:
+        if await self._start(place):
+            await self._continue(place)  # behind all that wait for a slot to be started
 
     async def _start(self, place: int) -> bool:
         each = self._record.kernels[place]
