@@ -11,8 +11,8 @@ class Model {
     this.shows('live');
   }
   /** Whether the server answers, and which session it has woken. */
-  shows(phase, wake = null) {
-    this.view = { phase, status: { wake: wake && { id: wake } } };
+  shows(phase, wake = null, kernels = []) {
+    this.view = { phase, status: { wake: wake && { id: wake, kernels } } };
     this.changed.emit();
   }
 }
@@ -32,11 +32,13 @@ class Kernel {
   }
 }
 
+const opened = kernel => ({ kernel, path: 'a.ipynb' });
+
 const turn = () => new Promise(resolve => setImmediate(resolve));
 
 test('kernels are reconnected when the server answers again', () => {
   const [model, lost, connected] = [new Model(), new Kernel(), new Kernel('connected')];
-  reconnectKernels(model, () => [lost, connected]);
+  reconnectKernels(model, () => [lost, connected].map(opened));
   model.shows('live');
   assert.equal(lost.calls, 0, 'a kernel that its user has shut down stays so');
   model.shows('away');
@@ -47,7 +49,7 @@ test('kernels are reconnected when the server answers again', () => {
 
 test('kernels are reconnected when another machine has woken the session', () => {
   const [model, kernel] = [new Model(), new Kernel()];
-  reconnectKernels(model, () => [kernel]);
+  reconnectKernels(model, () => [opened(kernel)]);
   model.shows('live', 'first');
   model.shows('live', 'first');
   assert.equal(kernel.calls, 0, 'the page was opened after that');
@@ -57,7 +59,12 @@ test('kernels are reconnected when another machine has woken the session', () =>
 
 test('a kernel that is not back yet is tried again, never twice at a time', async () => {
   const [model, kernel] = [new Model(), new Kernel()];
-  reconnectKernels(model, () => [kernel]);
+  let now = 0;
+  reconnectKernels(
+    model,
+    () => [opened(kernel)],
+    () => now
+  );
   model.shows('away');
   model.shows('live');
   model.shows('live');
@@ -66,11 +73,32 @@ test('a kernel that is not back yet is tried again, never twice at a time', asyn
   await turn();
   model.shows('live');
   assert.equal(kernel.calls, 2);
+  now += 4_999;
+  model.shows('live');
+  assert.equal(kernel.calls, 2, 'JupyterLab may be about to be connected');
+  now += 1;
+  model.shows('live');
+  assert.equal(kernel.calls, 3, 'its next try may be far');
+});
+
+test('a kernel that slept is not asked for before it has started', () => {
+  const [model, kernel] = [new Model(), new Kernel()];
+  reconnectKernels(model, () => [opened(kernel)]);
+  const woken = state => [
+    { path: 'b.ipynb', state: 'done' },
+    { path: 'a.ipynb', state }
+  ];
+  model.shows('away');
+  model.shows('live', 'first', woken('waiting'));
+  model.shows('live', 'first', woken('starting'));
+  assert.equal(kernel.calls, 0);
+  model.shows('live', 'first', woken('restoring'));
+  assert.equal(kernel.calls, 1);
 });
 
 test('nothing is reconnected any more once it is disposed', () => {
   const [model, kernel] = [new Model(), new Kernel()];
-  reconnectKernels(model, () => [kernel]).dispose();
+  reconnectKernels(model, () => [opened(kernel)]).dispose();
   model.shows('away');
   model.shows('live');
   assert.equal(kernel.calls, 0);

@@ -4,13 +4,24 @@ import type { Kernel } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { Signal, type ISignal } from '@lumino/signaling';
 
+import type { IWake } from '../api/wire/index.js';
 import type { IView } from '../model/statusModel.js';
 
 /** For so long after the server is back kernels may still be starting. */
 const WATCH_MS = 60_000;
 
+/** A connection that is not there after so long is begun anew: JupyterLab's next try may be far. */
+const RETRY_MS = 5_000;
+
 /** What is used here of the connection to a kernel. */
 export type IConnection = Pick<Kernel.IKernelConnection, 'connectionStatus' | 'reconnect'>;
+
+/** An open notebook or console. */
+export interface IOpenKernel {
+  readonly kernel: IConnection;
+  /** Of its file. */
+  readonly path: string;
+}
 
 /** What is used here of the model. */
 export interface IWatched {
@@ -22,13 +33,15 @@ export interface IWatched {
  * Reconnect kernels at once when the server answers again, or answers from another machine.
  *
  * JupyterLab itself tries again after up to a minute, and not at all where the server has closed the
- * connection in order, as one does that sleeps.
+ * connection in order, as one does that sleeps. A kernel that is yet to be woken is not asked for: its
+ * absence would begin JupyterLab's pauses again.
  */
 export function reconnectKernels(
   model: IWatched,
-  kernels: () => Iterable<IConnection>
+  kernels: () => Iterable<IOpenKernel>,
+  now: () => number = () => performance.now()
 ): IDisposable {
-  const trying = new Set<IConnection>();
+  const tried = new WeakMap<IConnection, number>();
   let wake: string | undefined;
   let isAway = false;
   let until = -Infinity;
@@ -41,13 +54,21 @@ export function reconnectKernels(
     const id = status.wake?.id ?? '';
     // Two looks may be longer apart than a server is away.
     if (isAway || (wake !== undefined && id !== wake)) {
-      until = performance.now() + WATCH_MS;
+      until = now() + WATCH_MS;
     }
     wake = id;
     isAway = false;
-    if (performance.now() < until) {
-      for (const kernel of kernels()) {
-        void reconnect(kernel, trying);
+    if (now() >= until) {
+      return;
+    }
+    for (const { kernel, path } of kernels()) {
+      const isDue = now() - (tried.get(kernel) ?? -Infinity) >= RETRY_MS;
+      if (kernel.connectionStatus !== 'connected' && isDue && isThere(path, status.wake)) {
+        tried.set(kernel, now());
+        kernel.reconnect().catch((error: unknown) => {
+          tried.delete(kernel);
+          console.debug('ec2spawner: a kernel is not back yet', error);
+        });
       }
     }
   };
@@ -56,27 +77,19 @@ export function reconnectKernels(
   return slot;
 }
 
-async function reconnect(kernel: IConnection, trying: Set<IConnection>): Promise<void> {
-  if (kernel.connectionStatus === 'connected' || trying.has(kernel)) {
-    return;
-  }
-  trying.add(kernel);
-  try {
-    await kernel.reconnect();
-  } catch (error) {
-    console.debug('ec2spawner: a kernel is not back yet', error);
-  } finally {
-    trying.delete(kernel);
-  }
+/** False while a kernel that slept is still to be started. */
+function isThere(path: string, wake: IWake | null): boolean {
+  const woken = wake?.kernels.find(each => each.path === path);
+  return woken?.state !== 'waiting' && woken?.state !== 'starting';
 }
 
 /** The kernels of all open notebooks and consoles. */
-export function* openKernels(shell: JupyterFrontEnd.IShell): Generator<IConnection> {
+export function* openKernels(shell: JupyterFrontEnd.IShell): Generator<IOpenKernel> {
   for (const widget of shell.widgets()) {
     const { sessionContext } = widget as { sessionContext?: ISessionContext };
     const kernel = sessionContext?.session?.kernel;
-    if (kernel) {
-      yield kernel;
+    if (sessionContext && kernel) {
+      yield { kernel, path: sessionContext.path };
     }
   }
 }
