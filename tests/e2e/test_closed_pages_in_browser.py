@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,9 +63,15 @@ class Server:
         return not execution["is_running"]
 
     async def stop(self) -> None:
+        """As an agent does: what does not end by itself is killed. A worker thread of AnyIO, which
+        Jupyter Server reads files in, may be left waiting when its loop has ended."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(20):
+                await self.process.wait()
+        if self.process.returncode is None:
+            self.process.kill()
             await self.process.wait()
 
 
