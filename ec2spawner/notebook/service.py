@@ -122,7 +122,7 @@ class NotebookService:
         """Save what closed pages have missed, cancel the tasks, close sockets and threads."""
         if self.sleep is not None:
             await self.sleep.stop()
-        await self._save_missed(END_SECONDS)
+        await self._save_missed(END_SECONDS, is_last=True)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -237,11 +237,11 @@ class NotebookService:
         while not link.send(DocumentsSaved()):
             await asyncio.sleep(RESEND_SECONDS)
 
-    async def _save_missed(self, seconds: float = MISSED_SECONDS) -> None:
+    async def _save_missed(self, seconds: float = MISSED_SECONDS, *, is_last: bool = False) -> None:
         """Write the outputs that closed pages have missed into their notebooks."""
         try:
             async with asyncio.timeout(seconds):
-                await self.outputs.write()
+                await self.outputs.write(is_last=is_last)
         except Exception:
             self.log.exception("ec2spawner: saving the outputs of closed pages failed")
 

@@ -91,15 +91,24 @@ class OutputRecorder:
         """A page has the outputs of these executions."""
         self._executions.taken(ids)
 
-    async def write(self, kernel_ids: Collection[str] | None = None) -> None:
-        """Put what closed pages have missed into the notebooks' files, where it is not yet."""
+    async def write(
+        self, kernel_ids: Collection[str] | None = None, *, is_last: bool = False
+    ) -> None:
+        """Put what closed pages have missed into the notebooks' files, where it is not yet.
+
+        `is_last`: also what another page shows, which cannot save it any more.
+        """
         with contextlib.suppress(Exception):
             await self._learn_paths()
         by_path: dict[str, list[Execution]] = {}
         pages = {kernel_id for kernel_id, _ in self._connected}
         for kernel_id, path in self._paths.items():
             if kernel_ids is None or kernel_id in kernel_ids:
-                found = self._executions.unsaved((kernel_id,), pages, time.monotonic())
+                found = (
+                    self._executions.left((kernel_id,))
+                    if is_last
+                    else self._executions.unsaved((kernel_id,), pages, time.monotonic())
+                )
                 by_path.setdefault(path, []).extend(found)
         for path, executions in by_path.items():
             try:
