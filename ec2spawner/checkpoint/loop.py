@@ -122,6 +122,8 @@ class _Loop:
         """No checkpoint is there yet, of an earlier run neither."""
         self._has_saved = False
         """This run has saved one."""
+        self._is_left = False
+        """It has ended for its session to be saved."""
         self._shown_at = float("-inf")
 
     def run(self) -> Iterator[Any]:
@@ -149,7 +151,8 @@ class _Loop:
             return
         del _current[str(self._store)]
         self._store.close()
-        if self._restart and agent.read().notice is None:
+        # The agent may be too busy now to say again that the machine ends.
+        if self._restart and not self._is_left and agent.read().notice is None:
             self._forget()
 
     def _remember(self) -> None:
@@ -225,6 +228,7 @@ class _Loop:
         if why:
             self._try_to_write(why)
         if must_leave:
+            self._is_left = True
             raise LoopLeft("the session is being saved: run the cell again to continue")
 
     def _try_to_write(self, why: str) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from ec2spawner import checkpoint
 from ec2spawner.checkpoint import loop as loop_module
 from ec2spawner.checkpoint.place import NOTEBOOK, key, notebook_path
 from ec2spawner.cost import agent as agent_line
-from ec2spawner.cost.agent import SOCKET
+from ec2spawner.cost.agent import FRESH_AT_NOTICE, SOCKET
 from ec2spawner.sleep.restart import BY_WAKE
 from ec2spawner.wire import SleepOrder
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
@@ -471,6 +472,26 @@ def test_a_loop_that_a_notice_ends_is_run_again(
 
     with pytest.raises(KeyboardInterrupt):
         work()
+    assert len(asked(home)) == 1
+
+
+def test_a_cell_that_made_room_is_run_again_whatever_the_agent_says_then(
+    cell: str, home: Path, agent: StubAgentSocket
+) -> None:
+    """It ends the notebook, and may not answer in time."""
+
+    def save(file: Path) -> None:
+        file.touch()
+        agent.announce(interruption_at=None)
+        time.sleep(2 * FRESH_AT_NOTICE)
+
+    def load(file: Path) -> None:
+        raise AssertionError(file)
+
+    agent.announce(interruption_at=at(120), sleep=order())
+    with pytest.raises(checkpoint.LoopLeft):
+        for _ in checkpoint.resumable(range(5), save=save, load=load, every="1h", restart=True):
+            pass
     assert len(asked(home)) == 1
 
 
