@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 
 from sqlalchemy import create_engine, select
 
 from ec2spawner.provisioner.store.tables import event_table, lease_table
 from ec2spawner.wire import Step
+from tests.bench.start_story import seconds_between
 
 PHASES = (
     "notice → the hub knows",
@@ -37,23 +37,16 @@ class Moments:
 
 
 def phase_seconds(noticed: float, moments: Moments, working: float) -> tuple[float, ...]:
-    """Seconds of each of `PHASES`; their sum is `working - noticed`. Epoch seconds. Pure.
-
-    What happened out of order, or is not known, took no time: its neighbour has it.
-    """
-    instants = [noticed]
-    for at in (
+    """Seconds of each of `PHASES`: see `seconds_between`."""
+    at = (
         moments.asked,
         moments.launched,
         moments.stopping,
         moments.released,
         moments.moved,
         moments.ready,
-    ):
-        known = at.timestamp() if at is not None else instants[-1]
-        instants.append(min(max(known, instants[-1]), working))
-    instants.append(working)
-    return tuple(after - before for before, after in pairwise(instants))
+    )
+    return seconds_between(noticed, at, working)
 
 
 def read_moments(store: Path) -> dict[str, list[Moments]]:

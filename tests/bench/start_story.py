@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -35,21 +35,24 @@ class Milestones:
 
 
 def step_seconds(clicked: float, milestones: Milestones, ready: float) -> tuple[float, ...]:
-    """Seconds of each of `STEPS`; their sum is `ready - clicked`. Epoch seconds. Pure.
+    """Seconds of each of `STEPS`: see `seconds_between`."""
+    found = milestones
+    at = (found.requested, found.launched, found.assigned, found.notebook, found.ready)
+    return seconds_between(clicked, at, ready)
+
+
+def seconds_between(
+    began: float, milestones: Iterable[datetime | None], ended: float
+) -> tuple[float, ...]:
+    """Seconds from each to the next; their sum is `ended - began`. Epoch seconds. Pure.
 
     What happened out of order, or is not known, took no time: its neighbour has it.
     """
-    instants = [clicked]
-    for at in (
-        milestones.requested,
-        milestones.launched,
-        milestones.assigned,
-        milestones.notebook,
-        milestones.ready,
-    ):
+    instants = [began]
+    for at in milestones:
         known = at.timestamp() if at is not None else instants[-1]
-        instants.append(min(max(known, instants[-1]), ready))
-    instants.append(ready)
+        instants.append(min(max(known, instants[-1]), ended))
+    instants.append(ended)
     return tuple(after - before for before, after in pairwise(instants))
 
 

@@ -43,7 +43,7 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
 async def test_the_chosen_folder_is_uploaded_with_the_role_of_the_instance(
     user: NotebookUser, chosen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/root/.aws/credentials")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     asked = aws(tmp_path, monkeypatch, "exit 0")
     result = await upload(user, URL, 10)
     assert result is not None
