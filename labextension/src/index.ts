@@ -6,6 +6,7 @@ import {
 import { ICommandPalette, IThemeManager } from '@jupyterlab/apputils';
 import { IConnectionStatus } from '@jupyterlab/services';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStateDB } from '@jupyterlab/statedb';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { DisposableSet, type IDisposable } from '@lumino/disposable';
@@ -15,6 +16,8 @@ import { addCommands } from './commands/commands.js';
 import { ServerActions } from './commands/serverActions.js';
 import { openKernels, reconnectKernels } from './documents/kernelReconnection.js';
 import { MissedOutputs } from './documents/missedOutputs.js';
+import { ScrollPositions } from './documents/scrollPositions.js';
+import { ScrollRestoration } from './documents/scrollRestoration.js';
 import { chipIcon } from './icon.js';
 import { HistoryModel } from './model/historyModel.js';
 import { ServerCost } from './model/serverCost.js';
@@ -48,7 +51,8 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     ILayoutRestorer,
     IThemeManager,
     IConnectionStatus,
-    ISettingRegistry
+    ISettingRegistry,
+    IStateDB
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -58,7 +62,8 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     restorer: ILayoutRestorer | null,
     themes: IThemeManager | null,
     connection: IConnectionStatus | null,
-    registry: ISettingRegistry | null
+    registry: ISettingRegistry | null,
+    state: IStateDB | null
   ): IServerCost => {
     made = new DisposableSet();
     const own = <T extends IDisposable>(item: T): T => {
@@ -101,6 +106,10 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     own(new ConnectionLostNotification({ app, model, connection, trans }));
     own(reportInput(serverSettings, () => model.view.phase === 'live'));
     own(app.docRegistry.addWidgetExtension('Notebook', new MissedOutputs(serverSettings, model)));
+    if (state) {
+      const positions = new ScrollRestoration(new ScrollPositions(state));
+      own(app.docRegistry.addWidgetExtension('Notebook', positions));
+    }
     own(reconnectKernels(model, () => openKernels(app.shell)));
     const cost = own(new ServerCost({ model }));
     // A server without this extension has nothing to show; not within the model's own signal.

@@ -153,3 +153,61 @@ async def test_nothing_printed_or_typed_is_lost_with_the_page(
     assert "# typed" in "".join(cell["source"])
     printed = "".join("".join(each["text"]) for each in cell["outputs"])
     assert printed == "begins\ncontinues\nends\n"
+
+
+async def test_a_notebook_opens_where_it_was_scrolled_to(jupyter: Server, visit: Visit) -> None:
+    """In a browser that has not seen it before: what is remembered is in the home."""
+    tall = {"output_type": "stream", "name": "stdout", "text": "line\n" * 12}
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"cell-{number}",
+            "metadata": {},
+            "outputs": [tall],
+            "source": f"number = {number}",
+            "execution_count": number,
+        }
+        for number in range(80)
+    ]
+    notebook = json.loads((jupyter.home / "a.ipynb").read_text())
+    (jupyter.home / "long.ipynb").write_text(json.dumps(notebook | {"cells": cells}))
+
+    page = await opens(jupyter, visit, "lab/tree/long.ipynb")
+    assert await first_visible_cell(page) == 0
+    await page.locator(".jp-CodeCell .cm-content").first.click()
+    await page.locator(".jp-WindowedPanel-outer").hover()
+    for _ in range(20):
+        await page.mouse.wheel(0, 450)
+        await asyncio.sleep(0.02)
+
+    def workspaces() -> str:
+        folder = jupyter.home / ".jupyter/lab/workspaces"
+        return "".join(each.read_text() for each in folder.glob("*"))
+
+    async def is_remembered() -> bool:
+        cell = await first_visible_cell(page)
+        return cell > 20 and f'"cell":"cell-{cell}"' in workspaces()
+
+    await until(is_remembered, 30, "the workspace to have the position")
+    seen = await first_visible_cell(page)
+    await page.context.close()
+
+    page = await opens(jupyter, visit, "lab/tree/long.ipynb")
+
+    async def is_there_again() -> bool:
+        return await first_visible_cell(page) == seen
+
+    await until(is_there_again, 30, f"cell {seen} to be the first visible one")
+
+
+async def first_visible_cell(page: Any) -> int:
+    """Its number."""
+    number: int = await page.evaluate(
+        """() => {
+          const top = document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect().top;
+          const cells = [...document.querySelectorAll('.jp-Cell')];
+          const first = cells.find(cell => cell.getBoundingClientRect().bottom > top);
+          return Number(first.dataset.windowedListIndex);
+        }"""
+    )
+    return number
