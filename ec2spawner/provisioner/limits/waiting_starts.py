@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from ...core.limits.admission import OfferPrice, refusal_by, reservation
-from ...core.limits.bounds import Kind
+from ...core.limits.bounds import AtLimit, Kind
 from ...core.limits.standing import Standing, standings
 from ...core.limits.words import stop_words
 from ...wire import Stop
@@ -34,6 +34,7 @@ class WaitingStarts:
     Their first hour was affordable when they were admitted; since then running servers, or a
     limit that was lowered, have used it up. A start whose instance boots continues, and stops as
     any server does: the instance is paid for, and without its start would be of no use.
+    A server that continues on another instance is a running one, see `_ends`.
     """
 
     state: State
@@ -55,11 +56,23 @@ class WaitingStarts:
         for lease in waiting:
             if lease.lease_id in have:
                 continue
-            found = [x for scope in scopes_of(lease) for x in used_up.get(scope, ())]
+            scopes = [scope for scope in scopes_of(lease) if self._ends(lease, scope)]
+            found = [x for scope in scopes for x in used_up.get(scope, ())]
             price = accounts.price_of(lease)
             due = [x for x in found if price.gpus or x.kind is not Kind.GPU_HOURS]
             if due and self._still_waits(lease):
                 await self._refuse(lease, due[0], price)
+
+    def _ends(self, lease: Lease, scope: str) -> bool:
+        """Whether a limit of this scope ends a lease that waits.
+
+        One that continues a server is no new start: a limit that only warns lets it continue, and
+        while the server still runs elsewhere, `LimitStops` ends both.
+        """
+        if not lease.continues:
+            return True
+        stops = self.state.settings.limits.of(scope).at_limit is AtLimit.STOP
+        return stops and not self.state.continuations.must_wait(lease)
 
     async def _used_up(self, scopes: set[str]) -> Mapping[str, list[Standing]]:
         """By scope, the limits of which nothing is left; scopes without any are left out."""

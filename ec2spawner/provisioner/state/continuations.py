@@ -34,7 +34,10 @@ UNEXPLAINED_AGAIN: Final = (
     "Its machines ended one after another, and AWS does not say why; start it again when you like"
 )
 
-FAILURES: Final = frozenset({"capacity", "quota", "budget", "failed", "lost"})
+NOT_TO_BE_HAD: Final = frozenset({"capacity", "quota", "failed", "lost"})
+"""Why a start ends by itself, where that means that no instance could be had."""
+
+FAILURES: Final = NOT_TO_BE_HAD | {"budget"}
 """Why a start ends by itself."""
 
 
@@ -174,7 +177,7 @@ class Continuations:
 def _of_successor(lease: Lease, stop: Stop) -> Stop:
     """The failed start of a server that has run before, as its user shall read it."""
     is_interrupted = bool(lease.continues) and lease.taken_over.trigger == "interruption"
-    if lease.ready_at or not is_interrupted or stop.reason not in FAILURES:
+    if lease.ready_at or not is_interrupted or stop.reason not in NOT_TO_BE_HAD:
         return stop
     message = f"AWS took the spot machine back, and there was no other: {stop.message}"
     return stop.model_copy(update={"message": message[:500]})

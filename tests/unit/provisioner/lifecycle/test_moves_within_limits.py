@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
+from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
+from ec2spawner.core.offers.spot_wait import Wait
 from ec2spawner.provisioner.limits.admission import LimitReached
+from ec2spawner.provisioner.model.cloud import SPOT_TERMINATION
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.lifecycle.test_continuation import (
@@ -71,6 +74,29 @@ async def test_what_a_server_leaves_does_not_refuse_its_move(priced: World) -> N
     await continues_on(world, lease)  # at 1.006 USD/hour
 
     assert successor(world, lease).state is LeaseState.WAITING
+
+
+@pytest.mark.parametrize(("at_limit", "reason"), [(AtLimit.WARN, None), (AtLimit.STOP, "budget")])
+async def test_a_limit_that_only_warns_lets_a_server_continue(
+    priced: World, at_limit: AtLimit, reason: str | None
+) -> None:
+    """It waits for spot meanwhile: a limit ends starts that wait."""
+    world = priced
+    wait = Wait(world.clock() + timedelta(hours=9), (Market.ON_DEMAND,))
+    lease, agent = await world.ready(sleep=RESUME, spec=SPOT_ONLY, wait=wait)
+    await agent.heartbeat_often(3600.0)
+    await limited(world, Bounds(usd_per_month=0.1, at_limit=at_limit))
+    world.cloud.sell_out(Market.SPOT, SPEC.instance_types[0])
+    world.cloud.end(lease.instance_id or "", SPOT_TERMINATION)
+    await world.state(lease, LeaseState.ENDED)
+
+    for _ in range(3):
+        world.clock.advance(10.0)
+        await world.complete_passes(1)
+
+    stop = successor(world, lease).stop
+    assert (stop and stop.reason) == reason
+    assert stop is None or "no other" not in stop.message
 
 
 async def test_a_limit_that_is_reached_while_a_server_moves_ends_both(priced: World) -> None:
