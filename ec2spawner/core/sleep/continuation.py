@@ -24,6 +24,11 @@ MAX_SHORT_RUNS: Final = 3
 a market would cost that takes each instance back at once, or a server that ends its instances."""
 
 
+RETRY_AFTER_WITHDRAWAL: Final = timedelta(minutes=10)
+"""A notice that comes back so soon after it was withdrawn buys no other instance ahead of the end.
+EC2 withdraws hardly any; an instance is its user's, and could pretend it all the time."""
+
+
 @dataclass(frozen=True, slots=True)
 class TakenOver:
     """What a lease has taken over from the one that it continues."""

@@ -62,7 +62,7 @@ class Continuation:
 
     async def _follow_notice(self, lease: Lease, until: datetime, now: datetime) -> None:
         before = self.state.leases.successor(lease.lease_id)
-        found = self.state.continuations.begin(lease, RECLAIMING)
+        found = self.state.continuations.begin_at_notice(lease, RECLAIMING)
         if found is not None and (before is None or before.lease_id != found.lease_id):
             self.state.wake()  # this may be between two passes, and a pass buys its instance
         has_instance = found is not None and found.instance_id is not None

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from ...core.sleep.continuation import (
+    RETRY_AFTER_WITHDRAWAL,
     TakenOver,
     is_interrupted_too_often,
     taken_over,
@@ -79,6 +80,18 @@ class Continuations:
 
     # --- changing ---
 
+    def begin_at_notice(self, lease: Lease, message: str) -> Lease | None:
+        """As `begin`, where a notice says that EC2 will reclaim the instance.
+
+        A notice can be withdrawn, and an agent could repeat that with every heartbeat: each time an
+        instance would be bought. So the next one is bought later, or when the server ends.
+        """
+        earlier = self._leases.successor(lease.lease_id)
+        if earlier is None or earlier.state in LIVE or not _is_withdrawn(earlier):
+            return self.begin(lease, message)
+        is_soon = self._clock.now() - earlier.requested_at < RETRY_AFTER_WITHDRAWAL
+        return None if is_soon else self.begin(lease, message)
+
     def begin(self, lease: Lease, message: str, *, is_explained: bool = True) -> Lease | None:
         """The successor of a ready lease that EC2 interrupts, made now if there is none.
 
@@ -88,7 +101,7 @@ class Continuations:
         if (earlier := self._leases.successor(lease.lease_id)) is not None:
             if earlier.state in LIVE:
                 return earlier
-            if earlier.taken_over.trigger == "interruption":
+            if _has_failed(earlier):
                 return None
         if lease.state is not LeaseState.READY or lease.sleep.after_interruption == "stop":
             return None
@@ -162,16 +175,34 @@ class Continuations:
         before = lease.taken_over
         return taken_over(before, trigger, ready_at, since, now, is_explained=is_explained)
 
+    def _idle_since(self, lease: Lease) -> datetime | None:
+        """As its agent has said; before that has spoken to this process, as was stored of it."""
+        contact = self._leases.contact(lease.lease_id)
+        if contact.heartbeats or not lease.idle_spans:
+            return contact.idle_since
+        last = lease.idle_spans[-1]
+        return last.start if last.end is None else None
+
     def _why_it_ends(self, lease: Lease, stop: Stop, *, is_explained: bool) -> str:
-        failed = self._leases.successor(lease.lease_id)
-        has_tried = failed is not None and failed.taken_over.trigger == "interruption"
-        if has_tried and failed is not None and failed.stop is not None:
-            return failed.stop.message
+        tried = self._leases.successor(lease.lease_id)
+        if tried is not None and tried.stop is not None and _has_failed(tried):
+            return tried.stop.message
         over = self._taken_over(lease, "interruption", is_explained=is_explained)
         wanted = lease.sleep.after_interruption != "stop" and lease.state is LeaseState.READY
         if not wanted or not is_interrupted_too_often(over):
             return stop.message
         return AGAIN if is_explained else UNEXPLAINED_AGAIN
+
+
+def _has_failed(ended: Lease) -> bool:
+    """Whether a successor has ended because its server could not continue: there is no other."""
+    is_interrupted = ended.taken_over.trigger == "interruption"
+    return is_interrupted and (ended.stop is None or ended.stop.reason in FAILURES)
+
+
+def _is_withdrawn(ended: Lease) -> bool:
+    """Whether a successor has ended because EC2 no longer reclaimed the instance."""
+    return ended.taken_over.trigger == "interruption" and not _has_failed(ended)
 
 
 def _of_successor(lease: Lease, stop: Stop) -> Stop:

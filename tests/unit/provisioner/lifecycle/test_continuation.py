@@ -14,13 +14,13 @@ from ec2spawner.core.offers.launch_errors import ErrorClass
 from ec2spawner.core.offers.purchase import OfferKey
 from ec2spawner.core.offers.sold_out import MARKED_FOR
 from ec2spawner.core.offers.spot_wait import Wait
-from ec2spawner.core.sleep.continuation import MAX_SHORT_RUNS
+from ec2spawner.core.sleep.continuation import MAX_SHORT_RUNS, RETRY_AFTER_WITHDRAWAL
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.core.sleep.spot_events import SpotEvent
 from ec2spawner.provisioner.homes import volumes
 from ec2spawner.provisioner.lifecycle import agent_calls
 from ec2spawner.provisioner.model.cloud import POWERED_OFF, SPOT_TERMINATION
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.lease import LIVE, Lease, LeaseState
 from ec2spawner.wire import SHUT_DOWN, IdlePolicy, Market, Stop
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
@@ -210,6 +210,47 @@ async def test_two_notices_buy_one_instance(world: World) -> None:
     await world.complete_passes(2)
 
     assert len(world.cloud.running()) == 2
+
+
+async def withdrawn(world: World) -> tuple[Lease, Agent]:
+    """A server whose notice has come, and has gone again."""
+    lease, agent = await world.ready(sleep=RESUME)
+    await agent.heartbeat_often(3600.0)
+    await notice(world, agent)
+    await boot_for(world, lease)
+    await agent.heartbeat()
+    await world.state(successor(world, lease), LeaseState.ENDED)
+    await until(lambda: world.cloud.running() == [agent.instance_id], "the other one to end")
+    return lease, agent
+
+
+async def test_a_notice_that_was_withdrawn_does_not_keep_the_next_from_counting(
+    world: World,
+) -> None:
+    lease, agent = await withdrawn(world)
+    await agent.heartbeat_often(RETRY_AFTER_WITHDRAWAL.total_seconds())
+    await notice(world, agent)
+
+    await boot_for(world, lease)
+
+    assert world.now(lease).state is LeaseState.READY
+    assert successor(world, lease).state in LIVE
+
+
+async def test_a_notice_that_comes_and_goes_buys_one_instance(world: World) -> None:
+    lease, agent = await withdrawn(world)
+    for _ in range(3):
+        await notice(world, agent)
+        await world.complete_passes(2)
+        assert world.cloud.running() == [agent.instance_id]
+        await agent.heartbeat()
+        await world.complete_passes(2)
+
+    await notice(world, agent, seconds=5.0)  # and now it is true
+    stopping = await world.state(lease, LeaseState.ENDING)
+    assert stopping.stop is not None
+    assert stopping.stop.reason == "interruption"
+    assert world.provisioner.moves.is_continued(stopping)
 
 
 async def test_it_is_stopped_in_time_without_another_instance(world: World) -> None:
