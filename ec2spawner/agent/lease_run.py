@@ -9,14 +9,21 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import aiohttp
 
 from ..core.idle.policy import shortest_limit
 from ..telemetry import Sampler
-from ..wire import SHUT_DOWN, HeartbeatResponse, LeaseGrant, Observation, StepResult
+from ..wire import (
+    SHUT_DOWN,
+    AgentEvent,
+    HeartbeatResponse,
+    LeaseGrant,
+    Observation,
+    StepResult,
+)
 from .hub.client import HubClient, HubError, PowerOffError
 from .hub.heartbeat import Heartbeat
 from .hub.step_reports import StepReports
@@ -244,11 +251,9 @@ class LeaseRun:
 
         A retained instance claims again instead, which has the same meaning to the hub.
         """
-        session = self._termination.session
-        has_saved = session is not None or self._termination.has_uploaded
+        has_saved = self._termination.session is not None or self._termination.has_uploaded
         summary = self._termination.summary() if has_saved else ""
-        message = f"{end.message} {summary}".strip()
-        self._reports.report(end.step, message, session=session)
+        self._reports.post(self._event(end, f"{end.message} {summary}".strip()))
         await self._reports.until_sent(
             SHUTDOWN_REPORT_SECONDS if self._off.done() else FINAL_REPORT_SECONDS
         )
@@ -260,9 +265,17 @@ class LeaseRun:
         """Release everything quickly: the instance shuts down, or the agent failed."""
         end = await self._release(end)
         with contextlib.suppress(HubError):
-            await self._reports.report_now(
-                end.step, end.message, SHUTDOWN_REPORT_SECONDS, self._termination.session
-            )
+            await self._reports.post_now(self._event(end, end.message), SHUTDOWN_REPORT_SECONDS)
+
+    def _event(self, end: End, message: str) -> AgentEvent:
+        """The last report. A hub that was down has heard of no notice yet."""
+        return AgentEvent(
+            step=end.step,
+            at=datetime.now(UTC),
+            message=message[:500],
+            session=self._termination.session,
+            interruption_at=self._status.interruption_at,
+        )
 
     async def _open_socket(self) -> None:
         """Continue without the socket on an error: terminals, GPU and CPU still show idleness."""

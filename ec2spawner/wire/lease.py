@@ -50,6 +50,8 @@ class AgentEvent(Message):
     """With `ready`: where the notebook listens on the instance's private address."""
     session: SavedSession | None = None
     """With `stopped`: what sleeps in the home; None where nothing was saved."""
+    interruption_at: AwareDatetime | None = None
+    """With `stopped`: as in `Heartbeat`, for a hub that no heartbeat has reached since."""
 
 
 SHUT_DOWN = "The machine was shut down."

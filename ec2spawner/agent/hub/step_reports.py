@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal
 
 from ...core.backoff import Backoff
-from ...wire import AgentEvent, SavedSession
+from ...wire import AgentEvent
 from .client import HubClient, HubRefusedError, HubUnreachableError, PowerOffError
 
 log = logging.getLogger(__name__)
@@ -27,38 +26,26 @@ StepName = Literal["home", "notebook", "ready", "failed", "stopped"]
 class StepReports:
     """A queue of events, posted by `run`, which the caller starts as a task."""
 
-    def __init__(
-        self, hub: HubClient, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
+    def __init__(self, hub: HubClient) -> None:
         self._hub = hub
-        self._now = now
         self._queue: asyncio.Queue[AgentEvent] = asyncio.Queue()
 
-    def report(
-        self,
-        step: StepName,
-        message: str = "",
-        *,
-        port: int | None = None,
-        session: SavedSession | None = None,
-    ) -> None:
-        """Queue an event with the current time."""
-        log.info("%s%s", step, f": {message}" if message else "")
-        event = AgentEvent(
-            step=step, at=self._now(), message=message[:500], port=port, session=session
-        )
+    def report(self, step: StepName, message: str = "", *, port: int | None = None) -> None:
+        """Queue a step with the current time."""
+        self.post(AgentEvent(step=step, at=datetime.now(UTC), message=message[:500], port=port))
+
+    def post(self, event: AgentEvent) -> None:
+        """Queue an event."""
+        log.info("%s%s", event.step, f": {event.message}" if event.message else "")
         self._queue.put_nowait(event)
 
-    async def report_now(
-        self, step: StepName, message: str, timeout: float, session: SavedSession | None = None
-    ) -> None:
+    async def post_now(self, event: AgentEvent, timeout: float) -> None:
         """Post an event once, bypassing the queue. Raises `HubError`."""
-        event = AgentEvent(step=step, at=self._now(), message=message[:500], session=session)
         try:
             async with asyncio.timeout(timeout):
                 await self._hub.report(event)
         except TimeoutError:
-            raise HubUnreachableError(f"no answer to {step} in {timeout:.0f} s") from None
+            raise HubUnreachableError(f"no answer to {event.step} in {timeout:.0f} s") from None
 
     async def run(self) -> None:
         """Post queued events, each until the hub accepts it. Returns when the lease has ended."""

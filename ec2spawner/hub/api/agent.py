@@ -232,7 +232,8 @@ class EventsHandler(LeaseHandler):
         if event.step == "stopped":
             # On request, or by itself.
             message = event.message or "The notebook server ended"
-            await provisioner.agents.stopped(lease, message, event.session)
+            notice = event.interruption_at
+            await provisioner.agents.stopped(lease, message, event.session, notice)
         else:
             address = await self.address(lease)
             scheme = "https" if self.service.authority else "http"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from ...core.sleep.decision import by_hub_clock
@@ -79,15 +79,21 @@ class AgentCalls:
         await self.starts.agent_event(lease, event, url)
 
     async def stopped(
-        self, lease: Lease, message: str, session: SavedSession | None = None
+        self,
+        lease: Lease,
+        message: str,
+        session: SavedSession | None = None,
+        interruption_at: datetime | None = None,
     ) -> None:
         """The agent of a lease reports that it has ended, asked for or not; `session` is what it
-        has saved.
+        has saved, `interruption_at` when EC2 reclaims its instance, if there is a notice.
 
         During a start its instance is shutting down: the lease gets another one, or ends where
         the disk was retained for its user.
         """
         state = self.state
+        if interruption_at is not None:  # it may have come while no hub ran
+            self.heartbeats.hear_notice(lease.lease_id, interruption_at)
         current = state.leases.get(lease.lease_id) or lease
         if current.state is LeaseState.STARTING and current.instance_id == lease.instance_id:
             state.lose(current, None)

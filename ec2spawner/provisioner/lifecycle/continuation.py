@@ -91,7 +91,9 @@ class Continuation:
         elif found.state is not LeaseState.READY and not is_continued_by(previous, found):
             # A crash came before that was stored.
             await state.end(found.lease_id, previous.stop or Stop(reason="hub"))
-        elif previous.stop is not None and previous.stop.reason == RECLAIMED.reason:
+        elif is_continued_by(previous, found):
+            state.continuations.complete_hand_over(previous, found)
+        if previous.stop is not None and previous.stop.reason == RECLAIMED.reason:
             self._mark_sold_out(previous)
         if found.state is LeaseState.STARTING and state.leases.has_released(previous.lease_id):
             state.claims.wake(found.instance_id or "")

@@ -91,10 +91,7 @@ class Heartbeats:
             self._deadline_is_earlier(contact)
         self._record_idle(lease, contact.idle_since, now)
         contact.busy_because = heartbeat.busy_because
-        contact.notices = contact.notices.heard(heartbeat.interruption_at)
-        if contact.interruption_at != (at := contact.notices.ends_at(now)):
-            contact.interruption_at = at
-            self.state.continuation_wanted.set()
+        self.hear_notice(lease.lease_id, heartbeat.interruption_at)
         contact.telemetry = heartbeat.telemetry or contact.telemetry
         self._record_gpu_use(lease.lease_id, heartbeat.telemetry, now)
         contact.gpu_unattended = heartbeat.gpu_unattended
@@ -107,6 +104,14 @@ class Heartbeats:
         ):
             await self.state.leases.wait_for_change(lease.lease_id, left)
         return self.answer(self.state.leases.get(lease.lease_id) or lease)
+
+    def hear_notice(self, lease_id: str, interruption_at: datetime | None) -> None:
+        """What the agent of a lease reads from its instance; None is no notice, or no more."""
+        contact = self.state.leases.contact(lease_id)
+        contact.notices = contact.notices.heard(interruption_at)
+        if contact.interruption_at != (at := contact.notices.ends_at(self.state.clock.now())):
+            contact.interruption_at = at
+            self.state.continuation_wanted.set()
 
     def _record_idle(self, lease: Lease, idle_since: datetime | None, now: datetime) -> None:
         """For the ledger; at most one write a minute, by the next pass."""

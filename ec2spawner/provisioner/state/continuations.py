@@ -11,6 +11,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from ...core.sleep.continuation import (
@@ -95,8 +96,8 @@ class Continuations:
     def begin(self, lease: Lease, message: str, *, is_explained: bool = True) -> Lease | None:
         """The successor of a ready lease that EC2 interrupts, made now if there is none.
 
-        None where its server is not to continue, or has tried to. `message` begins the story of
-        the new lease; `is_explained`: AWS says that it takes the instance back.
+        None where its server is not to continue, or could not. `message` begins the story of the
+        new lease; `is_explained`: AWS says that it takes the instance back.
         """
         if (earlier := self._leases.successor(lease.lease_id)) is not None:
             if earlier.state in LIVE:
@@ -139,6 +140,12 @@ class Continuations:
                 self.give_up(found, stop)
         return stop
 
+    def complete_hand_over(self, lease: Lease, found: Lease) -> None:
+        """Repeat what a crash has kept from the store: that the server left this lease, which ends
+        or has ended, for other hardware."""
+        if found.taken_over.trigger == "hardware" and not found.taken_over.is_handed_over:
+            self._take_over(lease, found, "hardware")
+
     def give_up(self, found: Lease, stop: Stop) -> None:
         """A successor ends with the server; the next pass stores it, or finds it again."""
         ends = Stop(reason=stop.reason, message=stop.message, by=stop.by)
@@ -165,13 +172,13 @@ class Continuations:
         changes: dict[str, object] = {"extended_until": lease.extended_until}
         if lease.ready_at is not None:
             changes["taken_over"] = self._taken_over(lease, trigger, is_explained=is_explained)
-        if found.profile == lease.profile:
-            changes["idle"] = lease.idle
+        if trigger == "interruption":
+            changes["idle"] = lease.idle  # its user may have chosen another limit
         self._leases.remember(found.lease_id, **changes)
 
     def _taken_over(self, lease: Lease, trigger: Trigger, *, is_explained: bool) -> TakenOver:
-        now, since = self._clock.now(), self._leases.contact(lease.lease_id).idle_since
-        ready_at = lease.ready_at or now
+        now = lease.stop_requested_at or self._clock.now()
+        since, ready_at = self._idle_since(lease), lease.ready_at or now
         before = lease.taken_over
         return taken_over(before, trigger, ready_at, since, now, is_explained=is_explained)
 

@@ -182,8 +182,11 @@ async def test_without_the_hub_the_agent_saves_in_time_and_reports_when_it_is_ba
     assert message.startswith("AWS is reclaiming this instance.")
     [order] = orders(machine)
     assert order.interrupt_busy
-    reclaimed_at = json.loads(machine.spot_notice)["time"]
-    assert order.until < datetime.fromisoformat(reclaimed_at) - timedelta(seconds=9)
+    reclaimed_at = datetime.fromisoformat(json.loads(machine.spot_notice)["time"])
+    assert order.until < reclaimed_at - timedelta(seconds=9)
+    event = hub.event("stopped")
+    assert event is not None
+    assert event.interruption_at == reclaimed_at, "for a hub that has heard of no notice"
 
 
 async def test_a_notice_shortens_a_save_under_way(machine: Machine, hub: StubHub) -> None:

@@ -267,7 +267,11 @@ class Agent:
         return granted
 
     async def event(
-        self, step: Any, message: str = "", session: SavedSession | None = None
+        self,
+        step: Any,
+        message: str = "",
+        session: SavedSession | None = None,
+        interruption_at: datetime | None = None,
     ) -> None:
         """As the hub's handler takes it."""
         provisioner = self.world.provisioner
@@ -276,7 +280,7 @@ class Agent:
         provisioner._heartbeats.heard(lease.lease_id)
         event = AgentEvent(step=step, at=self.world.clock(), message=message)
         if step == "stopped":
-            await provisioner.agents.stopped(lease, "because", session)
+            await provisioner.agents.stopped(lease, "because", session, interruption_at)
         else:
             await provisioner._starts.agent_event(lease, event, f"http://{self.instance_id}")
 

@@ -446,6 +446,37 @@ async def test_a_notice_while_no_hub_runs(world: World) -> None:
     assert world.now(successor(world, lease)).state is LeaseState.READY
 
 
+async def test_a_hub_that_was_down_hears_of_the_notice_with_the_end(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    await world.restart()
+
+    at = world.clock() + timedelta(seconds=40)  # its agent has saved by itself
+    await agent.event("stopped", interruption_at=at)
+
+    stopping = await world.state(lease, LeaseState.ENDING)
+    assert stopping.stop is not None
+    assert stopping.stop.reason == "interruption"
+    assert world.provisioner.moves.is_continued(stopping)
+
+
+async def test_the_idle_time_of_a_server_that_was_interrupted_while_no_hub_ran(
+    world: World,
+) -> None:
+    lease, agent = await world.ready(sleep=RESUME, idle=IdlePolicy(server_seconds=1800.0))
+    await agent.heartbeat_often(3600.0)
+    idle_since = world.clock()
+    for _ in range(10):
+        world.clock.advance(60.0)
+        await agent.heartbeat(idle_since=idle_since)
+    await world.complete_passes(1)
+    await world.kill()
+    world.cloud.end(lease.instance_id or "", SPOT_TERMINATION)
+    await world.start()
+
+    await world.state(lease, LeaseState.ENDING, LeaseState.ENDED)
+    assert successor(world, lease).taken_over.idle_seconds == pytest.approx(600, abs=30)
+
+
 @pytest.mark.parametrize("reason", ["user", "idle", "admin", "max-age"])
 async def test_any_other_end_ends_both(world: World, reason: Any) -> None:
     lease, agent = await world.ready(sleep=RESUME, spec=replace(SPEC, markets=(Market.ON_DEMAND,)))

@@ -14,18 +14,20 @@ from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.provisioner.lifecycle.server_moves import CannotMove
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.wire import Market
+from ec2spawner.wire import IdlePolicy, Market
 from tests.unit.provisioner.lifecycle.test_continuation import RESUME, boot_for, notice
 from tests.unit.provisioner.world import SPEC, World, until
 
 
-async def continues_on(world: World, lease: Lease, instance_type: str = "g5.xlarge") -> Lease:
+async def continues_on(
+    world: World, lease: Lease, instance_type: str = "g5.xlarge", profile: str = "a10g"
+) -> Lease:
     """Its user continues on another instance type."""
     spec = replace(SPEC, instance_types=(instance_type,))
     found = replace(
         lease,
         lease_id=new_lease_id(),
-        profile="a10g",
+        profile=profile,
         spec=spec,
         launch_key=launch_key_of(spec),
         state=LeaseState.WAITING,
@@ -73,6 +75,7 @@ async def test_a_hub_killed_before_it_stored_that_the_successor_takes_over(
     world: World, save_seconds: float
 ) -> None:
     lease, agent = await world.ready(sleep=SleepRules(save_seconds=save_seconds))
+    await agent.heartbeat_often(3600.0)
     found = await continues_on(world, lease)
     other = await boot_for(world, lease)
     claim = asyncio.create_task(other.claim())
@@ -89,7 +92,20 @@ async def test_a_hub_killed_before_it_stored_that_the_successor_takes_over(
     await other.serve()
 
     assert world.now(found).state is LeaseState.READY
+    assert world.now(found).taken_over.ran_seconds == pytest.approx(3600, abs=10)
     await until(lambda: world.cloud.running() == [other.instance_id], "one instance")
+
+
+async def test_the_idle_limit_that_was_asked_for_with_the_move_holds(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME, idle=IdlePolicy(server_seconds=3600.0))
+    asked = replace(lease, idle=IdlePolicy(server_seconds=600.0))
+    found = await continues_on(world, asked, profile=lease.profile)
+    other = await boot_for(world, lease)
+    serving = asyncio.create_task(other.serve())
+    await world.state(lease, LeaseState.ENDING)
+    await agent.event("stopped")
+    await serving
+    assert world.now(found).idle.server_seconds == 600.0
 
 
 async def test_hardware_that_cannot_be_had_changes_nothing(world: World) -> None:
