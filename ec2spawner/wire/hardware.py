@@ -35,6 +35,8 @@ class HardwareChoices(Message):
     """Hub -> agent: the other profiles, in the order of the spawn page."""
 
     choices: Annotated[list[HardwareChoice], Field(max_length=MAX_CHOICES)] = []
+    deletes_disk: bool = False
+    """Whether a stop would keep the instance with its own disk, and a move deletes it."""
 
 
 class ContinueRequest(Message):

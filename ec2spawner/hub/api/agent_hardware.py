@@ -48,7 +48,7 @@ class HardwareHandler(_OwnersHandler):
             _, cards = await cards_of(spawner, self.service.options, self.provisioner)
         except SpawnError as error:
             self.refuse(503, error.jupyterhub_message)
-        self.answer(200, hardware_choices(cards, lease.profile, lease.payer))
+        self.answer(200, hardware_choices(cards, lease))
 
 
 class ContinueHandler(_OwnersHandler):

@@ -28,12 +28,12 @@ export class HardwareChange {
     }
     this._isUnderWay = true;
     try {
-      const { choices } = (await this._ask('hardware')) as IHardwareChoices;
-      if (choices.length === 0) {
+      const hardware = (await this._ask('hardware')) as IHardwareChoices;
+      if (hardware.choices.length === 0) {
         Notification.info(this._trans.__('There is no other hardware for you here.'));
         return;
       }
-      const chosen = await chooseHardware(choices, this._model.view.status, this._trans);
+      const chosen = await chooseHardware(hardware, this._model.view.status, this._trans);
       if (chosen) {
         await this._follow((await this._ask('continue', { profile: chosen.profile })) as IMove);
       }

@@ -2,19 +2,19 @@ import { Dialog, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import type { IHardwareChoice, INotebookStatus } from '../api/wire/index.js';
+import type { IHardwareChoice, IHardwareChoices, INotebookStatus } from '../api/wire/index.js';
 import { element } from '../dom.js';
-import { hardwareText } from '../text/hardwareText.js';
+import { deletedDiskText, hardwareText } from '../text/hardwareText.js';
 
 /** Which hardware to continue on; null where the dialog is dismissed. */
 export async function chooseHardware(
-  choices: IHardwareChoice[],
+  hardware: IHardwareChoices,
   status: INotebookStatus | null,
   trans: TranslationBundle
 ): Promise<IHardwareChoice | null> {
   const answer = await showDialog({
     title: trans.__('Continue on other hardware'),
-    body: new HardwareList(choices, status, trans),
+    body: new HardwareList(hardware, status, trans),
     buttons: [
       Dialog.cancelButton({ label: trans.__('Cancel') }),
       Dialog.okButton({ label: trans.__('Continue there') })
@@ -22,13 +22,13 @@ export async function chooseHardware(
     focusNodeSelector: 'input:checked'
   });
   const chosen = answer.button.accept ? answer.value : null;
-  return choices.find(({ profile }) => profile === chosen) ?? null;
+  return hardware.choices.find(({ profile }) => profile === chosen) ?? null;
 }
 
 /** The choices as radio buttons: arrow keys move between them. */
 class HardwareList extends Widget implements Dialog.IBodyWidget<string | null> {
   constructor(
-    choices: IHardwareChoice[],
+    { choices, deletes_disk }: IHardwareChoices,
     status: INotebookStatus | null,
     trans: TranslationBundle
   ) {
@@ -46,9 +46,12 @@ class HardwareList extends Widget implements Dialog.IBodyWidget<string | null> {
         trans.__(
           'Another machine is bought first, and your server runs on meanwhile. Then documents and variables are saved and brought back there, at the same address. If there is no such machine, nothing changes.'
         )
-      ),
-      list
+      )
     );
+    if (deletes_disk) {
+      this.node.append(element('p', '', deletedDiskText(trans)));
+    }
+    this.node.append(list);
     list.setAttribute('aria-label', trans.__('Hardware'));
   }
 

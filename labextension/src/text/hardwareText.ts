@@ -38,6 +38,13 @@ export function hardwareText(
   };
 }
 
+/** Where the server's own disk would be kept after a stop. */
+export function deletedDiskText(trans: TranslationBundle): string {
+  return trans.__(
+    "This machine's own disk, which a stop keeps, is deleted. What you have installed or saved outside of your home is lost."
+  );
+}
+
 /** What is in GPU memory now is the most that variables can have there. */
 function gpuNote(
   choice: IHardwareChoice,

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from ec2spawner.core.instances.retention_rules import AfterStop
+from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.profiles.profiles import Hardware
 from ec2spawner.hub.pages.spawn_page.hardware_choices import hardware_choices
 from ec2spawner.wire import MAX_CHOICES, Market
+from tests import stored
 
 from .test_spawn_page import CPU, T4, ZONES, spot
 
@@ -18,9 +23,11 @@ A10G = replace(
     hardware=Hardware("1 × A10G, 24 GB", 4, 16.0, 250, gpu_memory_bytes=24 * 10**9),
 )
 
+LEASE = stored.lease(profile="t4")
+
 
 def test_every_profile_but_the_servers_own_is_a_choice() -> None:
-    [choice] = hardware_choices([T4, A10G], "t4").choices
+    [choice] = hardware_choices([T4, A10G], LEASE).choices
     assert (choice.profile, choice.name, choice.usd_per_hour) == ("a10g", "A10G", 0.31)
     assert (choice.market, choice.is_available, choice.refusal) == (Market.SPOT, True, "")
     assert (choice.memory_bytes, choice.gpu_memory_bytes) == (16 * 2**30, 24 * 10**9)
@@ -30,18 +37,39 @@ def test_what_is_sold_out_may_be_tried_and_what_is_refused_may_not() -> None:
     gone = replace(A10G, offers=tuple(spot(0.31, out=ZONES)))
     nowhere = replace(CPU, offers=())
     refused = replace(A10G, refusals={"user:ann": "nothing is left", "project:x": "no"})
-    sold_out, not_offered = hardware_choices([gone, nowhere], "t4").choices
+    sold_out, not_offered = hardware_choices([gone, nowhere], LEASE).choices
     assert (sold_out.is_available, sold_out.refusal) == (False, "")
     assert "not offered" in not_offered.refusal
-    [choice] = hardware_choices([refused], "t4", "user:ann").choices
+    [choice] = hardware_choices([refused], replace(LEASE, payer="user:ann")).choices
     assert choice.refusal == "nothing is left"
-    [choice] = hardware_choices([refused], "t4", "group:b").choices
+    [choice] = hardware_choices([refused], replace(LEASE, payer="group:b")).choices
     assert choice.refusal == ""
 
 
 def test_the_list_is_bounded() -> None:
     many = [replace(A10G, slug=f"a{number}", name="x" * 600) for number in range(60)]
-    found = hardware_choices(many, "t4").choices
+    found = hardware_choices(many, LEASE).choices
     assert len(found) == MAX_CHOICES
     assert len(found[0].name) == 200
-    assert len(hardware_choices(many, "t4").model_dump_json()) < 64 * 1024
+    assert len(hardware_choices(many, LEASE).model_dump_json()) < 64 * 1024
+
+
+@pytest.mark.parametrize(
+    ("market", "then", "on_retained", "deletes_disk"),
+    [
+        (Market.ON_DEMAND, "stop", False, True),
+        (Market.SPOT, "stop", False, False),
+        (Market.ON_DEMAND, "linger", False, False),
+        (Market.ON_DEMAND, "terminate", True, True),
+    ],
+)
+def test_a_disk_that_a_stop_would_keep_is_deleted(
+    market: Market, then: str, on_retained: bool, deletes_disk: bool
+) -> None:
+    lease = replace(
+        LEASE,
+        segments=(Segment("i-1", market, 0.5, stored.NOW),),
+        after_stop=AfterStop(then, 86400.0, 1),  # type: ignore[arg-type]
+        on_retained=on_retained,
+    )
+    assert hardware_choices([A10G], lease).deletes_disk is deletes_disk

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....wire import MAX_CHOICES, HardwareChoice, HardwareChoices
+from ....provisioner.model.lease import Lease
+from ....wire import MAX_CHOICES, HardwareChoice, HardwareChoices, Market
 from .profile_card import Card
 from .profile_card_text import NO_DRIVER
 
 
-def hardware_choices(cards: Sequence[Card], current: str, payer: str = "") -> HardwareChoices:
-    """A choice for each card but that of the `current` profile, paid by the same `payer`."""
-    others = [card for card in cards if card.slug != current]
-    return HardwareChoices(choices=[_choice(card, payer) for card in others[:MAX_CHOICES]])
+def hardware_choices(cards: Sequence[Card], lease: Lease) -> HardwareChoices:
+    """A choice for each card but that of the server's own profile, paid by the same payer."""
+    others = [card for card in cards if card.slug != lease.profile][:MAX_CHOICES]
+    return HardwareChoices(
+        choices=[_choice(card, lease.payer) for card in others],
+        deletes_disk=_keeps_disk(lease),
+    )
+
+
+def _keeps_disk(lease: Lease) -> bool:
+    """Whether the lease's instance is one that is stopped with its disk; EC2 stops no spot one."""
+    is_on_demand = bool(lease.segments) and lease.segments[-1].market is Market.ON_DEMAND
+    return lease.on_retained or (is_on_demand and lease.after_stop.then == "stop")
 
 
 def _choice(card: Card, payer: str) -> HardwareChoice:

@@ -78,6 +78,8 @@ export interface IHardwareChoice {
 /** `GET hardware`. */
 export interface IHardwareChoices {
   choices: IHardwareChoice[];
+  /** Whether a stop would keep the machine's own disk, and a move deletes it. */
+  deletes_disk?: boolean;
 }
 
 /** `POST continue`: how far a move to other hardware is. */
