@@ -50,7 +50,8 @@ class StoreUpkeep:
         """Raises `StoreError` where another hub may be at work here: the pass ends."""
         state = self.state
         await self.store.hold()
-        state.sleeping.expire(now)
+        await state.sleeping.wake(state.leases.open())
+        await state.sleeping.expire(now)
         await self.store.write_behind.retry()
         state.spending.forget_old(state.leases)
         await self._forget_ended(now - ENDED_KEPT)

@@ -184,6 +184,7 @@ class Provisioner:
         snapshot = await self._store.load(first, state.spending.older_costs())
         state.zones.by_subnet = dict(await self._cloud.zones_of(self.settings.subnets))
         state.load(snapshot)
+        await state.sleeping.wake(state.leases.open())
         self._recovery.load(snapshot.leases)
         self._reports.load()
         await self.alarms.load(self.now())

@@ -37,5 +37,5 @@ class Sleeping:
         return self.state.sleeping.sleeping(user, server, self.state.clock.now())
 
     def last(self, user: str, server: str) -> SleepingSession | None:
-        """What was saved last of the server, also if it was woken since."""
+        """What was saved last of the server, also if it was woken since or has expired."""
         return self.state.sleeping.last(user, server)

@@ -10,7 +10,6 @@ import asyncio
 import hmac
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +26,7 @@ from ...provisioner.lifecycle.heartbeat import policy_of
 from ...provisioner.model.agent_protocol import why_unfit
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import data_mounts
+from ...provisioner.model.session_wake import wakes
 from ...provisioner.sleeping import CannotSleep
 from ...wire import (
     AgentEvent,
@@ -162,12 +162,10 @@ class ClaimsHandler(AgentHandler):
         if not lease.continues:
             return {}
         last = self.provisioner.sleeping.last(lease.user, lease.server)
-        began = lease.requested_at - timedelta(seconds=lease.taken_over.ran_seconds)
-        is_own = last is not None and last.session.slept_at >= began
         secret = self.settings["cookie_secret"]
         return {
             server_end.ADDRESS: server_end.address(self.hub.base_url, secret, lease.lease_id),
-            WAKE: "last" if is_own or lease.sleep.wake != "no" else "no",
+            WAKE: wakes(lease, last),
         }
 
     async def data(self, lease: Lease) -> list[DataMount]:

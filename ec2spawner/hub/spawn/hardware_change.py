@@ -17,7 +17,7 @@ from .allowed_profiles import choose
 from .idle_policy import policy_of
 from .lease_request import Server, new_lease
 from .server_options import options_for_page
-from .sleep_choice import sleep_environment, sleep_of
+from .sleep_choice import sleep_environment
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner
@@ -49,7 +49,8 @@ async def continue_on(
     idle = await policy_of(
         options, spawner, choice.profile, choice.server_idle_seconds, choice.payer
     )
-    rules = sleep_of(options, choice, provisioner, spawner)
+    # What its start left asleep stays asleep.
+    rules = replace(options.sleep_rules_of(choice.profile), wake=lease.sleep.wake)
     start = running.seal.open(lease.sealed_start)
     start = replace(
         start,

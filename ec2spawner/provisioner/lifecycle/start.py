@@ -279,8 +279,8 @@ class Start:
                     url=url,
                     ready_at=self.state.clock.now(),
                 )
-                if current.sleep.wake != "no":
-                    self.state.sleeping.wake(lease.user, lease.server, self.state.clock.now())
+                if (ready := self.state.leases.get(lease.lease_id)) is not None:
+                    await self.state.sleeping.wake([ready])
             case "failed":
                 message = event.message or "The notebook server did not start"
                 await self.state.end(lease.lease_id, Stop(reason="failed", message=message))

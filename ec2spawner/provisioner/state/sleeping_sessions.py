@@ -12,7 +12,9 @@ from functools import partial
 
 from ...core.sleep.session_end import SessionEnd
 from ..model import metrics
+from ..model.lease import Lease
 from ..model.lease_events import SessionEnded, SessionSlept
+from ..model.session_wake import woken_at
 from ..model.sleeping_session import SleepingSession
 from ..store.store import Store
 from .lease_events import LeaseEvents
@@ -25,18 +27,18 @@ class SleepingSessions:
         self._store = store
         self._events = events
         self._found: dict[tuple[str, str], SleepingSession] = {}
-        self._next_expiry: datetime | None = None
-        """No record expires before; None without one."""
+        self._next_due: datetime | None = None
+        """No record is due before; None without one."""
 
     def load(self, found: Iterable[SleepingSession]) -> None:
         """Take over what an earlier process has stored."""
         self._found = {(each.user, each.server): each for each in found}
-        self._find_next_expiry()
+        self._find_next_due()
 
     # --- reading ---
 
     def last(self, user: str, server: str) -> SleepingSession | None:
-        """What was saved last of a server, whether it was woken since, expired, or sleeps."""
+        """What was saved last of a server, whether it was woken since, has expired, or sleeps."""
         return self._found.get((user, server))
 
     def sleeping(self, user: str, server: str, now: datetime) -> SleepingSession | None:
@@ -46,10 +48,6 @@ class SleepingSessions:
             return None
         return found
 
-    def all(self) -> tuple[SleepingSession, ...]:
-        """The last one of each server."""
-        return tuple(self._found.values())
-
     # --- changing ---
 
     async def record(self, session: SleepingSession) -> None:
@@ -57,24 +55,27 @@ class SleepingSessions:
         before = self._found.get((session.user, session.server))
         if before is not None and before.session.id == session.session.id:
             return  # its agent did not get the answer
-        if before is not None:
+        if before is not None and not before.has_ended:
             self._report_end(before, session.session.slept_at, SessionEnd.REPLACED)
         self._found[session.user, session.server] = session
-        self._find_next_expiry()
+        self._find_next_due()
         metrics.SLEPT.labels(session.session.trigger).inc()
         self._events.add(SessionSlept(session))
         write = partial(self._store.save_sleeping_session, session)
         await self._store.write_behind.now_or_later(_subject(session.user, session.server), write)
 
-    def wake(self, user: str, server: str, at: datetime) -> None:
-        """A server that was to wake it is ready; the next pass stores that."""
-        found = self._found.get((user, server))
-        if found is None or found.woken_at is not None:
-            return
-        self._report_end(found, at, SessionEnd.WOKEN)
-        woken = self._found[user, server] = replace(found, woken_at=at)
-        write = partial(self._store.save_sleeping_session, woken)
-        self._store.write_behind.later(_subject(user, server), write)
+    async def wake(self, leases: Iterable[Lease]) -> None:
+        """Mark what the servers of these leases have brought back.
+
+        Each pass does, for all: a lease may be ready, and the hub killed before that is marked.
+        Where the mark cannot be stored, each pass retries.
+        """
+        for lease in leases:
+            found = self._found.get((lease.user, lease.server))
+            if found is None or found.has_ended:
+                continue
+            if (at := woken_at(lease, found)) is not None:
+                await self._end(replace(found, woken_at=at), at, SessionEnd.WOKEN)
 
     async def rename(self, user: str, server: str, new: str) -> None:
         """Follow a home to another name of its server. Where that cannot be stored, each pass
@@ -89,31 +90,43 @@ class SleepingSessions:
     async def forget(self, user: str, server: str, at: datetime) -> None:
         """Its files are gone, or will be. Where that cannot be stored, each pass retries."""
         if found := self._found.pop((user, server), None):
-            self._report_end(found, at, SessionEnd.DELETED)
+            if not found.has_ended:
+                self._report_end(found, at, SessionEnd.DELETED)
             write = partial(self._store.forget_sleeping_session, user, server)
             await self._store.write_behind.now_or_later(_subject(user, server), write)
 
-    def expire(self, now: datetime) -> None:
-        """Forget what has expired; the next pass stores that. The owner's next start deletes the
-        files, which only it can."""
-        if self._next_expiry is None or now < self._next_expiry:
-            return
-        for found in [each for each in self._found.values() if each.expires_at <= now]:
-            del self._found[found.user, found.server]
-            self._report_end(found, found.expires_at, SessionEnd.EXPIRED)
-            write = partial(self._store.forget_sleeping_session, found.user, found.server)
-            self._store.write_behind.later(_subject(found.user, found.server), write)
-        self._find_next_expiry()
+    async def expire(self, now: datetime) -> None:
+        """Report what has expired, and forget it once its user is no longer told. Where that cannot
+        be stored, each pass retries.
 
-    def _find_next_expiry(self) -> None:
-        expiries = (each.expires_at for each in self._found.values())
-        self._next_expiry = min(expiries, default=None)
+        The owner's next start deletes the files, which only it can.
+        """
+        if self._next_due is None or now < self._next_due:
+            return
+        for found in [each for each in self._found.values() if each.due_at <= now]:
+            if self._found.get((found.user, found.server)) is not found:
+                continue  # replaced or forgotten while another one was stored
+            if found.has_ended:
+                del self._found[found.user, found.server]
+                write = partial(self._store.forget_sleeping_session, found.user, found.server)
+                self._store.write_behind.later(_subject(found.user, found.server), write)
+            else:
+                await self._end(found.as_expired(), found.expires_at, SessionEnd.EXPIRED)
+        self._find_next_due()
+
+    def _find_next_due(self) -> None:
+        self._next_due = min((each.due_at for each in self._found.values()), default=None)
+
+    async def _end(self, ended: SleepingSession, at: datetime, outcome: SessionEnd) -> None:
+        """Stored before it is reported: a hub that is killed in between does not repeat it."""
+        self._found[ended.user, ended.server] = ended
+        write = partial(self._store.save_sleeping_session, ended)
+        await self._store.write_behind.now_or_later(_subject(ended.user, ended.server), write)
+        self._report_end(ended, at, outcome)
 
     def _report_end(self, session: SleepingSession, at: datetime, outcome: SessionEnd) -> None:
-        """Once: what was woken has ended."""
-        if session.woken_at is None:
-            metrics.SESSIONS_ENDED.labels(outcome).inc()
-            self._events.add(SessionEnded(session, at, outcome))
+        metrics.SESSIONS_ENDED.labels(outcome).inc()
+        self._events.add(SessionEnded(session, at, outcome))
 
 
 def _subject(user: str, server: str) -> str:

@@ -25,6 +25,7 @@ def save(connection: Connection, session: SleepingSession) -> None:
         "slept_at": session.session.slept_at,
         "expires_at": session.expires_at,
         "woken_at": session.woken_at,
+        "expiry_reported": session.expiry_reported,
     }
     forget(connection, session.user, session.server)
     connection.execute(insert(sleeping_session_table), row)
@@ -61,6 +62,7 @@ def _readable(connection: Connection) -> Iterator[SleepingSession]:
             session=session,
             expires_at=row["expires_at"],
             woken_at=row["woken_at"],
+            expiry_reported=row["expiry_reported"],
         )
 
 

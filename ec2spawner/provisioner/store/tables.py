@@ -323,4 +323,5 @@ sleeping_session_table = Table(
     Column("slept_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),
     Column("woken_at", Instant),
+    Column("expiry_reported", Boolean, nullable=False, server_default=false()),
 )

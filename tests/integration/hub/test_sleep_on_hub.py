@@ -16,7 +16,9 @@ import pytest_asyncio
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import (
     AgentByHand,
+    agent_of_new_instance,
     browser,
+    end_by_hand,
     now,
     server_by_hand,
     silence_agents,
@@ -145,6 +147,37 @@ async def test_a_start_wakes_it_or_starts_fresh(hub: Hub) -> None:
     assert await asleep(hub, "cid") is None, "the stop by its user has saved nothing"
     reply = await hub.request_server("cid", options={"session": "both"})
     assert (reply.status_code, "session" in reply.text) == (400, True)
+
+
+async def test_what_a_fresh_start_left_asleep_stays_so_on_other_hardware(hub: Hub) -> None:
+    async with server_by_hand(hub, "ivy") as agent:
+        await put_to_sleep(hub, agent, "ivy", saved())
+    async with server_by_hand(hub, "ivy", options={"session": "fresh"}) as agent:
+        known = {each["instance_id"] for each in await hub.embedded.instances()}
+        headers = {"Authorization": f"Bearer {await hub.user_token('ivy')}"}
+        path, body = "/ec2/users/ivy/server/continue", {"profile": "a10g-24-gb"}
+        reply = await hub.api.post(path, json=body, headers=headers)
+        assert reply.status_code == 202, reply.text
+        other = await agent_of_new_instance(hub, known)
+        moving = asyncio.create_task(other.obtain_lease())
+
+        async def stopping() -> Any:
+            return (await agent.heartbeat(hold_seconds=1)).json()["stop"]
+
+        assert (await until(stopping, 30, "the server to leave"))["sleep"] == "hardware"
+        assert (await agent.event("stopped")).status_code == 204  # no kernel was open
+        assert (await moving)["environment"]["EC2SPAWNER_WAKE"] == "no"
+        await other.serve()
+        await other.wait_home()
+        assert (await other.event("ready", port=other.grant["port"])).status_code == 204
+        await hub.wait_ready("ivy")
+        session = await asleep(hub, "ivy")
+        assert session is not None
+        assert session["id"] == "s-1"
+        await end_by_hand(other, "ivy")
+    async with server_by_hand(hub, "ivy") as agent:
+        assert agent.grant["environment"]["EC2SPAWNER_WAKE"] == "sleeping"
+    assert await asleep(hub, "ivy") is None
 
 
 async def test_the_pages_of_its_owner_lead_to_the_wake(hub: Hub) -> None:

@@ -72,6 +72,22 @@ def test_what_was_not_saved_is_not_promised(last: Any, previous: Any, says: str)
     assert found.lines[1].startswith(says)
 
 
+def test_a_fresh_server_that_moves_promises_only_what_it_saved_itself() -> None:
+    fresh = next_one(sleep=SleepRules(wake="no"))
+    left = waking(fresh, sleeping(lease_id="lease-0"), before())
+    own = waking(fresh, sleeping(lease_id="lease-1"), before())
+    assert left is not None
+    assert own is not None
+    assert left.lines[1] == "Your files are kept; no variables were saved."
+    assert own.lines[1] == f"Saved before: {SESSION}."
+
+
+def test_what_has_expired_is_not_promised_to_a_server_that_moves() -> None:
+    found = waking(next_one(), sleeping(lease_id="lease-0", expires_at=NOW), before())
+    assert found is not None
+    assert found.lines[1] == "Your files are kept; no variables were saved."
+
+
 def test_a_change_of_hardware_is_no_interruption() -> None:
     found = waking(next_one(), None, before("user", sleep="hardware"))
     assert found is not None

@@ -292,6 +292,7 @@ sleeping_sessions = st.builds(
     ),
     expires_at=instants,
     woken_at=maybe_instant,
+    expiry_reported=st.booleans(),
 )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ....core.text.sizes import in_words
 from ....provisioner.model.lease import Lease, LeaseState
+from ....provisioner.model.session_wake import wakes
 from ....provisioner.model.sleeping_session import SleepingSession
 from ....provisioner.provisioner import Provisioner
 from ....wire import SavedSession
@@ -40,11 +41,11 @@ def waking(lease: Lease, last: SleepingSession | None, previous: Lease | None) -
 
     `last` is what was saved last of the server, `previous` the lease that this one continues.
     """
-    if lease.sleep.wake == "no":
-        return None
+    if wakes(lease, last) == "no" or (last and last.expires_at <= lease.requested_at):
+        last = None
     if lease.continues:
         return Waking("Moving your session to", _continued(lease, last, previous))
-    if last is None or last.woken_at is not None or last.expires_at <= lease.requested_at:
+    if last is None or last.woken_at is not None:
         return None
     return Waking("Waking your session on", (f"Your session comes back: {saved(last.session)}.",))
 

@@ -14,7 +14,7 @@ from ....core.pricing.money import digits
 from ....core.text.durations import approximate
 from ....core.text.sizes import in_words
 from ....core.text.untrusted import visible
-from ....provisioner.model.sleeping_session import SleepingSession
+from ....provisioner.model.sleeping_session import EXPIRY_SHOWN, SleepingSession
 from ....wire import LostVariable, SavedKernel, SavedSession, SavedVariable, Trigger
 from .lost_variables import why_incomplete, why_lost
 from .profile_card import Card
@@ -40,9 +40,6 @@ TRIGGERS: Final[dict[Trigger, str]] = {
     "interruption": "AWS reclaimed its machine",
     "hardware": "It was to continue on other hardware",
 }
-
-EXPIRY_SHOWN: Final = timedelta(days=30)
-"""How long the page says that a session has expired."""
 
 MIN_SHOWN_SECONDS: Final = 1.0
 """A shorter time for the variables is not worth a word."""

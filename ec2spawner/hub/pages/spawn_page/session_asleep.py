@@ -9,6 +9,7 @@ from jupyterhub.user import User
 
 from ....config import Options
 from ....core.sleep.cost import usd_per_day
+from ....provisioner.model.sleeping_session import SleepingSession
 from ....provisioner.provisioner import Provisioner
 from ....wire import SavedSession
 from ...app.user_account import created_at
@@ -46,11 +47,8 @@ def session_asleep(
 ) -> SessionAsleep | None:
     """What the next start of the server can wake; None for nothing, and for what a deleted user of
     that name has left."""
-    found = provisioner.sleeping.of(user.name, server)
-    created = created_at(user)
-    if found is None or not _has_home(provisioner, options, user.name, server):
-        return None
-    if created is not None and found.session.slept_at < created:
+    found = last_session(provisioner, options, user, server)
+    if found is None or provisioner.sleeping.of(user.name, server) is None:
         return None
     price = None
     if options.home.kind == "ebs":
@@ -64,6 +62,18 @@ def session_asleep(
         expires_at=found.expires_at,
         usd_per_day=usd_per_day(found.session.size_bytes, price),
     )
+
+
+def last_session(
+    provisioner: Provisioner, options: Options, user: User, server: str
+) -> SleepingSession | None:
+    """What was saved last of the server, in whatever state; None for nothing, for what a deleted
+    user of that name has left, and where the home is gone."""
+    last = provisioner.sleeping.last(user.name, server)
+    created = created_at(user)
+    if last is None or not _has_home(provisioner, options, user.name, server):
+        return None
+    return None if created is not None and last.session.slept_at < created else last
 
 
 def _has_home(provisioner: Provisioner, options: Options, user: str, server: str) -> bool:

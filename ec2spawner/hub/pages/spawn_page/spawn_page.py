@@ -20,7 +20,7 @@ from .asleep import asleep, expired
 from .profile_card import Card
 from .profile_card_builder import cards_for, home_sentence, home_size
 from .retention_text import retained_text
-from .session_asleep import session_asleep
+from .session_asleep import last_session, session_asleep
 from .spawn_form import SpawnForm, render_spawn_form
 from .stop_notice import last_stop
 
@@ -51,7 +51,7 @@ async def render_options_form(
         kept=retained_text(provisioner, spawner.user.name, spawner.name),
         home_size=home_size(options, provisioner.homes.of(spawner.user.name, spawner.name)),
         asleep=asleep(found, cards, now, str(stored.get("market", ""))) if found else None,
-        expired=expired(provisioner.sleeping.last(user, spawner.name), now),
+        expired=expired(last_session(provisioner, options, spawner.user, spawner.name), now),
         interruptions=INTERRUPTIONS_SOURCE,
         contact=options.contact,
         payers=[(x, payer_label(x, user)) for x in payers_of(options, spawner)],

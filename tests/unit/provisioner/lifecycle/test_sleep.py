@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
 
+from ec2spawner.config import Options
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.core.sleep.session_end import SessionEnd
+from ec2spawner.hub.pages.spawn_page.asleep import Expired, expired
+from ec2spawner.hub.pages.spawn_page.session_asleep import last_session
 from ec2spawner.hub.spawn.home_choice import release_home
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.lease_events import SessionEnded, SessionSlept
-from ec2spawner.provisioner.model.sleeping_session import SleepingSession
+from ec2spawner.provisioner.model.sleeping_session import EXPIRY_SHOWN, SleepingSession
 from ec2spawner.provisioner.sleeping import CannotSleep
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import IdlePolicy, SavedSession, Stop
 from tests.stored import sleeping
+from tests.unit.provisioner.lifecycle.test_continuation import boot_for, notice, successor
 from tests.unit.provisioner.world import Agent, World
 
 DAY = 86400.0
@@ -212,15 +218,75 @@ async def test_it_is_woken_once_the_server_that_wakes_it_is_ready(world: World) 
     assert found(world) is None, "nothing is offered"
     last = world.provisioner.sleeping.last("ada", "")
     assert last == replace(session, woken_at=world.now(lease).ready_at)
-    await world.complete_passes(1)
     assert (await world.store.load()).sleeping == (last,)
+
+
+async def test_it_is_woken_by_a_server_that_was_ready_when_the_hub_was_killed(
+    world: World,
+) -> None:
+    await asleep(world)
+    lease, _ = await serving(world)
+    await world.kill()
+    # As if the process had ended just before that was stored.
+    world.run_sql("UPDATE sleeping_session SET woken_at = NULL")
+    await world.start()
+    assert found(world) is None
+    last = world.provisioner.sleeping.last("ada", "")
+    assert last is not None
+    assert last.woken_at == lease.ready_at
+    assert (await world.store.load()).sleeping == (last,)
+
+
+async def test_it_is_woken_by_a_server_whose_readiness_could_not_be_stored(world: World) -> None:
+    await asleep(world)
+    before = counted("woken")
+    await world.request(home_kind="ebs", idle=SLEEPS, sleep=RULES)
+    agent = Agent(world, (await world.boot())[0])
+    world.run_sql(
+        "CREATE TRIGGER full BEFORE UPDATE ON lease WHEN NEW.ready_at IS NOT NULL "
+        "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
+    with pytest.raises(StoreError):
+        await agent.serve()
+    world.fix_store()
+    await agent.event("ready")
+    await world.complete_passes(2)
+    assert found(world) is None
+    assert counted("woken") == before + 1
+    assert (await world.store.load()).sleeping == (world.provisioner.sleeping.last("ada", ""),)
 
 
 async def test_a_fresh_start_leaves_it_asleep(world: World) -> None:
     await asleep(world)
     session = found(world)
     await serving(world, sleep=replace(RULES, wake="no"))
+    await world.complete_passes(1)
     assert found(world) == session
+
+
+@pytest.mark.parametrize("saves", [True, False])
+async def test_a_server_that_was_started_fresh_and_continues_wakes_only_its_own(
+    world: World, saves: bool
+) -> None:
+    await asleep(world)
+    left = found(world)
+    fresh = replace(RULES, wake="no", after_interruption="resume")
+    lease, agent = await serving(world, sleep=fresh)
+    await notice(world, agent)
+    other = await boot_for(world, lease)
+    world.clock.advance(60)  # longer than it had been there before the notice
+    moving = asyncio.create_task(other.serve())
+    await world.state(lease, LeaseState.ENDING)
+    await agent.event("stopped", session=saved(world, "s-2") if saves else None)
+    await moving
+    await world.watch_passes(1)
+    last = world.provisioner.sleeping.last("ada", "")
+    if saves:
+        assert last is not None
+        assert (last.session.id, found(world)) == ("s-2", None)
+        assert last.woken_at == world.now(successor(world, lease)).ready_at
+    else:
+        assert found(world) == last == left
 
 
 async def test_sessions_of_two_servers_are_apart(world: World) -> None:
@@ -301,19 +367,105 @@ async def test_it_goes_with_its_home(world: World) -> None:
     assert (await world.store.load()).sleeping == ()
 
 
-async def test_it_expires_once_and_is_forgotten(world: World) -> None:
+# --- it expires ---
+
+
+def expiry_shown(world: World) -> Expired | None:
+    """As the spawn page has it."""
+    return expired(world.provisioner.sleeping.last("ada", ""), world.clock())
+
+
+async def expire(world: World) -> SleepingSession:
+    """A session that has just expired, before a pass has seen that."""
     await asleep(world)
-    before = counted("expired")
     session = found(world)
     assert session is not None
     world.clock.advance((session.expires_at - world.clock()).total_seconds() - 1)
     await world.complete_passes(1)
     assert found(world) == session
+    assert expiry_shown(world) is None
     world.clock.advance(1)
-    assert found(world) is None, "also before the next pass"
+    assert found(world) is None
+    return session
+
+
+async def test_its_user_is_told_for_a_month_that_it_has_expired(world: World) -> None:
+    session = await expire(world)
+    told = Expired(session.session.slept_at, session.expires_at)
+    assert expiry_shown(world) == told
     await world.complete_passes(2)
+    assert expiry_shown(world) == told
+    await world.restart()
+    last = world.provisioner.sleeping.last("ada", "")
+    assert last is not None
+    assert last.session.kernels == [], "names are kept no longer than needed"
+    await world.complete_passes(1)
+    world.clock.advance(EXPIRY_SHOWN.total_seconds() - 1)
+    await world.complete_passes(1)
+    assert expiry_shown(world) == told
+    world.clock.advance(1)
+    await world.complete_passes(1)
+    assert world.provisioner.sleeping.last("ada", "") is None
     assert (await world.store.load()).sleeping == ()
+
+
+async def test_its_expiry_is_reported_once(world: World) -> None:
+    ends = [(each, counted(each)) for each in ("expired", "replaced", "woken")]
+    events = world.provisioner.lease_events
+    session = await expire(world)
+    await world.complete_passes(2)
+    batch, _ = await events.next_batch()
+    [end] = [each for each in batch if isinstance(each, SessionEnded)]
+    assert (end.outcome, end.at) == (SessionEnd.EXPIRED, session.expires_at)
+    for _ in range(2):
+        await world.restart()
+        await world.complete_passes(1)
+    await asleep(world, "s-2")  # a start that was to wake it, and another session in its place
+    assert found(world) is not None
+    assert [(each, counted(each)) for each, _ in ends] == [(ends[0][0], ends[0][1] + 1), *ends[1:]]
+
+
+async def test_what_expired_while_no_hub_ran_is_reported_and_forgotten(world: World) -> None:
+    await asleep(world)
+    before = counted("expired")
+    await world.kill()
+    world.clock.advance(RULES.keep_seconds + EXPIRY_SHOWN.total_seconds())
+    await world.start()
+    await world.complete_passes(2)
     assert counted("expired") == before + 1
+    assert (await world.store.load()).sleeping == ()
+
+
+async def test_what_was_woken_is_forgotten_when_it_expires(world: World) -> None:
+    await asleep(world)
+    before = counted("expired")
+    lease, agent = await serving(world)
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    assert world.provisioner.sleeping.last("ada", "") is not None
+    world.clock.advance(RULES.keep_seconds)
+    await world.complete_passes(1)
+    assert world.provisioner.sleeping.last("ada", "") is None
+    assert counted("expired") == before
+
+
+async def test_a_new_account_is_not_told_of_a_deleted_one_of_its_name(world: World) -> None:
+    session = await expire(world)
+
+    def of_account(created: datetime) -> SleepingSession | None:
+        account: Any = SimpleNamespace(
+            name="ada", orm_user=SimpleNamespace(created=created.replace(tzinfo=None))
+        )
+        options = Options.model_validate({"region": "us-east-1", "subnets": ["subnet-a"]})
+        return last_session(world.provisioner, options, account, "")
+
+    slept_at = session.session.slept_at
+    assert of_account(slept_at) == world.provisioner.sleeping.last("ada", "")
+    assert of_account(slept_at + timedelta(seconds=1)) is None
+
+
+# --- its end is reported ---
 
 
 async def test_the_end_of_each_sleep_is_reported_once(world: World) -> None:
