@@ -27,6 +27,7 @@ from .observer import Observer
 from .open_pages import OpenPages
 from .sleep.sleep_service import SleepService
 from .standalone import Standalone
+from .worker_threads import stop_with_main_thread, until_unused
 
 OBSERVE_SECONDS = 1.0
 """Between two scans of the kernels; messages of a kernel start one at once."""
@@ -46,8 +47,11 @@ server after 5 s, and pages may use all of them."""
 MISSED_SECONDS = 2.0
 """For saving the outputs of closed pages before a stop or a sleep."""
 
-END_SECONDS = 4.0
+END_SECONDS = 3.0
 """The same when the server ends: the agent kills it 10 s after SIGTERM, and kernels may use 5 s."""
+
+FILES_SECONDS = 1.0
+"""Then for files that Jupyter Server still writes, such as a notebook that an open page saves."""
 
 NOTICE_SECONDS = 1.0
 """Between two checks for new notices."""
@@ -97,10 +101,12 @@ class NotebookService:
         """Set when a stop is announced."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._culling: set[str] = set()
+        self._stopping: asyncio.Task[None] | None = None
         self._on_stop = contextlib.ExitStack()
 
     def start(self) -> None:
         """Start the tasks."""
+        stop_with_main_thread()
         events = self._server.event_logger
         if events is not None and KERNEL_ACTIONS in events.schemas:
             # A kernel's first execution may follow its start at once; without these events the
@@ -119,7 +125,16 @@ class NotebookService:
         self._on_stop.enter_context(on_metrics_endpoint(self._last_status))
 
     async def stop(self) -> None:
-        """Save what closed pages have missed, cancel the tasks, close sockets and threads."""
+        """Save what closed pages have missed, cancel the tasks, close sockets and threads.
+
+        Once: another call, as after a second SIGTERM, awaits the first, because Jupyter Server ends
+        with the call that returns first.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(), name="stop")
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
         if self.sleep is not None:
             await self.sleep.stop()
         await self._save_missed(END_SECONDS, is_last=True)
@@ -132,6 +147,7 @@ class NotebookService:
         self.outputs.close()
         if self.standalone is not None:
             self.standalone.close()
+        await until_unused(FILES_SECONDS)
 
     async def _kernel_acted(self, logger: Any, schema_id: str, data: Any) -> None:
         self.observer.changed.set()

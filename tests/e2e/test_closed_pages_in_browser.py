@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,15 +62,10 @@ class Server:
         return not execution["is_running"]
 
     async def stop(self) -> None:
-        """As an agent does: what does not end by itself is killed. A worker thread of AnyIO, which
-        Jupyter Server reads files in, may be left waiting when its loop has ended."""
+        """As an agent does."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(20):
-                await self.process.wait()
-        if self.process.returncode is None:
-            self.process.kill()
+        async with asyncio.timeout(60):
             await self.process.wait()
 
 

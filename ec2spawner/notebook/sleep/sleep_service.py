@@ -65,6 +65,7 @@ class SleepService:
         self._order: SleepOrder | None = None
         self._saving: SessionSaving | None = None
         self._end = 0.0
+        self._is_stopped = False
 
     @property
     def wake(self) -> Wake | None:
@@ -129,7 +130,9 @@ class SleepService:
     # --- sleep ---
 
     def order(self, order: SleepOrder) -> None:
-        """Carry out an order; the same one again may only bring its end nearer."""
+        """Carry out an order, until `stop`; the same one again may only bring its end nearer."""
+        if self._is_stopped:
+            return
         end = time.monotonic() + (order.until - datetime.now(UTC)).total_seconds()
         if self._order is not None and order.id == self._order.id:
             self._end = min(self._end, end)
@@ -143,6 +146,7 @@ class SleepService:
 
     async def stop(self) -> None:
         """Cancel what is under way. What a save has written stays; a later one removes it."""
+        self._is_stopped = True
         tasks = [each for each in (self._wake_task, self._order_task) if each is not None]
         for task in tasks:
             task.cancel()
