@@ -11,16 +11,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from ..core.text import sizes
+from ..sleep import plan
 from .place import Lock
 from .record import CheckpointError, Record, parse
 
 RECORD: Final = "checkpoint.json"
 STATE: Final = "state"
 NEW: Final = ".new"
+
+BLOCK_BYTES: Final = 512
+"""Of `st_blocks`, whatever the file system's own blocks are."""
+
+SMALL_BYTES: Final = 1 << 20
+"""A state of this size is saved however full the disk is: that costs notebooks nothing, and without
+it the loop would lose its place."""
 
 Save = Callable[[Path], object]
 
@@ -70,19 +80,52 @@ class FolderStore:
         load(self._folder / _named(generation) / STATE)
 
     def write(self, generation: int, save: Save | None, record: Callable[..., Record]) -> None:
-        """Save a complete generation, and remove the older ones only then."""
+        """Save a complete generation, and remove the older ones only then.
+
+        One that fails leaves nothing. Raises `CheckpointError` if the disk has no room for another
+        state of the last one's size, and what `save` raises.
+        """
         new = self._folder / NEW
-        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
+        self._check_space()
         new.mkdir(mode=0o700)
-        (new / RECORD).write_bytes(record(files=call(save, new)).to_json())
-        sync(new)
-        new.rename(self._folder / _named(generation))
+        try:
+            (new / RECORD).write_bytes(record(files=call(save, new)).to_json())
+            sync(new)
+            new.rename(self._folder / _named(generation))
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
         _fsync(self._folder)
         self.remove(before=generation)
 
+    def _check_space(self) -> None:
+        """Raises `CheckpointError` where the next state may leave less of the disk free than
+        notebooks need."""
+        needed = self._last_bytes()
+        disk = os.statvfs(self._folder)
+        total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+        if needed > max(SMALL_BYTES, plan.free_bytes(sys.maxsize, 0, free, total)):
+            raise CheckpointError(
+                f"{sizes.in_words(free)} are left on the disk: too little for a state of "
+                f"{sizes.in_words(needed)} and for notebooks. Delete what you do not need"
+            )
+
+    def _last_bytes(self) -> int:
+        """What the newest state takes on the disk; 0 without one."""
+        newest = next(iter(self.generations()), None)
+        if newest is None:
+            return 0
+        return sum(
+            each.lstat().st_blocks * BLOCK_BYTES
+            for each in _walk(self._folder / _named(newest) / STATE)
+        )
+
     def remove(self, before: int | None = None) -> None:
-        """Remove all generations, or those before one. An incomplete removal is no generation:
-        its record goes first."""
+        """Remove all generations with what an incomplete one has left, or those before one. A
+        removal that is cut short leaves no generation: its record goes first."""
+        if before is None:
+            shutil.rmtree(self._folder / NEW, ignore_errors=True)
         for each in self.generations():
             if before is None or each < before:
                 (self._folder / _named(each) / RECORD).unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from ec2spawner.checkpoint import loop as loop_module
 from ec2spawner.checkpoint.place import NOTEBOOK, key, notebook_path
 from ec2spawner.cost import agent as agent_line
 from ec2spawner.cost.agent import FRESH_AT_NOTICE, SOCKET
+from ec2spawner.sleep import plan
 from ec2spawner.sleep.restart import BY_WAKE
 from ec2spawner.wire import SleepOrder
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
@@ -279,6 +282,71 @@ def test_a_save_that_adds_a_suffix_is_explained() -> None:
 
 def generations(home: Path) -> list[Path]:
     return sorted(home.glob(".ec2spawner/checkpoints/*/*/0*"))
+
+
+def partial(home: Path) -> list[Path]:
+    return list(home.glob(".ec2spawner/checkpoints/*/*/.new"))
+
+
+@pytest.mark.parametrize("fails_in", ["save", "sync", "rename"])
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "no space"), KeyboardInterrupt()])
+def test_a_failed_checkpoint_leaves_nothing(
+    home: Path, fails_in: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    def save(path: Path) -> None:
+        path.write_bytes(bytes(1000))
+        if fails_in == "save":
+            fail()
+
+    if fails_in == "sync":
+        monkeypatch.setattr("os.fsync", fail)
+    elif fails_in == "rename":
+        monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(type(error)):
+        list(checkpoint.resumable(range(2), save=save, load=print, every=0, quiet=True))
+    assert generations(home) == partial(home) == []
+
+
+def test_a_checkpoint_that_would_fill_the_disk_is_not_begun(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, free, saves = 3 * 2**20, 10**12, 0
+
+    def statvfs(path: object) -> SimpleNamespace:
+        return SimpleNamespace(f_frsize=1, f_blocks=10**12, f_bavail=free)
+
+    def save(path: Path) -> None:
+        nonlocal saves
+        saves += 1
+        path.write_bytes(os.urandom(size))
+
+    monkeypatch.setattr("os.statvfs", statvfs)
+    for step in checkpoint.resumable(range(4), save=save, load=print, every=0):
+        free = size + plan.RESERVE_BYTES - 1 if step == 1 else 10**12
+    assert saves == 3
+    assert (
+        "no checkpoint after step 2 of 4: CheckpointError: 272 MB are left on the disk: too little"
+        " for a state of 3 MB and for notebooks" in capsys.readouterr().out
+    )
+
+
+def test_a_small_state_is_saved_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = SimpleNamespace(f_frsize=1, f_blocks=10**12, f_bavail=0)
+    monkeypatch.setattr("os.statvfs", lambda path: full)
+    work = Work()
+    work.run(range(3))
+    assert work.saves == 3
+
+
+def test_what_a_killed_process_has_left_is_cleared(home: Path) -> None:
+    interrupted(2)
+    [newest] = generations(home)
+    newest.with_name(".new").mkdir()
+    checkpoint.clear()
+    assert generations(home) == partial(home) == []
 
 
 @pytest.mark.parametrize(
