@@ -12,8 +12,11 @@ Trigger = Literal["interruption", "idle", "user", "hardware"]
 """Why a session is put to sleep: AWS reclaims the instance; nobody uses the server; its user asked
 for it; its user continues on other hardware."""
 
-Count = Annotated[int, Field(ge=0, le=2**31)]
-Bytes = Annotated[int, Field(ge=0, le=2**60)]
+MAX_COUNT = 2**31
+MAX_SIZE = 2**60
+
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Bytes = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 
 WAKE = "EC2SPAWNER_WAKE"
 """In the environment of a notebook server: what its start wakes. `sleeping`, what sleeps; `last`,
@@ -150,6 +153,10 @@ class WokenKernel(Message):
     """That are loaded when a cell first uses them."""
     expected: Count = 0
     """That were saved."""
+    size_bytes: Bytes = 0
+    """Of those that are back, while it is `restoring`; 0 where that is unknown."""
+    expected_bytes: Bytes = 0
+    """Of those that were saved, on the home's disk; 0 where that is unknown."""
     lost: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
     """Those that were not saved, then those that did not come back."""
     lost_count: Count = 0

@@ -22,6 +22,8 @@ const kernel = (changes = {}) => ({
   variables: 12,
   later: 0,
   expected: 12,
+  size_bytes: 0,
+  expected_bytes: 0,
   lost: [],
   lost_count: 0,
   differing: [],
@@ -96,6 +98,33 @@ test('a session that wakes counts the variables of the notebook at work', () => 
       ['train.ipynb', '9 of 12 variables'],
       ['Console (python3)', 'waiting']
     ]
+  );
+});
+
+test('a session that wakes counts the bytes of the notebook at work', () => {
+  const done = (size_bytes, expected_bytes, state = 'restoring') => {
+    const text = wakeText(
+      wake([kernel({ state, variables: 9, size_bytes, expected_bytes })]),
+      trans
+    );
+    return plain(text.kernels[0].done);
+  };
+  assert.equal(done(1.8e9, 3.1e9), '9 of 12 variables, 1.8 of 3.1 GB');
+  assert.equal(done(40e6, 3.1e9), '9 of 12 variables, 40 MB of 3.1 GB');
+  assert.equal(done(3.14e9, 24e9), '9 of 12 variables, 3.1 of 24 GB');
+  assert.equal(done(0, 3.1e9), '9 of 12 variables');
+  assert.equal(done(undefined, undefined), '9 of 12 variables', 'of an older server');
+  assert.equal(done(900, 3000), '9 of 12 variables, 900 B of 3 KB');
+  assert.equal(done(1.8e9, 3.1e9, 'done'), '9 of 12 variables');
+  const waking = kernel({
+    state: 'restoring',
+    variables: 9,
+    size_bytes: 1.8e9,
+    expected_bytes: 3.1e9
+  });
+  assert.equal(
+    plain(wakeText(wake([waking]), trans).headline),
+    'Waking train.ipynb: 9 of 12 variables, 1.8 of 3.1 GB'
   );
 });
 

@@ -15,9 +15,9 @@ from typing import Any
 from ...sleep import earlier
 from ...sleep import folder as folders
 from ...sleep import manifest as manifests
-from ...sleep.manifest import Unreadable
+from ...sleep.manifest import Manifest, Unreadable
 from ...wire import SavedKernel, SavedSession, SleepOrder
-from ...wire.sleep import MAX_KERNELS
+from ...wire.sleep import MAX_COUNT, MAX_KERNELS, MAX_SIZE
 from . import session_record
 from .lineage import Lineage
 from .reports import saved_kernel, unsaved
@@ -56,8 +56,8 @@ class KernelSave:
             self.result = saved_kernel(kernel.notebook, kernel.kernel_name, report)
             self.variables, self.size_bytes = self.result.variables, self.result.size_bytes
         elif report.get("kind") == "progress":
-            self.variables = _count(report.get("done"), self.variables)
-            self.size_bytes = _count(report.get("size_bytes"), self.size_bytes)
+            self.variables = _number(report.get("done"), self.variables, MAX_COUNT)
+            self.size_bytes = _number(report.get("size_bytes"), self.size_bytes, MAX_SIZE)
 
 
 def last_complete(root: Path, save: KernelSave, lineage: Lineage) -> Path | None:
@@ -99,15 +99,16 @@ def commit(
 
 
 def _sleeping(root: Path, save: KernelSave, lineage: Lineage) -> SleepingKernel:
-    result = save.result or _conclude(save)
     kernel = save.kernel
+    result = save.result or _conclude(save)
     generation = save.generation
     if generation is not None and not folders.is_complete(generation):
         generation = None
     if not result.variables and result.code:
-        last = save.last if save.has_begun else last_complete(root, save, lineage)
-        if last is not None and (before := _as_before(save, last, result.code)) is not None:
-            result, generation = before, last
+        if generation is not None and (now := _read(save, generation)) and now.saved:
+            result = _summary(save, now)  # whatever the kernel has reported
+        else:
+            result, generation = _as_before(root, save, lineage, result) or (result, generation)
     return SleepingKernel(
         kernel_id=kernel.kernel_id,
         session_id=kernel.session_id,
@@ -119,19 +120,19 @@ def _sleeping(root: Path, save: KernelSave, lineage: Lineage) -> SleepingKernel:
     )
 
 
-def _as_before(save: KernelSave, last: Path, code: str) -> SavedKernel | None:
+def _as_before(
+    root: Path, save: KernelSave, lineage: Lineage, result: SavedKernel
+) -> tuple[SavedKernel, Path] | None:
     """A kernel of which nothing was saved now wakes as it was saved last, and says so."""
-    try:
-        manifest = manifests.read(last)
-    except Unreadable as error:
-        log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
+    last = save.last if save.has_begun else last_complete(root, save, lineage)
+    manifest = _read(save, last) if last is not None else None
+    if last is None or manifest is None:
         return None
     if save.generation is not None:
         earlier.remove(save.generation)  # the latest generation is what wakes
-    kernel, summary = save.kernel, manifests.summary(manifest)
-    saved = saved_kernel(kernel.notebook, kernel.kernel_name, summary)
     at = datetime.fromtimestamp(manifest.saved_at, UTC)
-    return saved.model_copy(update={"code": code, "values_of": at})
+    before = _summary(save, manifest)
+    return before.model_copy(update={"code": result.code, "values_of": at}), last
 
 
 def _conclude(save: KernelSave) -> SavedKernel:
@@ -140,13 +141,26 @@ def _conclude(save: KernelSave) -> SavedKernel:
         return save.unsaved(save.why_not)
     try:
         folders.conclude(save.generation, save.why_not)
-        manifest = manifests.read(save.generation)
-    except (OSError, Unreadable) as error:
+    except OSError as error:
         log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
-        return save.unsaved(save.why_not)
-    return saved_kernel(save.kernel.notebook, save.kernel.kernel_name, manifests.summary(manifest))
+    manifest = _read(save, save.generation)
+    return save.unsaved(save.why_not) if manifest is None else _summary(save, manifest)
 
 
-def _count(value: Any, otherwise: int) -> int:
+def _read(save: KernelSave, generation: Path) -> Manifest | None:
+    """Its manifest, where it can be read."""
+    try:
+        return manifests.read(generation)
+    except Unreadable as error:
+        log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
+        return None
+
+
+def _summary(save: KernelSave, manifest: Manifest) -> SavedKernel:
+    kernel = save.kernel
+    return saved_kernel(kernel.notebook, kernel.kernel_name, manifests.summary(manifest))
+
+
+def _number(value: Any, otherwise: int, most: int) -> int:
     """A number that the kernel reports, if it is one."""
-    return value if type(value) is int and 0 <= value < 2**31 else otherwise
+    return value if type(value) is int and 0 <= value <= most else otherwise

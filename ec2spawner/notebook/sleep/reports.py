@@ -1,13 +1,14 @@
 """What a kernel reports of its sleep and its waking, made safe to pass on. Pure.
 
-The kernel runs its user's code, so a report may hold anything: what does not fit is cut, and what
-is no report is none.
+The kernel runs its user's code, so a report may hold anything: what does not fit is cut, a variable
+that cannot be listed is counted, and what is no report is none.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,6 +17,8 @@ from ...wire.sleep import MAX_LARGEST, MAX_LOST
 
 LONGEST_NAME = 200
 LONGEST_DETAIL = 300
+
+M = TypeVar("M", SavedVariable, LostVariable)
 
 
 def saved_kernel(path: str, kernel_name: str, report: Mapping[str, Any]) -> SavedKernel:
@@ -27,11 +30,8 @@ def saved_kernel(path: str, kernel_name: str, report: Mapping[str, Any]) -> Save
             variables=report.get("variables", 0),
             size_bytes=report.get("size_bytes", 0),
             gpu_bytes=report.get("gpu_bytes", 0),
-            largest=[
-                SavedVariable.model_validate(_cut(each))
-                for each in _dicts(report.get("largest"))[:MAX_LARGEST]
-            ],
-            lost=listed_variables(report, "lost"),
+            largest=_listed(report.get("largest"), SavedVariable, MAX_LARGEST),
+            lost=_listed(report.get("lost"), LostVariable, MAX_LOST),
             lost_count=report.get("lost_count", 0),
             code=str(report.get("code", ""))[:LONGEST_NAME],
         )
@@ -42,12 +42,6 @@ def saved_kernel(path: str, kernel_name: str, report: Mapping[str, Any]) -> Save
 def unsaved(path: str, kernel_name: str, code: str) -> SavedKernel:
     """Of a kernel of which nothing was saved."""
     return SavedKernel(path=path, kernel_name=kernel_name, variables=0, size_bytes=0, code=code)
-
-
-def listed_variables(report: Mapping[str, Any], key: str) -> list[LostVariable]:
-    """Raises `ValidationError` for what is none."""
-    found = _dicts(report.get(key))[:MAX_LOST]
-    return [LostVariable.model_validate(_cut(each)) for each in found]
 
 
 def woken_kernel(saved: SavedKernel, report: Mapping[str, Any], names: Set[str]) -> WokenKernel:
@@ -64,9 +58,10 @@ def woken_kernel(saved: SavedKernel, report: Mapping[str, Any], names: Set[str])
             variables=len((_texts(report, "restored") | _texts(report, "yours")) & names),
             later=len(_texts(report, "later") & names),
             expected=saved.variables,
-            lost=listed_variables(report, "lost"),
+            expected_bytes=saved.size_bytes,
+            lost=_listed(report.get("lost"), LostVariable, MAX_LOST),
             lost_count=len(_dicts(report.get("lost"))),
-            differing=listed_variables(report, "differing"),
+            differing=_listed(report.get("differing"), LostVariable, MAX_LOST),
             code=str(report.get("code", "") or saved.code)[:LONGEST_NAME],
             values_of=saved.values_of,
         )
@@ -76,10 +71,13 @@ def woken_kernel(saved: SavedKernel, report: Mapping[str, Any], names: Set[str])
 
 def restoring_kernel(waking: WokenKernel, report: Mapping[str, Any]) -> WokenKernel:
     """Of how far a kernel has come."""
-    count = report.get("variables")
-    if not isinstance(count, int):
-        return waking
-    return waking.model_copy(update={"variables": max(0, min(count, waking.expected))})
+    count, size = report.get("variables"), report.get("size_bytes")
+    changes = {}
+    if isinstance(count, int):
+        changes["variables"] = max(0, min(count, waking.expected))
+    if isinstance(size, int):
+        changes["size_bytes"] = max(0, min(size, waking.expected_bytes))
+    return waking.model_copy(update=changes)
 
 
 def waiting_kernel(saved: SavedKernel) -> WokenKernel:
@@ -89,6 +87,7 @@ def waiting_kernel(saved: SavedKernel) -> WokenKernel:
         kernel_name=saved.kernel_name,
         state="waiting",
         expected=saved.variables,
+        expected_bytes=saved.size_bytes,
         lost=saved.lost,
         lost_count=saved.lost_count,
         code=saved.code,
@@ -105,9 +104,21 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
+def _listed(value: Any, kind: type[M], most: int) -> list[M]:
+    """The variables of a list; without those that no message can hold."""
+    found = []
+    for each in _dicts(value)[:most]:
+        with contextlib.suppress(ValidationError):
+            found.append(kind.model_validate(_cut(each)))
+    return found
+
+
 def _cut(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Texts of limited length, and of valid Unicode: an error's may be neither."""
     return {
         key: value[: LONGEST_DETAIL if key == "detail" else LONGEST_NAME]
+        .encode(errors="replace")
+        .decode()
         if isinstance(value, str)
         else value
         for key, value in report.items()

@@ -106,7 +106,7 @@ function wakingText(kernels: IWokenKernel[], trans: TranslationBundle): string {
   }
   const name = nameOf(now, trans);
   return now.state === 'restoring'
-    ? trans.__('Waking %1: %2', name, countText(now, trans))
+    ? trans.__('Waking %1: %2', name, progressText(now, trans))
     : trans.__('Starting the kernel of %1', name);
 }
 
@@ -148,9 +148,25 @@ function stateText(kernel: IWokenKernel, trans: TranslationBundle): string {
     case 'failed':
       return trans.__('not back');
     case 'restoring':
+      return progressText(kernel, trans);
     case 'done':
       return countText(kernel, trans);
   }
+}
+
+/** `9 of 12 variables, 1.8 of 3.1 GB`; without the sizes where they are unknown. */
+function progressText(kernel: IWokenKernel, trans: TranslationBundle): string {
+  const { size_bytes: size, expected_bytes: expected } = kernel;
+  const count = countText(kernel, trans);
+  return size && expected
+    ? trans.__('%1, %2', count, partOf(bytes(size), bytes(expected), trans))
+    : count;
+}
+
+/** `1.8 of 3.1 GB`, `40 MB of 3.1 GB`: a unit that both have is named once. */
+function partOf(part: string, whole: string, trans: TranslationBundle): string {
+  const [number, unit] = part.split(/\s/);
+  return trans.__('%1 of %2', whole.split(/\s/)[1] === unit ? number : part, whole);
 }
 
 /** `9 of 12 variables`, `12 variables`, `12 variables, 2 of them when first used`. */

@@ -43,7 +43,10 @@ def test_progress_is_never_beyond_what_was_saved(report: dict[str, Any]) -> None
     found = restoring_kernel(waiting_kernel(SAVED), report)
     assert WokenKernel.model_validate(found.model_dump()) == found
     assert 0 <= found.variables <= SAVED.variables
+    assert 0 <= found.size_bytes <= SAVED.size_bytes
     assert restoring_kernel(waiting_kernel(SAVED), {"variables": 2}).variables == 2
+    with_bytes = restoring_kernel(waiting_kernel(SAVED), {"size_bytes": 7, "variables": 2})
+    assert (with_bytes.size_bytes, with_bytes.expected_bytes) == (7, SAVED.size_bytes)
 
 
 def test_a_summary_is_taken_as_it_is_and_cut_where_it_is_long() -> None:
@@ -92,3 +95,17 @@ def test_an_earlier_value_has_its_time() -> None:
     [lost] = saved_kernel("a.ipynb", "python3", report).lost
     assert lost.kept_of is not None
     assert lost.kept_of.timestamp() == 1_800_000_000
+
+
+def test_a_variable_that_cannot_be_listed_is_counted_and_the_others_are_listed() -> None:
+    lost = [
+        {"name": "a", "code": "failed", "detail": "\udcff"},
+        {"name": "b", "code": "failed", "kept_of": "never"},
+        {"name": "c", "code": "failed"},
+    ]
+    saved = saved_kernel("a.ipynb", "python3", {"variables": 5, "lost": lost, "lost_count": 3})
+    woken = woken_kernel(SAVED, {"restored": ["x"], "lost": lost}, {"x"})
+    assert (saved.variables, woken.state, woken.variables) == (5, "done", 1)
+    for found in (saved, woken):
+        assert found.lost_count == 3
+        assert [(each.name, each.detail) for each in found.lost] == [("a", "?"), ("c", "")]

@@ -34,6 +34,10 @@ export interface IWokenKernel {
   later: number;
   /** and that were saved. */
   expected: number;
+  /** Of those that are back, while it is restoring, */
+  size_bytes: number;
+  /** and of those that were saved; 0 where that is unknown. */
+  expected_bytes: number;
   lost: ILostVariable[];
   lost_count: number;
   /** Those that are back, but not in all as they were. */
