@@ -7,6 +7,7 @@ memory; `stop` ends the lease. The provisioner does everything in between.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -23,6 +24,7 @@ from .hub.api.jupyterhub_server_api import stop_for
 from .hub.app import service
 from .hub.app.orphaned_tokens import renew_client, revoke_left_tokens
 from .hub.app.restart_check import RestartCheck
+from .hub.app.resume import MAX_STOP_MESSAGE, SAVED_IF_NOT_CONTINUED, could_not_continue
 from .hub.app.server_rename import rename_server
 from .hub.app.service import HubService
 from .hub.app.spawn_error import SpawnError
@@ -63,9 +65,6 @@ HUB_START_TIMEOUT = 60.0
 
 STOP_MARGIN = 30.0
 """Seconds beyond the time of the agent for detaching and terminating."""
-
-MAX_STOP_MESSAGE = 500
-"""Characters that `Stop.message` holds."""
 
 TIMEOUT_MARGIN = 1.5
 """Seconds before the end of `start_timeout` at which a start ends itself, to say why it is late."""
@@ -113,7 +112,7 @@ class EC2Spawner(OptionTraits, Spawner):
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:
-        return user_options.resolve
+        return self._check_user_options
 
     async def create_certs(self) -> dict[str, str]:
         """No certificates yet: the hub signs at the claim, when the instance's address is known."""
@@ -128,6 +127,12 @@ class EC2Spawner(OptionTraits, Spawner):
     async def _render_options_form(self, _spawner: Spawner) -> str:
         running, provisioner = await self._answering()
         return await render_options_form(self, running.options, provisioner)
+
+    async def _check_user_options(self, _spawner: Spawner, sent: Mapping[str, object]) -> None:
+        """Refuse options that cannot be followed, except of a server that continues: its lease
+        needs none of them, and a running server outlives its profile."""
+        if not self.continues:
+            await user_options.resolve(self, sent)
 
     def options_from_query(self, query_data: dict[str, Any]) -> dict[str, Any]:
         """A link signed by this hub starts a server; any other link only fills in the form."""
@@ -147,7 +152,7 @@ class EC2Spawner(OptionTraits, Spawner):
         deadline = asyncio.get_running_loop().time() + self.start_timeout - TIMEOUT_MARGIN
         self.lease_id, self._recovered = new_lease_id(), True
         running, provisioner = await self._answering()
-        successor = provisioner.moves.to_resume(self.user.name, self.name)
+        successor = provisioner.moves.to_resume(self.user.name, self.name, self.continues)
         if successor is not None:
             return await self._resume(running, provisioner, successor, deadline)
         if self.continues:
@@ -234,6 +239,8 @@ class EC2Spawner(OptionTraits, Spawner):
     async def _ended(self, provisioner: Provisioner, failure: StartFailure) -> SpawnError:
         with suppress(StoreError):  # it holds in memory, and the next pass stores it
             stop = Stop(reason="failed", message=failure.message[:MAX_STOP_MESSAGE])
+            if self.continues:
+                stop = stop.model_copy(update={"sleep": SAVED_IF_NOT_CONTINUED})
             await provisioner.end(self.lease_id, stop)
         return spawn_error(failure, self._start_link)
 
@@ -273,17 +280,25 @@ class EC2Spawner(OptionTraits, Spawner):
             if lease is None:
                 return
             provisioner = await self._provisioner()
-            stop = stop_for(self.user.name)
-            if not lease.ready_at:
-                stop = stop.model_copy(update={"reason": "failed"})
             self.will_resume = False
-            await provisioner.end_server(lease.lease_id, stop)
+            await provisioner.end_server(lease.lease_id, self._why_stopped(lease))
             timeout = provisioner.stop_seconds(lease.lease_id) + STOP_MARGIN
             await provisioner.wait_ended(lease.lease_id, timeout)
         except TimeoutError:
             self.log.warning("%s is not released yet; the provisioner continues", self._log_name)
         except (CloudError, StoreError) as error:
             self.log.error("Stopping %s is not complete yet: %s", self._log_name, error)
+
+    def _why_stopped(self, lease: Lease) -> Stop:
+        """Who asked for the stop in progress, or which error did.
+
+        JupyterHub stops a server whose start failed while it handles the error of that start.
+        """
+        error = sys.exception() if self.continues else None
+        if error is not None:
+            return could_not_continue(error)
+        stop = stop_for(self.user.name)
+        return stop if lease.ready_at else stop.model_copy(update={"reason": "failed"})
 
     def run_post_stop_hook(self) -> Any:
         """Called at the end of every stop, also after a start during which the hub was killed."""
@@ -412,7 +427,8 @@ class EC2Spawner(OptionTraits, Spawner):
             return lease
         if self._start_pending:
             return None  # this start has requested nothing yet
-        lease = provisioner.take_up(self.user.name, self.name, self.lease_id)
+        lease_id = self.lease_id or self.continues
+        lease = provisioner.take_up(self.user.name, self.name, lease_id)
         if lease is None and self._saved is not None:
             if not await provisioner.first_listing(HUB_START_TIMEOUT):
                 raise CloudError("Unknown", "no listing of instances yet", retryable=True)

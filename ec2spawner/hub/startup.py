@@ -212,7 +212,7 @@ async def _begin(app: JupyterHub) -> None:
             delivery = Delivery(provisioner.alarms, destinations(options), Clock(utc_now))
             provisioner.spawn(delivery.run(), "delivery of alarms")
         service.started(provisioner)
-        provisioner.spawn(Resumes(app, service.seal, provisioner).run(), "resumes")
+        provisioner.spawn(Resumes(app, service, provisioner).run(), "resumes")
         # Everything imported so far stays alive. Without this, each full garbage collection walks
         # it again and stalls the loop for 35 to 80 ms.
         gc.freeze()

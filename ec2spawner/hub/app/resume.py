@@ -18,14 +18,18 @@ from typing import Any, Final
 
 from jupyterhub.app import JupyterHub
 from jupyterhub.metrics import RUNNING_SERVERS
+from jupyterhub.spawner import SpawnException
 from jupyterhub.user import User
+from tornado.web import HTTPError
 
 from ...provisioner.model.lease import LIVE, Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
+from ...provisioner.runtime.cooperative_iteration import cooperatively
 from ...provisioner.runtime.supervise import Supervised
-from ...wire import Stop
-from ..security.sealed_start import Seal, SealBroken
+from ...wire import Stop, Trigger
+from ..security.sealed_start import SealBroken
 from .orphaned_tokens import renew_client, revoke_left_tokens
+from .service import HubService
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +39,39 @@ INTERVAL: Final = 2.0
 MOVING_INTERVAL: Final = 0.25
 """The same while something moves: what JupyterHub does meanwhile is no change of ours."""
 
+MAX_STOP_MESSAGE: Final = 500
+"""Characters that `Stop.message` holds."""
+
+SAVED_IF_NOT_CONTINUED: Final[Trigger] = "user"
+"""Why a session is saved that runs on its new instance, but whose server JupyterHub cannot start
+again. With `interruption` or `hardware`, its pages would say that it continues."""
+
+
+def could_not_continue(error: BaseException) -> Stop:
+    """The end of a server that JupyterHub could not start again, with the error's words."""
+    message = f"It could not continue: {_words_of(error)}"[:MAX_STOP_MESSAGE]
+    return Stop(reason="failed", message=message, sleep=SAVED_IF_NOT_CONTINUED)
+
+
+def _words_of(error: BaseException) -> str:
+    """Those for the server's user, where it has them: `str` adds codes, or is for the log."""
+    if isinstance(error, SpawnException):
+        return str(error.message)
+    said = error.get_message() if isinstance(error, HTTPError) else ""
+    return said or str(error) or type(error).__name__
+
 
 @dataclass(slots=True)
 class Resumes:
     """Brings what JupyterHub knows of servers that move up to date."""
 
     app: JupyterHub
-    seal: Seal
+    service: HubService
     provisioner: Provisioner
     _notifying: set[str] = field(default_factory=set)
     """Ids of the leases of whose end JupyterHub is being notified."""
-    _known: set[str] = field(default_factory=set)
-    """Ids of the leases whose user JupyterHub has had."""
+    _users: dict[str, User] = field(default_factory=dict)
+    """By lease id: the user that JupyterHub has had for it, as long as it is followed."""
     _followed: dict[str, Lease] = field(default_factory=dict)
     """By id: the unfinished leases of the last look, until what they left is cleaned up."""
 
@@ -54,18 +79,29 @@ class Resumes:
         """Follow all moves until the task is cancelled."""
         await self.app._start_future  # before that, JupyterHub has not loaded its servers
         while True:
+            await self.reconcile()
+            # Read anew: a change during the look has announced itself before this waits for one.
             unfinished = self.provisioner.moves.unfinished()
-            self._known &= {lease.lease_id for lease in unfinished}
-            for lease in unfinished:
-                with Supervised(f"The move of {lease.user}'s server"):
-                    self._see_to(lease)
-            with Supervised("What moves that ended have left"):
-                self._clean_up(unfinished)
             is_moving = any(lease.state is not LeaseState.READY for lease in unfinished)
             await self.provisioner.moves.wait_change(MOVING_INTERVAL if is_moving else INTERVAL)
 
-    def _see_to(self, lease: Lease) -> None:
+    async def reconcile(self) -> None:
+        """Look once at every server that moves, or has moved since its user started it.
+
+        That may be most servers of a hub, so what is usual of one is found in memory alone.
+        """
+        unfinished = self.provisioner.moves.unfinished()
+        async for lease in cooperatively(unfinished):
+            with Supervised(f"The move of {lease.user}'s server"):
+                self._see_to(lease)
+        with Supervised("What moves that ended have left"):
+            self._clean_up(unfinished)
+
+    def _see_to(self, seen: Lease) -> None:
         """What is missing until JupyterHub has this server under this lease."""
+        lease = self.provisioner.lease(seen.lease_id)
+        if lease is None or lease.state not in LIVE:
+            return
         user = self._user_of(lease)
         if user is None:
             return
@@ -94,21 +130,43 @@ class Resumes:
                 if spawner is not None and not spawner.ready:
                     revoke_left_tokens(spawner)
         self._followed |= current
+        self._users = {key: user for key, user in self._users.items() if key in self._followed}
+
+    # --- whose server it is ---
 
     def _user_of(self, lease: Lease) -> User | None:
         """None where JupyterHub has no such server: what was begun for it ends."""
-        try:
-            user = self.app.users[lease.user]
-        except KeyError:
-            user = None
+        known = self._known_user_of(lease)
+        user = self._registered(known) if known else self.app.users.get(lease.user)
         if user is not None and lease.server in user.orm_spawners:
-            self._known.add(lease.lease_id)
+            self._users[lease.lease_id] = user
             return user
-        if lease.lease_id in self._known:  # else recovery ends it, but never many at once
+        if known is not None:  # else recovery ends it, but never many at once
             stop = Stop(reason="hub", message="Its user or server was deleted")
             end = self.provisioner.end(lease.lease_id, stop)
             self.provisioner.spawn(end, f"end of {lease.lease_id}")
         return None
+
+    def _known_user_of(self, lease: Lease) -> User | None:
+        """The user whose spawner has had this lease, or the one that it continues.
+
+        Not by name: JupyterHub would query its database each time, and a lease keeps the name of a
+        user who is renamed, which may be nobody's by now, or another's.
+        """
+        for lease_id in (lease.lease_id, lease.continues):
+            if (user := self._users.get(lease_id)) is not None:
+                return user
+            if (spawner := self.service.spawners.get(lease_id)) is not None:
+                return spawner.user
+        return None
+
+    def _registered(self, user: User) -> User | None:
+        """The user as JupyterHub has it now; None for one that was deleted.
+
+        The id alone is no proof: the database may give it to the next user.
+        """
+        current = self.app.users.get(user.id)
+        return current if current and current.orm_user is user.orm_user else None
 
     # --- the server has left its old instance ---
 
@@ -145,32 +203,31 @@ class Resumes:
         starting.add_done_callback(over)
 
     async def _started(self, user: User, lease: Lease) -> None:
-        name, app = lease.server, self.app
-        spawner = user.spawners[name]
+        spawner = user.spawners[lease.server]
         spawner.continues = lease.lease_id
         try:
-            await user.spawn(name, options=self._new_options(lease))
+            await user.spawn(lease.server, options=self._new_options(lease))
+            await renew_client(spawner)
+            await self._add_route(user, spawner)
         except Exception as error:
-            current = self.provisioner.lease(lease.lease_id)
-            if current is not None and current.state in LIVE:
-                message = f"It could not continue: {error}"[:500]
-                stop = Stop(reason="failed", message=message)
-                await self.provisioner.end(lease.lease_id, stop)
+            # No effect where the spawner's `stop` has ended it, in JupyterHub's own clean-up.
+            await self.provisioner.end(lease.lease_id, could_not_continue(error))
             raise
         finally:
             spawner.continues = ""
-        await renew_client(spawner)
+        RUNNING_SERVERS.inc()
+        spawner.add_poll_callback(self._user_stopped, user, lease.server)
+
+    async def _add_route(self, user: User, spawner: Any) -> None:
         spawner._proxy_pending = True
         try:
-            await app.proxy.add_user(user, name)
+            await self.app.proxy.add_user(user, spawner.name)
         except Exception:
             log.exception("The route of %s could not be added", spawner._log_name)
-            await user.stop(name)
+            await user.stop(spawner.name)
             raise
         finally:
             spawner._proxy_pending = False
-        RUNNING_SERVERS.inc()
-        spawner.add_poll_callback(self._user_stopped, user, name)
 
     async def _user_stopped(self, user: User, name: str) -> None:
         """JupyterHub's poll has found the server stopped."""
@@ -180,6 +237,6 @@ class Resumes:
     def _new_options(self, lease: Lease) -> dict[str, Any] | None:
         """Those of other hardware, for JupyterHub to keep; None leaves the server's own."""
         try:
-            return self.seal.open(lease.sealed_start).user_options
+            return self.service.seal.open(lease.sealed_start).user_options
         except SealBroken:
             return None  # its claim fails, and says so

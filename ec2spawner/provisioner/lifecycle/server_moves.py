@@ -33,12 +33,17 @@ class ServerMoves:
         """The leases that continue another one and that nothing has ended."""
         return [lease for lease in self.state.leases.open(*LIVE) if lease.continues]
 
-    def to_resume(self, user: str, server: str) -> Lease | None:
-        """The lease under which a server that does not run is to run again."""
-        lease = self.state.leases.of_server(user, server)
-        if lease is None or not lease.continues or lease.state not in LIVE:
-            return None
-        return lease
+    def to_resume(self, user: str, server: str, lease_id: str = "") -> Lease | None:
+        """The lease under which a server that does not run is to run again.
+
+        By id if the caller knows it, or else by name: a lease keeps the name of a user who is
+        renamed.
+        """
+        leases = self.state.leases
+        for lease in (leases.get(lease_id), leases.of_server(user, server)):
+            if lease is not None and lease.continues and lease.state in LIVE:
+                return lease
+        return None
 
     def is_continued(self, lease: Lease) -> bool:
         """Whether this lease ends and another one continues its server."""

@@ -213,9 +213,10 @@ def _is_withdrawn(ended: Lease) -> bool:
 
 
 def _of_successor(lease: Lease, stop: Stop) -> Stop:
-    """The failed start of a server that has run before, as its user shall read it."""
+    """Why a server that was interrupted has no other instance, as its user shall read it."""
     is_interrupted = bool(lease.continues) and lease.taken_over.trigger == "interruption"
-    if lease.ready_at or not is_interrupted or stop.reason not in NOT_TO_BE_HAD:
+    has_none = lease.state is LeaseState.WAITING and stop.reason in NOT_TO_BE_HAD
+    if not is_interrupted or not has_none:
         return stop
     message = f"AWS took the spot machine back, and there was no other: {stop.message}"
     return stop.model_copy(update={"message": message[:500]})

@@ -75,6 +75,8 @@ class LeaseRegistry:
         self._in_scope: dict[str, dict[str, None]] = {}
         """By scope of limits: ids of the leases that count in it, in their order."""
         self._last_ended: dict[tuple[str, str], Lease] = {}
+        self._last_ended_by_id: dict[str, Lease] = {}
+        """The same leases."""
         self._contacts: dict[str, Contact] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._continued_by: dict[str, str] = {}
@@ -87,7 +89,7 @@ class LeaseRegistry:
         for lease in snapshot.leases:
             self._insert(lease)
         for lease in snapshot.ended_lately:
-            self._last_ended[lease.user, lease.server] = lease
+            self._set_last_ended(lease)
             self._index_continuation(lease)
 
     # --- reading, from memory ---
@@ -156,8 +158,7 @@ class LeaseRegistry:
 
     def remembered(self, lease_id: str) -> Lease | None:
         """An open lease, or one that ended lately."""
-        lease = self._leases.get(lease_id)
-        return lease or next((x for x in self._remembered() if x.lease_id == lease_id), None)
+        return self._leases.get(lease_id) or self._last_ended_by_id.get(lease_id)
 
     def knows(self, lease_id: str) -> bool:
         """True for every open lease and those that ended lately."""
@@ -235,9 +236,18 @@ class LeaseRegistry:
         self._leases[lease_id] = lease
         self.announce(lease_id)
         if lease.state is LeaseState.ENDED and not self._was_continued(lease):
-            self._last_ended[lease.user, lease.server] = lease
+            self._set_last_ended(lease)
         await self._save(lease)
         return lease
+
+    def _set_last_ended(self, lease: Lease) -> None:
+        self._forget_last_ended(lease.user, lease.server)
+        self._last_ended[lease.user, lease.server] = lease
+        self._last_ended_by_id[lease.lease_id] = lease
+
+    def _forget_last_ended(self, user: str, server: str) -> None:
+        if (last := self._last_ended.pop((user, server), None)) is not None:
+            del self._last_ended_by_id[last.lease_id]
 
     def _was_continued(self, lease: Lease) -> bool:
         """Whether its server ended with the lease that continued it, although that was closed
@@ -356,9 +366,9 @@ class LeaseRegistry:
 
     def forget_last_ended(self, before: datetime) -> None:
         """Forget the last lease of each server that ended before then."""
-        for server, last in list(self._last_ended.items()):
+        for last in list(self._last_ended.values()):
             if last.ended_at is not None and last.ended_at < before:
-                del self._last_ended[server]
+                self._forget_last_ended(last.user, last.server)
 
     async def be_stored(self, lease_id: str) -> None:
         """Return once the store has the lease as it is now. Raises `StoreError`.

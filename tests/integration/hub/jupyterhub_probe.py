@@ -68,6 +68,7 @@ class Probe(Spawner):
     async def start(self) -> str:
         note("start", start_pending=self._start_pending, poll_pending=self._check_pending)
         if self.user_options.get("fail"):
+            self.alive = self.user_options["fail"] == "running"
             raise SpawnException(MARKUP, reason="probe", status_code=503)
         await asyncio.sleep(float(self.user_options.get("seconds", 0)))
         self.alive = True
@@ -99,7 +100,8 @@ class Probe(Spawner):
         note("after check", check_pending=self._check_pending, ready=self.ready)
 
     async def stop(self, now: bool = False) -> None:
-        note("stop")
+        await asyncio.sleep(0)
+        note("stop", handled=type(sys.exception()).__name__)
         self.alive = False
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:

@@ -254,6 +254,14 @@ async def test_a_server_that_resumes_keeps_its_token_and_starts_without_a_reques
     await hub.stop_server("ann")
 
 
+async def test_a_failed_start_is_stopped_while_its_error_is_handled(hub: ProbedHub) -> None:
+    """`EC2Spawner._why_stopped` leans on it: `sys.exception()` is why a server cannot continue."""
+    mark = len(hub.notes())
+    reply = await hub.request_server("ivy", options={"fail": "running"})
+    assert reply.status_code == 503
+    assert [x["handled"] for x in hub.notes()[mark:] if x["what"] == "stop"] == ["SpawnException"]
+
+
 async def test_stop_revokes_the_token_that_a_poll_gave_back(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:

@@ -14,7 +14,7 @@ import pytest_asyncio
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 
-pytestmark = [pytest.mark.slow(seconds=80), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.slow(seconds=105), pytest.mark.asyncio(loop_scope="module")]
 
 A10G = "a10g-24-gb"
 STOPS_WITH_A10G = """
@@ -23,13 +23,29 @@ for each in c.EC2Spawner.profile_list:
         each["interruption"] = {"then": "stop"}
 """
 
+MANY_OFFERS = {
+    "display_name": "Many",
+    "slug": "many",
+    "instance_types": ["c5.2xlarge", "c6i.2xlarge", "r5.2xlarge", "r6i.2xlarge"],
+}
+"""The hub remembers for minutes what AWS took back: here it has spot instances nevertheless."""
+
+REFUSES = f"""
+from pathlib import Path
+c.EC2Spawner.profile_list.append({MANY_OFFERS})
+for each in c.EC2Spawner.profile_list:
+    each["groups"] = lambda spawner: not Path(f"refused-{{spawner.user.name}}").exists()
+"""
+"""No profile is offered to a user who has such a file in the hub's folder."""
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     """Each test has a user of its own, and leaves no server."""
     folder = tmp_path_factory.mktemp("resume")
     embedded = await Embedded(folder / "embedded").start()
-    running = Hub(folder / "hub", embedded, config=demo_config(folder / "c", STOPS_WITH_A10G))
+    config = demo_config(folder / "c", STOPS_WITH_A10G, REFUSES)
+    running = Hub(folder / "hub", embedded, config=config)
     try:
         yield await running.start()
     finally:
@@ -270,3 +286,47 @@ async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedde
     assert instance["instance_type"].startswith("g5.")
     assert (await hub.api.get(path, headers=headers)).json()["move"] is None
     await hub.stop_server("hal")
+
+
+async def test_a_profile_that_is_withdrawn_meanwhile(hub: Hub, embedded: Embedded) -> None:
+    options = {"profile": "many"}
+    await hub.start_server("ida", options=options)
+    old = await the_instance(embedded)
+    (hub.directory / "refused-ida").touch()
+
+    at = await interrupt(embedded, old, 0)
+    after = await moved(hub, at, "ida")
+
+    assert after["user_options"] == options, "what the user chose is kept for a later start"
+    await hub.stop_server("ida")
+    refused = await hub.request_server("ida")
+    assert refused.status_code == 400
+    assert "is not open to you" in refused.json()["message"]
+
+
+async def test_a_user_who_is_renamed_between_two_moves(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("jon", options={"profile": "many"})
+    at = await interrupt(embedded, await the_instance(embedded), 0)
+    await moved(hub, at, "jon")
+
+    reply = await hub.api.patch("/users/jon", json={"name": "joe"})
+    assert reply.is_success, reply.text
+    at = await interrupt(embedded, await the_instance(embedded), 0)
+    await moved(hub, at, "joe")
+
+    await hub.stop_server("joe")
+    await until(lambda: none_left(embedded), 20, "all instances to be gone")
+    assert not await server_tokens(hub, "joe")
+
+
+async def test_a_user_who_is_deleted_after_a_move(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("kim", options={"profile": "many"})
+    at = await interrupt(embedded, await the_instance(embedded), 0)
+    await moved(hub, at, "kim")
+
+    async def is_deleted() -> bool:
+        reply = await hub.api.delete("/users/kim")  # 400 while its server is being stopped
+        return reply.status_code in {204, 404}
+
+    await until(is_deleted, 30, "the user to be deleted")
+    await until(lambda: none_left(embedded), 20, "all instances to be gone")
