@@ -23,7 +23,7 @@ def wakes(lease: Lease, last: SleepingSession | None) -> Wakes:
 def _is_own(lease: Lease, last: SleepingSession | None) -> bool:
     """Whether the server has saved it itself, on one of the instances before this one.
 
-    Times alone do not tell: a server that was started fresh just after the sleep, and moves at
+    Times alone do not show it: a server that was started fresh just after the sleep, and moves at
     once, may wait for its other instance for longer than it had run. But what an earlier lease
     saved and nobody has woken since was left asleep.
     """

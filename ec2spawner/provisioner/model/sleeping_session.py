@@ -9,7 +9,7 @@ from typing import Final
 from ...wire import SavedSession
 
 EXPIRY_SHOWN: Final = timedelta(days=30)
-"""How long its user is told that a session has expired. The record is kept for that."""
+"""How long the spawn page says that a session has expired. The record is kept for that."""
 
 
 @dataclass(frozen=True, slots=True)

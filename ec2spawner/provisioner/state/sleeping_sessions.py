@@ -96,8 +96,8 @@ class SleepingSessions:
             await self._store.write_behind.now_or_later(_subject(user, server), write)
 
     async def expire(self, now: datetime) -> None:
-        """Report what has expired, and forget it once its user is no longer told. Where that cannot
-        be stored, each pass retries.
+        """Report what has expired, and forget it once the spawn page no longer shows that. Where
+        that cannot be stored, each pass retries.
 
         The owner's next start deletes the files, which only it can.
         """

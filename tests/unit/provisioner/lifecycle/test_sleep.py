@@ -389,12 +389,12 @@ async def expire(world: World) -> SleepingSession:
     return session
 
 
-async def test_its_user_is_told_for_a_month_that_it_has_expired(world: World) -> None:
+async def test_its_expiry_is_shown_for_a_month(world: World) -> None:
     session = await expire(world)
-    told = Expired(session.session.slept_at, session.expires_at)
-    assert expiry_shown(world) == told
+    shown = Expired(session.session.slept_at, session.expires_at)
+    assert expiry_shown(world) == shown
     await world.complete_passes(2)
-    assert expiry_shown(world) == told
+    assert expiry_shown(world) == shown
     await world.restart()
     last = world.provisioner.sleeping.last("ada", "")
     assert last is not None
@@ -402,7 +402,7 @@ async def test_its_user_is_told_for_a_month_that_it_has_expired(world: World) ->
     await world.complete_passes(1)
     world.clock.advance(EXPIRY_SHOWN.total_seconds() - 1)
     await world.complete_passes(1)
-    assert expiry_shown(world) == told
+    assert expiry_shown(world) == shown
     world.clock.advance(1)
     await world.complete_passes(1)
     assert world.provisioner.sleeping.last("ada", "") is None
@@ -450,7 +450,7 @@ async def test_what_was_woken_is_forgotten_when_it_expires(world: World) -> None
     assert counted("expired") == before
 
 
-async def test_a_new_account_is_not_told_of_a_deleted_one_of_its_name(world: World) -> None:
+async def test_a_new_account_does_not_see_the_expiry_of_a_deleted_one(world: World) -> None:
     session = await expire(world)
 
     def of_account(created: datetime) -> SleepingSession | None:
