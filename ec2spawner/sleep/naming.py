@@ -14,7 +14,8 @@ from typing import Any, Final
 
 HISTORY: Final = re.compile(r"_+|_i{0,3}\d*|_(oh|dh|ih|ii|iii)|_exit_code")
 """IPython's names for what was typed and shown."""
-IPYTHON: Final = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
+IPYTHON: Final = frozenset({"In", "Out", "get_ipython"})
+"""Never the user's, whatever their values are: many notebooks import `get_ipython`."""
 IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 LISTING: Final = re.compile(r"\b(dir|globals|locals|vars|who(_ls|s)?)\b")
 """What shows the names that there are."""
@@ -49,7 +50,6 @@ def of_user(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> list[str
     `hidden`: what IPython had put there, with its values; a name that has another value is the
     user's.
     """
-    nothing = object()
     return [
         name
         for name, value in list(namespace.items())
@@ -58,8 +58,16 @@ def of_user(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> list[str
         and not (name.startswith("__") and name.endswith("__"))
         and not HISTORY.fullmatch(name)
         and name not in IPYTHON
-        and hidden.get(name, nothing) is not value
+        and not is_of_shell(name, value, hidden)
     ]
+
+
+def is_of_shell(name: str, value: Any, hidden: Mapping[str, Any]) -> bool:
+    """Whether a name of the namespace has the value that IPython gave it, such as its own `open`.
+
+    Then the user has no variable of this name. `hidden`: as for `of_user`.
+    """
+    return name in hidden and hidden[name] is value
 
 
 def used_by(code: str, namespace: Mapping[str, Any], wanted: Container[str]) -> list[str]:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from . import children, earlier, naming, owned, plan, search_path
+from . import children, earlier, naming, owned, plan, recursion, search_path
 from . import manifest as manifests
 from .earlier import Earlier
-from .failure import NO_SPACE, Failure, NotRestorable, failure_of
+from .failure import NO_SPACE, Failure, NotRestorable, attempt, failure_of
 from .files import Files
 from .manifest import DEFINITION, MODULE, NOT_SHARED, Entry, Journal, Manifest
+from .muted import muted
 from .plan import Group
 from .survey.grouping import grouping
 from .survey.walk import entry_of, survey
@@ -28,6 +29,9 @@ MANIFEST_SECONDS: Final = 1.0
 """Left for the manifest, or a tenth of the time where that is less."""
 VERIFIED_BYTES: Final = 4 << 20
 """Up to this size, what a child saved is loaded there once: what cannot be, is not saved."""
+NEEDS_DILL: Final = (pickle.PicklingError, TypeError, AttributeError, NotImplementedError)
+DETAIL_SECONDS: Final = 1.0
+"""For the type of one variable, or the source of a definition, which may be on a slow disk."""
 
 EMPTY: Final[Mapping[str, Earlier]] = {}
 
@@ -63,12 +67,13 @@ def save_namespace(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     owned.check(folder)
     carried = [each for each in carried_over if each.entry.name not in forgotten]
-    there = {*namespace, *forgotten, *(each.entry.name for each in carried)}
+    mine = naming.of_user(namespace, hidden)
     entries = {
-        name: replace(entry_of(name, namespace[name]), earlier=_saved_at(known.get(name)))
-        for name in naming.of_user(namespace, hidden)
+        name: replace(_entry(name, namespace), earlier=_saved_at(known.get(name)))
+        for name in mine
         if name not in forgotten
     }
+    there = {*mine, *forgotten, *(each.entry.name for each in carried)}
     entries |= {each.name: each for each in earlier.absent(known, {*absent} - there)}
     saving = _Saving(namespace, folder, seconds, max_bytes, entries, kept, forgotten, report)
     return saving.run(carried, known)
@@ -91,7 +96,8 @@ class _Saving:
         self._namespace = namespace
         self._folder = folder
         self._files = Files(folder, max_bytes)
-        self._names = [name for name in entries if name in namespace]
+        self._names = [e.name for e in entries.values() if e.code != earlier.NOT_RESTORED]
+        """Those that the namespace had; a thread may remove one meanwhile."""
         self._kept = kept
         self._report = report
         self._seconds = seconds
@@ -115,8 +121,9 @@ class _Saving:
         """Save everything, and write the manifest."""
         try:
             # First: if this save is cut off, its manifest has to have what only links to before.
+            mine = {*self._names}
             for each in carried_over:
-                if each.entry.name not in self._namespace:
+                if each.entry.name not in mine:
                     self._carry_over(each, _saved_at(known.get(each.entry.name)))
             self._save(plan.order(self._groups()))
             return self._complete()
@@ -158,8 +165,9 @@ class _Saving:
 
     def _groups(self) -> list[Group]:
         """What is saved together; what cannot be is noted."""
-        self._note([each for each in self._entries.values() if each.kind == MODULE])
-        names = [name for name in self._names if self._entries[name].kind != MODULE]
+        mine = [self._entries[name] for name in self._names]
+        self._note([each for each in mine if each.kind == MODULE or each.code])
+        names = [each.name for each in mine if each.kind != MODULE and not each.code]
         surveyed = survey(self._namespace, names, self._seconds * SURVEY_SHARE)
         self._surveyed = surveyed
         groups, entries = grouping(
@@ -198,13 +206,14 @@ class _Saving:
         runs_code = group.runs_code
         limit = plan.limit_seconds(group, remaining, 0) if runs_code else remaining
         try:
-            size = limited(lambda: self._write(group, number, fast_only=not runs_code), limit)
+            # Not within the limit, which ends code wherever it is.
+            with muted("stdout"), muted("stderr"), recursion.bounded():
+                size = limited(lambda: self._write(group, number, fast_only=not runs_code), limit)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a value's own code raises
             self._files.remove(number)
-            needs_dill = isinstance(error, (pickle.PicklingError, TypeError, AttributeError))
-            if not runs_code and (needs_dill or isinstance(error, NotImplementedError)):
+            if not runs_code and issubclass(type(error), NEEDS_DILL):
                 return [self._as_code(group)]
             failure = failure_of(error)
             if failure.code == "deadline" and time.monotonic() < self._deadline:
@@ -256,7 +265,8 @@ class _Saving:
     def _work_in_child(self, group: Group, number: int) -> Any:
         """The size of the file, or a failure."""
         try:
-            size = self._write(group, number, fast_only=False)
+            with recursion.bounded():
+                size = self._write(group, number, fast_only=False)
             if size <= VERIFIED_BYTES:
                 self._verify(group, number)
             self._files.used += size  # as the parent will know
@@ -280,15 +290,14 @@ class _Saving:
             raise NotRestorable(failure.detail or failure.code) from None
 
     def _write(self, group: Group, number: int, *, fast_only: bool) -> int:
-        with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
-            return pickling.save(
-                {name: self._namespace[name] for name in group.names},
-                self._files.path(number),
-                known=self._surveyed.definitions,
-                whole=self._surveyed.whole,
-                free=self._files.free,
-                fast_only=fast_only,
-            )
+        return pickling.save(
+            {name: self._namespace[name] for name in group.names},
+            self._files.path(number),
+            known=self._surveyed.definitions,
+            whole=self._surveyed.whole,
+            free=self._files.free,
+            fast_only=fast_only,
+        )
 
     # --- what became of it ---
 
@@ -342,7 +351,9 @@ class _Saving:
 
     def _source(self, name: str) -> str:
         """Write a definition's source beside its bytecode; the name of the file."""
-        return self._files.write_source(source.of(self._namespace[name]))
+        limit = min(DETAIL_SECONDS, self._deadline - time.monotonic())
+        text = attempt(lambda: source.of(self._namespace[name]), limit)
+        return "" if isinstance(text, Failure) else self._files.write_source(text)
 
     def _carry_over(self, each: CarriedOver, saved_at: float) -> None:
         """What was never restored stays as it is, by a link."""
@@ -377,6 +388,14 @@ class _Saving:
                 "seconds": round(time.monotonic() - self._started, 2),
             }
         )
+
+
+def _entry(name: str, namespace: Mapping[str, Any]) -> Entry:
+    """A thread may have removed the name meanwhile."""
+    found = attempt(lambda: entry_of(name, namespace[name]), DETAIL_SECONDS)
+    if isinstance(found, Failure):
+        return Entry(name, code=found.code, detail=found.detail)
+    return found
 
 
 def _saved_at(known: Earlier | None) -> float:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copyreg
 import types
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+from ..values import classes, pickling, registry
 
 TRUSTED: Final = frozenset(
     "_collections _datetime _decimal _functools _io _operator _random _struct _thread _weakref"
@@ -47,6 +50,7 @@ ATOMIC_NAMES: Final = frozenset(
 """Their identity does not matter, and nothing is below them."""
 
 HOOKS: Final = (
+    "__class__",
     "__getattr__",
     "__getattribute__",
     "__getnewargs__",
@@ -57,3 +61,70 @@ HOOKS: Final = (
     "__setstate__",
 )
 """What saving calls of a class, or loading: what a child saves is loaded there once."""
+
+_ATOMIC_KINDS: Final = frozenset(map(id, ATOMIC))
+_CONTAINERS: Final = frozenset(map(id, (dict, frozenset, list, set, tuple)))
+"""Identities: a metaclass of the user's may have `__eq__` and `__hash__`."""
+
+
+class Kind(NamedTuple):
+    """What the walk knows of a class."""
+
+    itself: type
+    """Held: while it is there, its identity is not used twice."""
+    name: str
+    """With its module."""
+    library: str
+    is_atomic: bool
+    is_never_saved: bool
+    runs_code: bool
+    """Saving its objects runs code of the notebook's own, or of a library that is not known."""
+    plain: bool
+    """Loading them does not."""
+
+
+def about(kind: type) -> Kind:
+    """What is known of a class; it is not asked."""
+    name = classes.full_name(kind)
+    unknown = [e for e in classes.with_bases(kind)[:-1] if classes.library(e) not in TRUSTED]
+    runs_code = (
+        classes.library(type(kind)) not in TRUSTED
+        or any(classes.module(each) != "__main__" or _has_hook(each) for each in unknown)
+        or _has_reducer(kind)
+        or registry.is_registered(kind)
+    )
+    return Kind(
+        kind,
+        name,
+        classes.library(kind),
+        is_atomic=is_atomic(kind) or name in ATOMIC_NAMES,
+        is_never_saved=bool(pickling.never(kind)),
+        runs_code=runs_code,
+        plain=not unknown and not runs_code,
+    )
+
+
+def is_atomic(kind: type) -> bool:
+    """Whether it is one of Python's own with nothing below."""
+    return id(kind) in _ATOMIC_KINDS
+
+
+def are_atomic(values: Any) -> bool:
+    """Of all of these values."""
+    return set(map(id, map(type, values))) <= _ATOMIC_KINDS
+
+
+def is_container(kind: type) -> bool:
+    """Whether it is one of Python's own that may have many items."""
+    return id(kind) in _CONTAINERS
+
+
+def _has_hook(kind: type) -> bool:
+    own = classes.attributes(kind)
+    return any(hook in own for hook in HOOKS)
+
+
+def _has_reducer(kind: type) -> bool:
+    """In `copyreg`'s table."""
+    reducer = copyreg.dispatch_table.get(kind)
+    return reducer is not None and reducer.__module__.partition(".")[0] not in TRUSTED

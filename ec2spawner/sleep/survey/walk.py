@@ -1,12 +1,12 @@
 """What the variables of a namespace are made of: sizes, shared objects, whose code saving runs.
 
-The walk follows the references that the garbage collector knows. So it runs no code of the objects
-it visits, and cannot hang in one; it is bounded in objects and seconds.
+The walk follows the references that the garbage collector knows, and knows an object by its type.
+So it runs none of the notebook's own code, but for subclasses of arrays. It is bounded in objects
+and seconds, and so is what it asks of these and of libraries.
 """
 
 from __future__ import annotations
 
-import copyreg
 import enum
 import gc
 import sys
@@ -17,11 +17,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from ..failure import Failure, attempt, shown
 from ..manifest import COPIED, MAX_TEXT, MODULE, NO_GRAPH, NOT_SHARED, Entry, python_version
-from ..values import arrays, definitions, pickling, registry, tensors
-from . import frames, memory
+from ..values import arrays, classes, definitions, pickling, tensors
+from ..values.classes import is_a
+from . import frames, kinds, memory
 from .found import Found
-from .kinds import ATOMIC, ATOMIC_NAMES, HOOKS, TRUSTED
+from .kinds import TRUSTED, Kind
 
 MAX_OBJECTS: Final = 300_000
 """Visited for one name: about half a second."""
@@ -30,6 +32,8 @@ MIN_OBJECTS: Final = 1000
 huge list would not be known as one, and a child would save it."""
 UNKNOWN_BYTES: Final = 1 << 30
 """Taken for the size of what has more objects: it is saved late, and has time."""
+MIN_SHARE: Final = 0.02
+"""Of the time of a survey: for each name even when that is over."""
 LONG: Final = 1000
 """Items of a list whose types are looked at in one go."""
 
@@ -57,13 +61,14 @@ def survey(namespace: Mapping[str, Any], names: Iterable[str], seconds: float) -
 def entry_of(name: str, value: Any) -> Entry:
     """What is known of a name before the walk; of a module, all."""
     kind = type(value)
-    prefix = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
-    text = f"{prefix}{kind.__qualname__}"[:MAX_TEXT]
-    entry = Entry(name, type=text, python=python_version())
-    if not isinstance(value, types.ModuleType):
+    is_bare = classes.module(kind) in ("builtins", "__main__")
+    text = classes.name(kind) if is_bare else classes.full_name(kind)
+    entry = Entry(name, type=shown(text), python=python_version())
+    if not issubclass(kind, types.ModuleType):
         return entry
-    if sys.modules.get(value.__name__) is value:
-        return replace(entry, kind=MODULE, target=value.__name__, saved=True)
+    target = classes.module_name(value)
+    if sys.modules.get(target) is value:
+        return replace(entry, kind=MODULE, target=target, saved=True)
     why = "a module that cannot be imported by its name"
     return replace(entry, kind=MODULE, code="not-storable", detail=why)
 
@@ -84,6 +89,10 @@ class Survey:
         self._restored: set[int] = set()
         """The blocks of memory that are restored as one."""
         self._held: list[Any] = []
+        self._kinds: dict[int, Kind] = {}
+        """By their identity."""
+        self._versions: dict[str, str] = {}
+        """Of libraries; empty for those without one."""
         self._seconds = seconds
         self._until = time.monotonic() + seconds
 
@@ -92,7 +101,6 @@ class Survey:
         whole = memory.whole(self._views.values())
         copied = memory.copies(self._uses, whole | self._restored)
         for each in found:
-            each.versions = _versions(each.libraries)
             if each.name in copied:
                 each.differs.add(NOT_SHARED)
         return Surveyed(found, self._shared, self._definitions, frozenset(whole), self._held)
@@ -100,11 +108,29 @@ class Survey:
     def visit(self, name: str) -> Found:
         """Walk over what a name refers to."""
         found = Found(name)
-        try:
-            self._walk(self._namespace[name], found)
-        except Exception:  # a library's own code failed
-            found.runs_code, found.plain, found.complete = True, False, False
+        done = attempt(lambda: self._walk(self._namespace[name], found), self._limit())
+        if isinstance(done, Failure):  # a library's own code failed, or hangs
+            self._stop(found)
+        versions = {each: self._version(each) for each in sorted(found.libraries)}
+        found.versions = {library: version for library, version in versions.items() if version}
         return found
+
+    def _limit(self) -> float:
+        """Seconds for one name, or one library."""
+        left = min(self._until - time.monotonic(), self._seconds / 2)
+        return max(left, self._seconds * MIN_SHARE)
+
+    def _stop(self, found: Found) -> None:
+        """What is not known of a name is taken to be as difficult as it can be."""
+        found.complete, found.runs_code, found.plain = False, True, False
+        found.in_process = found.in_process or tensors.is_gpu_used()
+
+    def _version(self, library: str) -> str:
+        """It may be computed by a function of the module."""
+        if library not in self._versions:
+            version = attempt(lambda: _version(library), self._limit())
+            self._versions[library] = "" if isinstance(version, Failure) else version
+        return self._versions[library]
 
     def _walk(self, value: Any, found: Found) -> None:
         found.is_definition = self._definitions.name_of(value) is not None
@@ -115,9 +141,8 @@ class Survey:
             visited += 1
             is_late = visited > MIN_OBJECTS and time.monotonic() > until
             if visited > MAX_OBJECTS or is_late:
-                found.complete, found.runs_code, found.plain = False, True, False
+                self._stop(found)
                 found.size_bytes = max(found.size_bytes, UNKNOWN_BYTES)
-                found.in_process = tensors.is_gpu_used()
                 break
             each, is_root = waiting.pop()
             waiting += ((below, False) for below in self._enter(each, found, is_root))
@@ -125,35 +150,39 @@ class Survey:
     def _enter(self, value: Any, found: Found, is_root: bool) -> Iterable[Any]:
         """Note an object; what is below it and not known yet."""
         kind = type(value)
-        if kind in ATOMIC or f"{kind.__module__}.{kind.__qualname__}" in ATOMIC_NAMES:
+        about = self._kinds.get(id(kind)) or self._kinds.setdefault(id(kind), kinds.about(kind))
+        if about.is_atomic:
             if kind in (bytes, str, int):
                 found.size_bytes += sys.getsizeof(value)
             return ()
         if kind is types.BuiltinFunctionType:
             return _bound_to(value)
-        if pickling.never(kind):  # what is below is its own, not shared
+        if about.is_never_saved:  # what is below is its own, not shared
             return ()
         if value is self._namespace:
             found.holds_namespace = True
             return ()
-        if value is sys.modules or isinstance(value, enum.Enum):
+        if value is sys.modules or is_a(value, enum.Enum):
             return ()
-        if isinstance(value, type) or kind is types.FunctionType:
+        if is_a(value, type) or kind is types.FunctionType:
             return self._of_definition(value, found, is_root)
-        if kind in (tuple, frozenset) and not (value and gc.is_tracked(value)):
+        if (kind is tuple or kind is frozenset) and not (value and gc.is_tracked(value)):
             # Of atomic objects only, and Python has one empty tuple for all.
             found.size_bytes += sys.getsizeof(value)
             found.size_bytes += sum(map(sys.getsizeof, filter(_is_sized, value)))
             return ()
         if not self._claim(id(value), found):
             return ()
-        self._classify(kind, found)
+        _note_kind(about, found)
         if arrays.is_array(value):
             return [*self._of_array(value, found), *self._of_subclass(value, found)]
-        if kind.__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "torch"):
-            return self._of_library(value, found)
+        if about.library in ("pandas", "polars", "pyarrow", "torch"):
+            return self._of_library(value, about.library, found)
         if kind is weakref.ref:
             below = value()
+            return () if below is None else (below,)
+        if is_a(value, definitions.WEAK_PROXIES):
+            below = definitions.behind_weak_proxy(value)
             return () if below is None else (below,)
         if kind is types.MappingProxyType:
             return definitions.mappings_behind(value)
@@ -175,46 +204,29 @@ class Survey:
             self._seen_name, self._seen = found.name, set()
         return self._seen
 
-    def _classify(self, kind: type, found: Found) -> None:
-        library = kind.__module__.partition(".")[0]
-        if library != "builtins":
-            found.libraries.add(library)
-        for each in kind.__mro__[:-1]:
-            if each.__module__.partition(".")[0] in TRUSTED:
-                continue
-            found.plain = False
-            if each.__module__ != "__main__" or any(hook in vars(each) for hook in HOOKS):
-                found.runs_code = True
-        reducer = copyreg.dispatch_table.get(kind)
-        if reducer is not None and reducer.__module__.partition(".")[0] not in TRUSTED:
-            found.runs_code, found.plain = True, False
-        if registry.is_registered(kind):
-            found.runs_code, found.plain = True, False
-
     def _of_container(self, value: Any, found: Found) -> Iterable[Any]:
         try:
             found.size_bytes += object.__sizeof__(value)
-            if type(value).__module__ == "builtins":
+            if classes.module(type(value)) == "builtins":
                 found.size_bytes += sys.getsizeof(value) - object.__sizeof__(value)
         except TypeError:
             pass
-        if type(value) in (list, tuple, set, frozenset, dict) and len(value) > LONG:
+        if kinds.is_container(type(value)) and len(value) > LONG:
             return self._of_long(value, found)
         if type(value) is dict and not gc.is_tracked(value):  # of atomic objects only
             items = [*value, *value.values()]
             found.size_bytes += sum(map(sys.getsizeof, filter(_is_sized, items)))
             return ()
-        return [each for each in gc.get_referents(value) if not isinstance(each, type)]
+        return [each for each in gc.get_referents(value) if not is_a(each, type)]
 
     def _of_long(self, value: Any, found: Found) -> Iterable[Any]:
         """A long container: a million numbers are one object for the bound."""
         parts: list[Any] = [value]
-        if isinstance(value, dict):
+        if type(value) is dict:
             parts = [value.keys(), value.values()]
         below: list[Any] = []
         for part in parts:
-            kinds = set(map(type, part))
-            if kinds <= ATOMIC:
+            if kinds.are_atomic(part):
                 sample = [each for each, _ in zip(part, range(LONG), strict=False)]
                 found.size_bytes += sum(map(sys.getsizeof, sample)) * len(part) // LONG
             else:
@@ -223,9 +235,7 @@ class Survey:
 
     # --- libraries whose memory the garbage collector does not know ---
 
-    def _of_library(self, value: Any, found: Found) -> Iterable[Any]:
-        kind = type(value)
-        library = kind.__module__.partition(".")[0]
+    def _of_library(self, value: Any, library: str, found: Found) -> Iterable[Any]:
         if tensors.is_tensor(value):
             return self._of_tensor(value, found)
         if library == "pandas":
@@ -287,7 +297,7 @@ class Survey:
         return (value.__dict__,) if getattr(value, "__dict__", None) else ()
 
     def _of_tensor(self, value: Any, found: Found) -> Iterable[Any]:
-        if type(value).__module__ == "__main__":
+        if classes.module(type(value)) == "__main__":
             found.runs_code = True
             return ()
         device = value.device.type
@@ -323,13 +333,14 @@ class Survey:
     # --- functions and classes ---
 
     def _of_definition(self, value: Any, found: Found, is_root: bool) -> Iterable[Any]:
-        if isinstance(value, type):
-            if value.__module__ != "__main__":
-                if value.__module__.partition(".")[0] not in TRUSTED:
-                    found.libraries.add(value.__module__.partition(".")[0])
+        if is_a(value, type):
+            if classes.module(value) != "__main__":
+                if classes.library(value) not in TRUSTED:
+                    found.libraries.add(classes.library(value))
                 return ()
             # Not the insides of dataclasses and abstract classes, some of which all of them share.
-            own = {n: each for n, each in vars(value).items() if not n.startswith("__")}
+            named = classes.attributes(value).items()
+            own = {n: each for n, each in named if not n.startswith("__")}
             below = [each for each in own.values() if not _is_descriptor(each)]
         else:
             if value.__globals__ is not self._namespace:
@@ -350,19 +361,23 @@ class Survey:
         return [each for each in below if each is not None and each is not value]
 
 
-def _versions(libraries: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for name in sorted(libraries):
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if isinstance(version, str):
-            found[name] = version[:MAX_TEXT]
-    return found
+def _note_kind(about: Kind, found: Found) -> None:
+    if about.library != "builtins":
+        found.libraries.add(about.library)
+    found.runs_code = found.runs_code or about.runs_code
+    found.plain = found.plain and about.plain
+
+
+def _version(library: str) -> str:
+    """Empty where it has none."""
+    version = getattr(sys.modules.get(library), "__version__", None)
+    return version[:MAX_TEXT] if isinstance(version, str) else ""
 
 
 def _bound_to(function: Any) -> Iterable[Any]:
     """The object whose method it is, such as the list of `items.append`."""
     owner = function.__self__
-    is_of_module = owner is None or isinstance(owner, (types.ModuleType, type))
+    is_of_module = owner is None or is_a(owner, (types.ModuleType, type))
     return () if is_of_module else (owner,)
 
 
@@ -372,4 +387,4 @@ def _is_sized(value: Any) -> bool:
 
 def _is_descriptor(value: Any) -> bool:
     descriptors = (types.FunctionType, classmethod, staticmethod, property)
-    return isinstance(value, (*descriptors, types.GetSetDescriptorType, types.MemberDescriptorType))
+    return is_a(value, (*descriptors, types.GetSetDescriptorType, types.MemberDescriptorType))

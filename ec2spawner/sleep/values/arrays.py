@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from . import classes
 from .archive import CHUNK, Reader, Writer
 
 Order = Literal["C", "F"]
@@ -25,12 +26,12 @@ BUFFERS: Final = (bytearray, arrays_of_python.array)
 def is_array(value: Any) -> bool:
     """Also for subclasses; without importing NumPy."""
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, getattr(numpy, "ndarray", ()))
+    return numpy is not None and classes.is_a(value, getattr(numpy, "ndarray", ()))
 
 
 def is_supported(kind: type) -> bool:
     """Whether arrays of this class are saved here, and not by their own pickling."""
-    return kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in KINDS
+    return classes.library(kind) == "numpy" and kind.__name__ in KINDS
 
 
 def owner(array: Any) -> Any:
@@ -43,7 +44,7 @@ def owner(array: Any) -> Any:
 def buffer(owned: Any) -> Any:
     """The bytes, made by Python, that an owner uses; None if there are none that can change."""
     base = owned.base
-    base = base.obj if isinstance(base, memoryview) else base
+    base = base.obj if type(base) is memoryview else base
     return base if type(base) in BUFFERS else None
 
 

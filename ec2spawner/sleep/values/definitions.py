@@ -22,6 +22,8 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from .classes import attributes, is_a, module
+
 Reduced = Any
 """What `__reduce__` may return, or NotImplemented."""
 
@@ -48,16 +50,17 @@ NOT_STATE: Final = frozenset(
 )
 PLAIN_ENUM: Final = frozenset(vars(enum.Enum("Plain", "A"))) | {"_value_repr_", "__new__"}
 """What an enumeration has that its definition does not say."""
+WEAK_PROXIES: Final = (weakref.ProxyType, weakref.CallableProxyType)
 PLAIN_TUPLE: Final = frozenset(vars(collections.namedtuple("PLAIN_TUPLE", "a"))) - {"__doc__"}
 
 
 def is_ours(value: Any, namespace: Mapping[str, Any]) -> bool:
     """Whether the notebook itself defines this function, class or type variable."""
-    if isinstance(value, types.FunctionType):
+    if type(value) is types.FunctionType:
         return value.__globals__ is namespace
-    if isinstance(value, TYPING):
-        return value.__module__ == "__main__"
-    return isinstance(value, type) and vars(value).get("__module__") == "__main__"
+    if is_a(value, TYPING):
+        return bool(value.__module__ == "__main__")
+    return is_a(value, type) and module(value) == "__main__"
 
 
 def is_importable(function: types.FunctionType) -> bool:
@@ -75,11 +78,11 @@ def reduce(value: Any, namespace: Mapping[str, Any]) -> Reduced:
 
     Also functions of a library that are not importable, such as those that a decorator makes.
     """
-    if isinstance(value, types.FunctionType):
+    if type(value) is types.FunctionType:
         return _function(value, namespace)
-    if isinstance(value, TYPING):
+    if is_a(value, TYPING):
         return _typing(value)
-    if isinstance(value, enum.EnumMeta):
+    if is_a(value, enum.EnumMeta):
         return _enum(value)
     if value.__bases__ == (tuple,) and hasattr(value, "_field_defaults"):
         return _named_tuple(value)
@@ -159,7 +162,7 @@ def make_cell() -> Any:
 
 
 def _class(kind: type) -> Reduced:
-    own = vars(kind)
+    own = attributes(kind)
     begin = {name: own[name] for name in MADE_WITH if name in own}
     slots = begin.get("__slots__", ())
     slots = {slots} if isinstance(slots, str) else set(slots)
@@ -167,7 +170,7 @@ def _class(kind: type) -> Reduced:
         name: value
         for name, value in own.items()
         if name not in NOT_STATE
-        and not isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
+        and type(value) not in (types.MemberDescriptorType, types.GetSetDescriptorType)
     }
     if "__slots__" in begin:
         begin["__slots__"] = tuple(sorted(slots - {"__dict__", "__weakref__"}))
@@ -285,6 +288,15 @@ def make_reference(target: Any) -> Any:
     return weakref.ref(target if target is not None else Gone())
 
 
+def make_weak_proxy(target: Any) -> Any:
+    """A weak proxy; of nothing, if it was of nothing."""
+
+    class Gone:
+        pass
+
+    return weakref.proxy(target if target is not None else Gone())
+
+
 def _cached(value: Any) -> Reduced:
     if not hasattr(value, "cache_parameters") or not hasattr(value, "__wrapped__"):
         return NotImplemented
@@ -305,6 +317,27 @@ def _reference(value: Any) -> Reduced:
     return make_reference, (value(),)
 
 
+class _Operand:
+    def __add__(self, other: Any) -> Any:
+        return NotImplemented if is_a(other, WEAK_PROXIES) else other
+
+
+def behind_weak_proxy(proxy: Any) -> Any:
+    """The object of a weak proxy; None if it is gone.
+
+    A proxy answers as its object does, by that object's code. In an operator it puts its object in
+    its place, and the left operand is asked first: here, one of our own.
+    """
+    try:
+        return _Operand() + proxy
+    except ReferenceError:
+        return None
+
+
+def _weak_proxy(value: Any) -> Reduced:
+    return make_weak_proxy, (behind_weak_proxy(value),)
+
+
 def _proxy(value: Any) -> Reduced:
     (behind,) = mappings_behind(value) or (dict(value),)
     return make_proxy, (behind,)
@@ -313,7 +346,8 @@ def _proxy(value: Any) -> Reduced:
 def mappings_behind(proxy: Any) -> list[Any]:
     """The mapping that a proxy shows; none if that is a class's own."""
     found = gc.get_referents(proxy)
-    return [] if "__module__" in proxy and "__doc__" in proxy else found
+    is_of_class = type(found[0]) is dict and "__module__" in found[0] and "__doc__" in found[0]
+    return [] if is_of_class else found
 
 
 PARTS: Final[dict[type, Callable[[Any], Reduced]]] = {
@@ -334,5 +368,7 @@ PARTS: Final[dict[type, Callable[[Any], Reduced]]] = {
     type(threading.Lock()): lambda value: (make_lock, (value.locked(),)),
     type(threading.RLock()): lambda value: (threading.RLock, ()),
     weakref.ref: _reference,
+    weakref.ProxyType: _weak_proxy,
+    weakref.CallableProxyType: _weak_proxy,
 }
 """How values of these types reduce; subclasses are not among them."""

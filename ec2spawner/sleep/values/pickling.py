@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from . import arrays, blocks, definitions, registry, tensors
+from . import arrays, blocks, classes, definitions, registry, tensors
 from .archive import Writer
 
 PROTOCOL: Final = 5
@@ -58,7 +58,7 @@ one that is opened again for writing would be emptied."""
 
 def never(kind: type) -> str:
     """What a class is that is never saved; empty for all others."""
-    names = (f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__)
+    names = map(classes.full_name, classes.with_bases(kind))
     return next((NEVER[name] for name in names if name in NEVER), "")
 
 
@@ -137,7 +137,7 @@ class _Reductions:
         self._definitions = known
         self._whole = whole
         self._storages = tensors.StorageWriter(writer)
-        self._ways: dict[type, registry.Ways | None] = {}
+        self._kinds: dict[type, tuple[registry.Ways | None, str]] = {}
 
     def reducer_override(self, value: Any) -> Any:
         """Called by the pickler for what is not a builtin value, by dill's for all."""
@@ -163,12 +163,12 @@ class _Reductions:
             return blocks.reduce(value)
         if kind.__module__ == "torch.storage" and kind.__name__.endswith("Storage"):
             return self._storages.reduce(value)
-        ways = self._ways_of(kind)
+        ways, what = self._known(kind)
         if ways is not None:
             return registry.reduce(value, ways, self._writer)
         if tensors.is_tensor(value):
             return tensors.reduce(value, PROTOCOL)
-        if what := never(kind):
+        if what:
             raise NotStorable(what)
         return NotImplemented
 
@@ -178,20 +178,21 @@ class _Reductions:
         if name is not None and id(value) not in self._of_file:
             return definition, (name,)
         outer, _, inner = getattr(value, "__qualname__", "").rpartition(".")
-        holder = self._definitions.namespace.get(outer)
+        holder: Any = self._definitions.namespace.get(outer)
         if (
             self._definitions.name_of(holder) is not None
-            and isinstance(holder, type)
+            and classes.is_a(holder, type)
             and id(holder) not in self._of_file
-            and vars(holder).get(inner) is value
+            and classes.attributes(holder).get(inner) is value
         ):
             return getattr, (holder, inner)
         return definitions.reduce(value, self._definitions.namespace)
 
-    def _ways_of(self, kind: type) -> registry.Ways | None:
-        if kind not in self._ways:
-            self._ways[kind] = registry.ways_of(kind)
-        return self._ways[kind]
+    def _known(self, kind: type) -> tuple[registry.Ways | None, str]:
+        """How a class's values are saved, if by functions of the registry; what is never saved."""
+        if kind not in self._kinds:
+            self._kinds[kind] = registry.ways_of(kind), never(kind)
+        return self._kinds[kind]
 
 
 class _FastPickler(_Reductions, pickle.Pickler):

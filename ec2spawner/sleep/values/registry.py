@@ -9,6 +9,7 @@ import io
 from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
+from . import classes
 from .archive import CHUNK, Writer
 
 Save = Callable[[Any, IO[bytes]], None]
@@ -20,6 +21,8 @@ class Ways(NamedTuple):
 
     save: Save
     load: Load
+    registered: type | None = None
+    """The type that a user has registered them for."""
 
 
 _registered: dict[type, Ways] = {}
@@ -29,14 +32,15 @@ def register(type: type, save: Save, load: Load) -> None:  # noqa: A002 - the na
     """Save values of this type, and of its subclasses, by `save(value, file)`.
 
     `file`: binary, to write to. `load(file)` returns the value. Both run in another process than
-    the kernel's where that is possible, with a time limit. `load` is saved with the value, so
-    that it needs no registration before waking. Registering a type again replaces its functions.
+    the kernel's where that is possible, with a time limit. Both are saved with the value, and
+    registered again as it is restored, unless its type is by then. Registering a type again
+    replaces its functions.
     """
     if not isinstance(type, __builtins_type):
         raise TypeError("the first argument is a class")
     if not callable(save) or not callable(load):
         raise TypeError("save and load are functions")
-    _registered[type] = Ways(save, load)
+    _registered[type] = Ways(save, load, type)
 
 
 __builtins_type = type
@@ -44,28 +48,36 @@ __builtins_type = type
 
 def ways_of(kind: type) -> Ways | None:
     """How a class's values are saved, if by functions of this registry."""
-    for each in kind.__mro__:
+    for each in classes.with_bases(kind):
         if each in _registered:
             return _registered[each]
-    if kind.__module__.partition(".")[0] == "polars" and kind.__name__ == "DataFrame":
+    if classes.library(kind) == "polars" and classes.name(kind) == "DataFrame":
         return Ways(_save_polars, load_polars)
     return None
 
 
 def is_registered(kind: type) -> bool:
     """Whether a user's functions save values of this class."""
-    return any(each in _registered for each in kind.__mro__)
+    return any(each in _registered for each in classes.with_bases(kind))
 
 
 def reduce(value: Any, ways: Ways, writer: Writer) -> Any:
     """What `__reduce__` would return."""
     number = writer.block(_written(value, ways.save))
-    return registered, (number, ways.load)
+    if ways.registered is None:
+        return registered, (number, ways.load)
+    return registered, (number, ways.load, ways.registered, ways.save)
 
 
-def registered(number: int, load: Load) -> Any:
+def registered(number: int, load: Load, kind: type | None = None, save: Save | None = None) -> Any:
     """Found by the unpickler under this name, which gives it the archive."""
     raise TypeError("only an archive can be read")
+
+
+def restore(kind: type, save: Save, load: Load) -> None:
+    """Register a type as it was when its value was saved: the next sleep needs it, too."""
+    if kind not in _registered:
+        register(kind, save, load)
 
 
 def _written(value: Any, save: Save) -> Iterator[Any]:

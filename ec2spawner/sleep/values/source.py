@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .. import owned
+from . import classes
 
 MAX_BYTES: Final = 256 << 10
 
@@ -24,18 +25,19 @@ class NoSource(Exception):
 
 
 def of(value: Any) -> str:
-    """The source of a function or class, as in its cell; empty where that does not define it."""
-    try:
-        value = inspect.unwrap(value)  # with the decorators that wrapped it
-        if "<locals>" in value.__qualname__:
-            return ""  # its source alone is another function: it has no closure
-        is_class = isinstance(value, type)
-        text = _of_class(value) if is_class else inspect.getsource(value.__code__)
-        if not _defined(text):
-            return ""
-    except (OSError, TypeError, ValueError, SyntaxError, AttributeError, RecursionError):
+    """The source of a function or class, as in its cell; empty where that does not define it.
+
+    Raises OSError where there is none, and whatever else `inspect` raises: a file may have changed
+    since, and be no Python any more.
+    """
+    value = inspect.unwrap(value)  # with the decorators that wrapped it
+    if "<locals>" in value.__qualname__:
+        return ""  # its source alone is another function: it has no closure
+    is_class = classes.is_a(value, type)
+    text = _of_class(value) if is_class else inspect.getsource(value.__code__)
+    if not _defined(text) or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         return ""
-    return text if len(text.encode("utf-8", "replace")) <= MAX_BYTES else ""
+    return text
 
 
 def _of_class(kind: type) -> str:
@@ -59,9 +61,9 @@ def _is_cell(entry: Any) -> bool:
 
 
 def _codes(kind: type) -> Iterator[types.CodeType]:
-    for value in vars(kind).values():
-        function = getattr(value, "__func__", value)
-        if isinstance(function, types.FunctionType) and function.__module__ == kind.__module__:
+    for value in classes.attributes(kind).values():
+        function = value.__func__ if classes.is_a(value, (classmethod, staticmethod)) else value
+        if type(function) is types.FunctionType and function.__module__ == classes.module(kind):
             yield function.__code__
 
 
@@ -130,7 +132,7 @@ def _used(code: types.CodeType) -> set[str]:
 
 def remember_for(value: Any, text: str) -> None:
     """Tracebacks show the source of a restored function or class, and `of` finds it."""
-    if isinstance(value, type):
+    if classes.is_a(value, type):
         starts = _function_lines(text)
         for code in _codes(value):
             if code.co_name in starts:
@@ -138,7 +140,7 @@ def remember_for(value: Any, text: str) -> None:
                 remember(code.co_filename, first, text)
                 return
         remember(f"<ec2spawner sleep: {value.__name__}>", 1, text)
-    elif isinstance(value := inspect.unwrap(value), types.FunctionType):
+    elif type(value := inspect.unwrap(value)) is types.FunctionType:
         remember(value.__code__.co_filename, value.__code__.co_firstlineno, text)
 
 

@@ -12,13 +12,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from . import classes
 from .archive import CHUNK, Reader, Writer
 
 
 def is_tensor(value: Any) -> bool:
     """Also for its subclasses; without importing PyTorch."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+    return torch is not None and classes.is_a(value, getattr(torch, "Tensor", ()))
 
 
 def is_gpu_used() -> bool:

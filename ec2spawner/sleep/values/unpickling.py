@@ -52,7 +52,14 @@ def load(
     with Reader(path) as reader:
         storages = tensors.StorageReader(reader, may_use_gpu)
 
-        def registered(number: int, load: registry.Load) -> Any:
+        def registered(
+            number: int,
+            load: registry.Load,
+            kind: type | None = None,
+            save: registry.Save | None = None,
+        ) -> Any:
+            if kind is not None and save is not None:
+                registry.restore(kind, save, load)
             return load(io.BytesIO(reader.block(number)))
 
         own = {

@@ -76,6 +76,12 @@ SAVED = {
     "variable": ("typing.TypeVar('variable', bound=int)", "variable.__bound__ is int"),
     "new_type": ("typing.NewType('new_type', int)", "new_type.__supertype__ is int"),
     "frozen_data": ("FrozenData(1)", "frozen_data == FrozenData(1)"),
+    "proxy": (
+        "weakref.proxy(handle)",
+        "is_weak_proxy(proxy) and proxy.__repr__.__self__ is handle",
+    ),
+    "callable_proxy": ("weakref.proxy(wait)", "is_weak_proxy(callable_proxy)"),
+    "dead_proxy": ("weakref.proxy(Plain())", "is_weak_proxy(dead_proxy) and is_gone(dead_proxy)"),
 }
 """Name -> how it is made, and what is true of it after waking."""
 
@@ -104,6 +110,11 @@ LOST = {
     "fills": ("Hostile(fill)", "memory|timed-out"),
     "wakes_never": ("HangsAtWake()", "timed-out"),
     "wakes_dead": ("ExitsAtWake()", "crashed"),
+    "answers_never": ("Silent()", "timed-out"),
+    "far": ("weakref.proxy(kept_alive(Silent()))", "timed-out"),
+    "says_no_class": ("Liar()", "failed"),
+    "hidden_class": ("Refuses('Hidden', (), {'__module__': '__main__'})", "failed"),
+    "of_hidden_class": ("hidden_class()", "failed"),
 }
 """Name -> how it is made, and why it is not saved."""
 
@@ -151,6 +162,17 @@ def spin():
 def fill():
     held = []
     while True: held.append(bytearray(10 ** 8))
+class Silent:
+    def __getattribute__(self, name): time.sleep(1000)
+class Liar:
+    __class__ = property(lambda self: 1 / 0)
+class Refuses(type):
+    def __getattribute__(cls, name): raise RuntimeError(name)
+def kept_alive(value): sys.kept = value; return value
+def is_weak_proxy(value): return type(value) in weakref.ProxyTypes
+def is_gone(value):
+    try: value.a
+    except ReferenceError: return True
 class HangsAtWake:
     def __init__(self): self.a = 1
     def __setstate__(self, state): time.sleep(1000)
@@ -168,6 +190,8 @@ def test_each_kind_is_saved_or_reported(tmp_path: Path) -> None:
         first.say(CLASSES)
         for name, (expression, _) in [*SAVED.items(), *LOST.items()]:
             first.say(f"{name} = {expression}")
+        # For those that hang.
+        first.say("from ec2spawner.sleep import plan; plan.USUAL_LIMIT = 2.0")
         began = time.monotonic()
         first.save(folder, seconds=40)
         assert time.monotonic() - began < 45
@@ -177,6 +201,8 @@ def test_each_kind_is_saved_or_reported(tmp_path: Path) -> None:
     assert not wrong_codes, [found[name] for name in wrong_codes]
     assert {name: found[name]["code"] for name in SAVED} == dict.fromkeys(SAVED, "")
     assert len(SAVED) + len(LOST) > 60
+    # The survey has asked neither of them.
+    assert {found[name]["sharing"] for name in ("answers_never", "far")} == {"complete"}
     with Notebook(tmp_path) as woken:
         result = woken.restore(folder)
         lost = {each["name"]: each for each in result["lost"]}
