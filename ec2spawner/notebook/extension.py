@@ -25,6 +25,7 @@ from .handlers import (
 from .home_environment import HomeEnvironment, activate
 from .image_kernels import extend_image_kernels
 from .service import NotebookService
+from .sleep.session_locks import session_locks
 from .terminal_shell import shell_command
 
 
@@ -55,6 +56,7 @@ class NotebookExtension(ExtensionApp):
             end_url=environ.get("EC2SPAWNER_END_URL", ""),
         )
         self.service.outputs.install(self.settings)
+        session_locks(self.serverapp.session_manager)  # before a page asks for a kernel
 
     def _use_home_environment(self) -> str:
         """Have kernels and terminals use the user's own packages; what a user should know of that,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from . import manifest as manifests
 from . import owned
-from .folder import generations, is_complete, latest
+from .folder import generations, is_complete
 from .manifest import DEFINITION, Entry, Manifest, Unreadable
 
 NOT_RESTORED: Final = "not-restored"
@@ -78,10 +78,13 @@ def absent(known: Mapping[str, Earlier], lacking: Collection[str]) -> list[Entry
     ]
 
 
-def remove_older(generation: str | Path, keep_bytes: int = 1 << 62) -> int:
+def remove_older(
+    generation: str | Path, keep_bytes: int = 1 << 62, keep: Collection[Path] = ()
+) -> int:
     """Remove the kernel's generations before this one, if this one is complete; of what it could
     not save, the last values stay, so many bytes of them, the smallest first. How many stay.
 
+    `keep`: generations that stay as they are, such as those of another kernel of the notebook.
     Errors are ignored: what is left is removed the next time.
     """
     newest = Path(generation)
@@ -96,6 +99,8 @@ def remove_older(generation: str | Path, keep_bytes: int = 1 << 62) -> int:
             kept += each.entry.size_bytes
             needed.setdefault(each.folder, set()).add(each.entry.name)
     for folder in _before(newest):
+        if folder in keep:
+            continue
         if folder in needed:
             _remove_others(folder, needed[folder])
         else:
@@ -126,9 +131,14 @@ def remove_until(kernel: Path, last: str) -> None:
         kernel.rmdir()
 
 
-def newest(generation: Path) -> Path:
-    """This one, or what its user saved since by `%sleep`, which may have removed this one."""
-    last = latest(generation.parent)
+def newest(generation: Path, others: Collection[Path] = ()) -> Path:
+    """This one, or what its user saved since by `%sleep`, which may have removed this one.
+
+    `others`: generations that are not taken for that, such as those of another kernel of the
+    notebook.
+    """
+    saved = (each for each in reversed(generations(generation.parent)) if each not in others)
+    last = next(filter(is_complete, saved), None)
     return last if last is not None and last.name > generation.name else generation
 
 

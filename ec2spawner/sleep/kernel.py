@@ -15,6 +15,7 @@ from . import folder as folders
 from . import manifest as manifests
 from .earlier import Earlier
 from .manifest import Entry, Manifest
+from .memory import memory
 from .restoring import Restored, Restoring
 from .saving import CarriedOver, Report, save_namespace
 
@@ -44,12 +45,23 @@ class Kernel:
         return naming.namespace(self.shell)
 
     @property
+    def _hidden(self) -> Mapping[str, Any]:
+        """What IPython has put into the namespace, with its values."""
+        hidden: Mapping[str, Any] = getattr(self.shell, "user_ns_hidden", {})
+        return hidden
+
+    @property
     def pending(self) -> dict[str, int]:
         """What is not restored yet, in bytes by name."""
         if self._restoring is None:
             return {}
         self._restoring.forget_assigned()
         return self._restoring.pending
+
+    @property
+    def failed(self) -> list[str]:
+        """What could not be restored, and can be tried again."""
+        return self._restoring.failed if self._restoring is not None else []
 
     def save(
         self,
@@ -64,30 +76,37 @@ class Kernel:
 
         `asleep`: a generation that was to be restored here, and could not.
         """
-        hidden: Mapping[str, Any] = getattr(self.shell, "user_ns_hidden", {})
         if self._restoring is not None:
             self._restoring.forget_assigned()
         carried = self._carried_over()
-        known = earlier.values(
-            earlier.before(folder, [asleep] if asleep else [*self._last.values()])
-        )
+        before = earlier.before(folder, [asleep] if asleep else [*self._last.values()])
+        known = earlier.values(before)
         saved = save_namespace(
             self.namespace,
             folder,
             seconds=seconds,
             max_bytes=max_bytes,
-            hidden=hidden,
+            hidden=self._hidden,
             kept=self.kept,
             forgotten=self.forgotten,
             carried_over=carried,
             known=known,
-            absent=known if asleep else self.asleep,
+            absent=known if asleep or not self._is_ours(before) else self.asleep,
             report=progress,
         )
         self._last[folder.parent] = folder
         if self._restoring is not None:
             self._restoring.move_to(folder, saved.entries)
         return saved
+
+    def _is_ours(self, generation: Path | None) -> bool:
+        """Whether the namespace was restored from this generation, or saved to it.
+
+        If not, the process was started anew, by its user or after a crash: a name that it does not
+        have was not deleted. A generation has the same name in the folder of a renamed notebook.
+        """
+        names = {each.name for each in self._last.values()}
+        return generation is None or generation.name in names
 
     @property
     def asleep(self) -> dict[str, Earlier]:
@@ -97,7 +116,7 @@ class Kernel:
         for last in self._last.values():
             with contextlib.suppress(manifests.Unreadable):
                 found |= earlier.kept_values(last, manifests.read(last))
-        there = {*self.namespace, *self.forgotten}
+        there = {*naming.of_user(self.namespace, self._hidden), *self.forgotten}
         return {name: each for name, each in found.items() if name not in there}
 
     def restore_earlier(self, names: Iterable[str]) -> list[str]:
@@ -107,7 +126,9 @@ class Kernel:
         for folder in {asleep[name].folder for name in names}:
             mine = [name for name in names if asleep[name].folder == folder]
             owned.check(folder)
-            restoring = Restoring(self.namespace, folder, manifests.read(folder))
+            restoring = Restoring(
+                self.namespace, folder, manifests.read(folder), hidden=self._hidden
+            )
             found += restoring.pick(mine)
             self._say_lost(restoring.result.lost)
         return found
@@ -136,7 +157,7 @@ class Kernel:
             self.restore_now(self.pending)
             self._of_others += self._restoring.carried_over()
         self._add_wishes(manifest)
-        self._restoring = Restoring(self.namespace, folder, manifest, progress)
+        self._restoring = Restoring(self.namespace, folder, manifest, progress, self._hidden)
         self._hook()
         self._last[folder.parent] = folder
         found = self._restoring.begin(eager_bytes)
@@ -211,20 +232,26 @@ class Kernel:
         """After `%reset`, nothing comes back by itself."""
         if self._restoring is None or not naming.RESET.search(code):
             return
-        hidden: Mapping[str, Any] = getattr(self.shell, "user_ns_hidden", {})
-        if not naming.of_user(self.namespace, hidden):
+        if not naming.of_user(self.namespace, self._hidden):
             for name in self.pending:
                 self._restoring.drop(name)
 
     def idle(self) -> None:
-        """Restore one more file, the smallest; then wait again, so that a cell can begin."""
+        """Restore one more file, the smallest; then wait again, so that a cell can begin.
+
+        What is left waits for a cell that names it where it would take the memory that the user's
+        own work may need.
+        """
         self._timer = None
-        pending = self.pending
-        if pending:
-            # What fails, or is interrupted, is reported when a cell names it, or by `%wake`.
-            with contextlib.suppress(Exception, KeyboardInterrupt):
-                self.restore_now([min(pending, key=pending.__getitem__)])
-            self._wait_for_idleness()
+        if self._restoring is None or not self.pending:
+            return
+        name, size_bytes = self._restoring.next
+        if size_bytes > memory().beyond_reserve:
+            return
+        # What fails, or is interrupted, is reported when a cell names it, or by `%wake`.
+        with contextlib.suppress(Exception, KeyboardInterrupt):
+            self.restore_now([name])
+        self._wait_for_idleness()
 
     def unhook(self) -> None:
         """Restore nothing more."""

@@ -50,14 +50,16 @@ class SleepMagics:
 
         A variable that exists stays as it is. Large variables that still wait are restored now
         with `%wake name …`, and so is the earlier value of one that the last sleep could not save.
+        What could not be restored is tried again.
         """
         from . import folder, kernel, manifest, owned, report
 
         current = kernel.current()
         words = shlex.split(line)
-        if words and all(word in {**current.pending, **current.asleep} for word in words):
+        here = {*current.pending, *current.failed}
+        if words and all(word in here or word in current.asleep for word in words):
             try:
-                asleep = [word for word in words if word not in current.pending]
+                asleep = [word for word in words if word not in here]
                 names = [*current.restore_now(words), *current.restore_earlier(asleep)]
             except (OSError, owned.NotOurs, manifest.Unreadable) as why:
                 report.say(f"Not restored: {why}.")

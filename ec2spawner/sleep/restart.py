@@ -14,9 +14,11 @@ first checkpoint: one that ends its machine before that does not run at each wak
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,6 +40,12 @@ MAX_CELLS: Final = 50
 MAX_BYTES: Final = 16 * 2**20
 """Of the file; a longer one is not read."""
 
+LOCK_SECONDS: Final = 2.0
+"""Until the lock is given up: who has it reads and writes a small file. A process that is stopped
+there, or a file server that does not respond, must not block a cell, or a server that ends."""
+
+POLL_SECONDS: Final = 0.02
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -56,7 +64,8 @@ class Cell:
 
 def remember(key: str, cell: Cell) -> bool:
     """Have a cell run again at the next wake; `key` names its loop. False for a cell that is too
-    long. Raises `OSError`, `NotOurs`."""
+    long. Raises `OSError`, `NotOurs`; `TimeoutError`, which is an `OSError`, if another process
+    keeps the file locked."""
     if not cell.code or len(cell.code) > MAX_CODE:
         return False
     with _locked() as cells:
@@ -91,20 +100,34 @@ def take(notebook: str, kernel_id: str) -> list[Cell]:
 
 @contextlib.contextmanager
 def _locked() -> Iterator[dict[str, Cell]]:
-    """The cells, which are written back: several kernels change them."""
+    """The cells, which are written back: several kernels change them. Raises `TimeoutError`."""
     folder = root()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     owned.check(folder)
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.lockf(lock, fcntl.LOCK_EX)
+        _lock(lock)
         cells = _read(folder)
         yield cells
         content = {"version": 1, "cells": {key: asdict(cell) for key, cell in cells.items()}}
         owned.replace_file(folder / FILE, json.dumps(content).encode())
     finally:
         os.close(lock)
+
+
+def _lock(file: int) -> None:
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                return  # a file system without locks
+            if time.monotonic() >= until:
+                raise TimeoutError(f"another process has {LOCK} locked") from None
+            time.sleep(POLL_SECONDS)
+        else:
+            return
 
 
 def _read(folder: Path) -> dict[str, Cell]:

@@ -1,35 +1,36 @@
 """Restoring a generation into a namespace: modules, definitions, small values; large ones later.
 
 What may run code of the notebook's own, and what other versions of libraries saved, is loaded in a
-child first: a trial that exits, crashes or hangs costs a message, not the kernel.
+child first: a trial that exits, crashes or hangs costs a message, not the kernel. What crashes here
+regardless does so once: see `crashes`.
 """
 
 from __future__ import annotations
 
 import builtins
 import contextlib
-import functools
-import importlib
 import os
 import sys
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from . import children, owned, plan, search_path
+from . import imports, naming, owned, plan, search_path, trials
 from . import manifest as manifests
-from .failure import described
+from .crashes import Crashes
 from .manifest import DEFINITION, MODULE, Entry, Manifest, python_version
+from .memory import memory
+from .muted import muted
 from .saving import CarriedOver, Report
-from .time_limit import Late, limited
+from .time_limit import limited
+from .unrestored import Unavailable, why_not_imported, why_not_restored
 from .values import source, unpickling
-from .values.archive import Damaged
+from .waiting import Waiting
 
-IMPORT_SECONDS: Final = 120.0
-"""Of a module: `import torch` reads a gigabyte, from a new volume slowly."""
 LOAD_SECONDS: Final = 10.0
+EMPTY: Final[Mapping[str, Any]] = {}
 BYTES_PER_SECOND: Final = 25e6
 """A volume that is read for the first time, from its snapshot, is this slow."""
 
@@ -68,10 +69,6 @@ class Restored:
         }
 
 
-class _Unavailable(Exception):
-    """A definition that a value needs could not be restored: its name."""
-
-
 class Restoring:
     """One generation, and what of it is not restored yet."""
 
@@ -81,29 +78,51 @@ class Restoring:
         folder: Path,
         manifest: Manifest,
         report: Report = lambda _: None,
+        hidden: Mapping[str, Any] = EMPTY,
     ) -> None:
+        """`hidden`: as for `naming.of_user`."""
         self._namespace = namespace
+        self._hidden = hidden
         self._folder = folder
         self._manifest = manifest
         self._report = report
         self.result = Restored()
-        self._files: dict[str, list[Entry]] = {}
-        """What is to be restored, by file; a definition without bytecode by its source's."""
-        self._by_name: dict[str, str] = {}
+        self._waiting = Waiting()
         self._failed: dict[str, Entry] = {}
         self._under_way: set[str] = set()
         self._is_trial = False
-        self._imported = 0
+        self._modules: list[Entry] = []
+        """To be imported."""
+        self._crashes = Crashes(folder)
+        self._imports = imports.Imports(self._crashes)
+        self._variables = 0
+        """That are restored, of `result.restored`; without modules."""
+        self._bytes = 0
 
     @property
     def pending(self) -> dict[str, int]:
         """The names that are not restored yet, with their size in bytes."""
-        return {each.name: each.size_bytes for each in self._entries()}
+        return {each.name: each.size_bytes for each in self._waiting.all}
+
+    @property
+    def failed(self) -> list[str]:
+        """The names that could not be restored here; `restore_names` tries them again."""
+        return [name for name in self._failed if not self._has(name)]
+
+    @property
+    def next(self) -> tuple[str, int]:
+        """A name of the smallest file that is not restored yet, and the host memory in bytes that
+        the file takes; an empty one if there is none."""
+        file = self._waiting.smallest
+        return (self._waiting.of(file)[0].name, self._host_bytes(file)) if file else ("", 0)
 
     def carried_over(self) -> list[CarriedOver]:
         """What the next sleep keeps as it is: what waits, and what could not be restored here."""
-        files = [each for each in self._failed.values() if each.file or each.source]
-        return [CarriedOver(each, self._folder) for each in [*self._entries(), *files]]
+        return [
+            CarriedOver(each, self._folder)
+            for each in [*self._waiting.all, *self._failed.values()]
+            if each.file or each.source or each.kind == MODULE
+        ]
 
     @property
     def folder(self) -> Path:
@@ -115,9 +134,10 @@ class Restoring:
         there = {each.name: each for each in saved if each.saved}
         if not all(each.entry.name in there for each in self.carried_over()):
             return
-        waiting = self._entries()
+        waiting = self._waiting.all
         self._folder = folder
-        self._files, self._by_name = {}, {}
+        self._crashes.move_to(folder)
+        self._waiting = Waiting()
         for each in waiting:
             self._wait_for(there[each.name])
         self._failed = {name: there[name] for name in self._failed if name in there}
@@ -128,15 +148,15 @@ class Restoring:
         self._restore_paths()
         for entry in self._manifest.entries:
             self._sort(entry)
-        self._import_libraries()
-        definitions = self._of_kind(definition=True)
-        values = self._of_kind(definition=False)
+        self._import()
+        waiting = self._waiting
+        values = waiting.files(definition=False)
         # Where one is missing, its builtin would be used, without an error.
-        hiding = [f for f in values if any(hasattr(builtins, e.name) for e in self._files[f])]
-        sizes = {f: sum(e.size_bytes for e in self._files[f]) for f in values if f not in hiding}
+        hiding = [f for f in values if any(hasattr(builtins, e.name) for e in waiting.of(f))]
+        sizes = {file: waiting.size(file) for file in values if file not in hiding}
         now, later = plan.eager(sizes, eager_bytes)
-        self.restore([*definitions, *hiding, *now])
-        self.result.later = [e.name for file in later for e in self._files.get(file, ())]
+        self.restore([*waiting.files(definition=True), *hiding, *now])
+        self.result.later = [each.name for file in later for each in waiting.of(file)]
         there = {*self.result.restored, *self.result.later}
         self.result.differing = [
             each for each in self._manifest.entries if each.differs and each.name in there
@@ -150,63 +170,65 @@ class Restoring:
         for entry in self._manifest.entries:
             if entry.saved and (entry.name in names or entry.kind == DEFINITION):
                 self._sort(entry)
-        self._import_libraries()
+        self._import()
         return self.restore_names(names)
 
     def restore_names(self, names: Iterable[str]) -> list[str]:
-        """Restore these names now, with those in the same files; which of them are there now."""
+        """Restore these names now, with those in the same files, also what could not be restored
+        before; which of them are there now."""
         wanted = list(names)
         self.forget_assigned()
-        self.restore(list(dict.fromkeys(self._by_name[n] for n in wanted if n in self._by_name)))
-        return [name for name in wanted if name in self._namespace]
+        self._wait_again({self._place(self._failed[n]) for n in wanted if n in self._failed})
+        self.restore(self._waiting.files_of(wanted))
+        return [name for name in wanted if self._has(name)]
 
     def forget_assigned(self) -> None:
         """A name that the user has assigned meanwhile is the user's."""
-        for file, entries in list(self._files.items()):
-            mine = [each for each in entries if each.name in self._namespace]
-            for each in mine:
-                self.result.yours.append(each.name)
-                self._by_name.pop(each.name, None)
-            left = [each for each in entries if each not in mine]
-            if left:
-                self._files[file] = left
-            else:
-                del self._files[file]
+        self.result.yours += self._waiting.remove_names(self._has)
 
     def drop(self, name: str) -> None:
         """Never restore this name."""
-        file = self._by_name.pop(name, "")
-        left = [each for each in self._files.pop(file, []) if each.name != name]
-        if left:
-            self._files[file] = left
+        self._waiting.remove_names(name.__eq__)
         self._failed.pop(name, None)
 
     # --- what there is to restore ---
 
-    def _entries(self) -> list[Entry]:
-        return [each for entries in self._files.values() for each in entries]
+    def _has(self, name: str) -> bool:
+        """Whether the user has a variable of this name."""
+        there = self._namespace
+        return name in there and not naming.is_of_shell(name, there[name], self._hidden)
 
     def _sort(self, entry: Entry) -> None:
         if not entry.saved:
             self.result.lost.append(entry)
-        elif entry.name in self._namespace:
+        elif self._has(entry.name):
             self.result.yours.append(entry.name)
         elif entry.kind == MODULE:
-            self._import(entry)
+            self._modules.append(entry)
         else:
             self._wait_for(entry)
 
     def _wait_for(self, entry: Entry) -> None:
-        file = entry.file if entry.file and not self._by_source(entry) else entry.source
-        self._files.setdefault(file or entry.file, []).append(entry)
-        self._by_name[entry.name] = file or entry.file
+        self._waiting.add(entry, self._place(entry))
 
-    def _of_kind(self, *, definition: bool) -> list[str]:
-        return [
-            file
-            for file, entries in self._files.items()
-            if all(each.kind == DEFINITION for each in entries) is definition
-        ]
+    def _place(self, entry: Entry) -> str:
+        """The file that a value is restored from; of a module, what is imported."""
+        if entry.kind == MODULE:
+            return entry.target
+        file = entry.file if entry.file and not self._by_source(entry) else entry.source
+        return file or entry.file
+
+    def _wait_again(self, places: Collection[str]) -> None:
+        if not places:
+            return
+        for each in list(self._failed.values()):
+            if self._place(each) in places:
+                del self._failed[each.name]
+                self._sort(each)
+        for place in places:
+            self._crashes.allow(place)
+            self._imports.refused.pop(place, None)
+        self._import()
 
     def _by_source(self, entry: Entry) -> bool:
         return entry.kind == DEFINITION and bool(entry.source) and not self._same_python(entry)
@@ -221,166 +243,145 @@ class Restoring:
             if self._manifest.directory:
                 os.chdir(self._manifest.directory)
 
-    def _import(self, entry: Entry) -> None:
+    def _import(self) -> None:
+        """The modules, and the libraries of what waits: once here, instead of in each trial."""
+        entries, self._modules = self._modules, []
+        waiting = self._waiting.all
+        libraries = sorted({name for each in waiting for name in each.libraries} - {"__main__"})
+        names = dict.fromkeys([*(each.target for each in entries), *libraries])
+        self._imports.prepare(names, in_doubt=imports.is_changed([*entries, *waiting]))
+        with self._crashes:
+            for entry in entries:
+                self._import_module(entry)
+            for name in libraries:
+                self._imports.library(name)
+
+    def _import_module(self, entry: Entry) -> None:
+        if why := self._imports.refused.get(entry.target):
+            self._lose([entry], *why)
+            return
         try:
-            module = limited(lambda: importlib.import_module(entry.target), IMPORT_SECONDS)
+            self._namespace[entry.name] = self._imports.module(entry.target)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a module raises
-            self._lose([entry], "import-failed", described(error))
-            return
-        self._namespace[entry.name] = module
-        self.result.restored.append(entry.name)
-        self._imported += 1
-
-    def _import_libraries(self) -> None:
-        """Once here, instead of in each trial."""
-        needed = {name for each in self._entries() for name in each.libraries}
-        for name in sorted(needed - set(sys.modules) - {"__main__"}):
-            try:
-                limited(functools.partial(importlib.import_module, name), IMPORT_SECONDS)
-            except KeyboardInterrupt:
-                raise
-            except BaseException:  # noqa: S112 - what needs it says so
-                continue
+            self._lose([entry], *why_not_imported(error))
+        else:
+            self.result.restored.append(entry.name)
 
     # --- restoring ---
 
     def restore(self, files: Sequence[str]) -> None:
         """Restore these files, with a trial of those that need one."""
-        files = [file for file in files if file in self._files]
-        for file in self._not_safe(files):
-            self._files.pop(file, None)
-        for place, file in enumerate(files):
-            self._restore_file(file)
-            variables = len(self.result.restored) - self._imported
-            self._report(
-                {
-                    "kind": "progress",
-                    "done": place + 1,
-                    "of": len(files),
-                    "variables": variables,
-                }
-            )
-
-    def _not_safe(self, files: Sequence[str]) -> list[str]:
-        """The files that failed in their trial, reported."""
-        unsafe = [file for file in files if not self._is_safe(self._files[file])]
-        affordable = [f for f in unsafe if self._size(f) <= _available_bytes() // 2]
-        failed = []
-        for file in unsafe:
-            entries = self._files[file]
-            if file not in affordable and not self._same_libraries(entries):
-                why = "saved by other versions of its libraries, and too large to try first"
-                failed.append((file, "library-version", why))
-        for file, result in children.run(
-            affordable, self._try, self._limit, lambda file: 2 * self._size(file)
-        ):
-            if isinstance(result, children.Hung):
-                failed.append((file, "timed-out", ""))
-            elif isinstance(result, children.Died):
-                failed.append((file, "crashed", str(result)))
-        for file, code, detail in failed:
-            self._lose(self._files[file], code, detail)
-        return [file for file, _, _ in failed]
+        files = [file for file in files if file in self._waiting]
+        unsafe = trials.failures(files, self._waiting, self._crashes, self._try, self._limit)
+        for file, why in list(unsafe):
+            self._lose(self._waiting.remove(file), *why)
+        with self._crashes:
+            for place, file in enumerate(files):
+                self._restore_file(file)
+                self._report(
+                    {
+                        "kind": "progress",
+                        "done": place + 1,
+                        "of": len(files),
+                        "variables": self._variables,
+                        "size_bytes": self._bytes,
+                    }
+                )
 
     def _try(self, file: str) -> None:
         """In a child: an error is no reason to give up, because it will be the same here."""
         self._is_trial = True
         with contextlib.suppress(BaseException):
-            self._load(file, list(self._files[file]))
+            self._load(file, self._waiting.of(file))
 
-    def _is_safe(self, entries: Sequence[Entry]) -> bool:
-        return all(each.plain for each in entries) and self._same_libraries(entries)
-
-    def _same_libraries(self, entries: Sequence[Entry]) -> bool:
-        for each in entries:
-            for name, version in each.libraries.items():
-                if getattr(sys.modules.get(name), "__version__", None) != version:
-                    return False
-        return True
-
-    def _size(self, file: str) -> int:
-        return sum(each.size_bytes for each in self._files.get(file, ()))
+    def _host_bytes(self, file: str) -> int:
+        """That loading it takes of the host's memory: a tensor crosses it in pieces to its GPU."""
+        entries = self._waiting.of(file)
+        on_gpu = sum(each.size_bytes for each in entries if each.gpu)
+        return self._waiting.size(file) - (on_gpu if on_gpu and _is_gpu_here() else 0)
 
     def _limit(self, file: str) -> float:
-        return LOAD_SECONDS + self._size(file) / BYTES_PER_SECOND
+        return LOAD_SECONDS + self._waiting.size(file) / BYTES_PER_SECOND
 
     def _restore_file(self, file: str) -> None:
-        entries = self._files.get(file)
-        if entries is None or file in self._under_way:
+        entries = self._waiting.of(file)
+        if not entries or file in self._under_way:
             return
         self._under_way.add(file)
         try:
-            with contextlib.redirect_stdout(None):
+            if self._host_bytes(file) > memory().available:
+                raise MemoryError
+            with self._crashes.noting(file), muted("stdout"):
                 values, moved = limited(lambda: self._load(file, entries), self._limit(file))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a value's own code raises
-            self._files.pop(file, None)
-            self._lose(entries, *_failure(error))
+            self._waiting.remove(file)
+            self._lose(entries, *why_not_restored(error))
             return
         finally:
             self._under_way.discard(file)
-        self._files.pop(file, None)
+        self._waiting.remove(file)
         for each in entries:
-            self._by_name.pop(each.name, None)
-            if each.name in self._namespace:  # assigned by what was loaded
+            if self._has(each.name):  # assigned by what was loaded
                 continue
             if each.name not in values:
                 self._lose([each], "damaged", "its file does not have it")
                 continue
-            self._namespace[each.name] = values[each.name]
-            self.result.restored.append(each.name)
-            self._remember_source(each)
+            self._set(each, values[each.name])
             if moved:
                 self.result.moved.append(each.name)
 
     def _load(self, file: str, entries: Sequence[Entry]) -> tuple[dict[str, Any], set[str]]:
         """The values of a file."""
         owned.check(self._folder)
-        if file.endswith(".py"):
-            text = source.read(self._folder / file)
-            made = source.run(text, self._namespace, self._restore_needed)
-            return {entries[0].name: made}, set()
-        return unpickling.load(
-            self._folder / file,
-            namespace=self._namespace,
-            definition=self._definition,
-            bytecode=all(map(self._same_python, entries)),
-            may_use_gpu=not self._is_trial,
-        )
+        with self._imports.refusing():
+            if file.endswith(".py"):
+                text = source.read(self._folder / file)
+                made = source.run(text, self._namespace, self._restore_needed)
+                return {entries[0].name: made}, set()
+            return unpickling.load(
+                self._folder / file,
+                namespace=self._namespace,
+                definition=self._definition,
+                bytecode=all(map(self._same_python, entries)),
+                may_use_gpu=not self._is_trial,
+            )
 
     def _definition(self, name: str) -> Any:
         """The function or class of a name, which another value needs now."""
-        if name not in self._namespace and name in self._by_name:
-            file = self._by_name[name]
-            entries = self._files.get(file, [])
-            if file not in self._under_way and entries:
-                self._restore_needed({name})
+        if not self._has(name):
+            self._restore_needed({name})
         if name not in self._namespace:
-            raise _Unavailable(name)
+            raise Unavailable(name)
         return self._namespace[name]
 
     def _restore_needed(self, names: set[str]) -> None:
         for name in sorted(names):
-            file = self._by_name.get(name, "")
-            entries = self._files.get(file)
-            if entries is None or file in self._under_way or name in self._namespace:
+            file = self._waiting.file_of(name)
+            entries = self._waiting.of(file)
+            if not entries or file in self._under_way or self._has(name):
                 continue
             self._under_way.add(file)
             try:
                 values, _ = self._load(file, entries)
             finally:
                 self._under_way.discard(file)
+            self._waiting.remove(file)
             for each in entries:
-                if each.name in values and each.name not in self._namespace:
-                    self._namespace[each.name] = values[each.name]
-                    if not self._is_trial:
-                        self.result.restored.append(each.name)
-                        self._remember_source(each)
-                self._by_name.pop(each.name, None)
-            self._files.pop(file, None)
+                if each.name in values and not self._has(each.name):
+                    self._set(each, values[each.name])
+
+    def _set(self, entry: Entry, value: Any) -> None:
+        self._namespace[entry.name] = value
+        if self._is_trial:
+            return
+        self.result.restored.append(entry.name)
+        self._variables += 1
+        self._bytes += entry.size_bytes
+        self._remember_source(entry)
 
     def _remember_source(self, entry: Entry) -> None:
         if entry.kind != DEFINITION or not entry.source:
@@ -391,36 +392,12 @@ class Restoring:
 
     def _lose(self, entries: Iterable[Entry], code: str, detail: str = "") -> None:
         for each in entries:
-            self._by_name.pop(each.name, None)
             self._failed[each.name] = each
             lost = replace(each, saved=False, code=code, detail=detail, earlier=0.0)
             self.result.lost.append(lost)
 
 
-def _failure(error: BaseException) -> tuple[str, str]:
-    if isinstance(error, Late):
-        return "timed-out", ""
-    if isinstance(error, unpickling.OtherPython):
-        return "python-version", "it has bytecode of another version of Python"
-    if isinstance(error, _Unavailable):
-        return "needs", f"{error} could not be restored"
-    if isinstance(error, (Damaged, owned.NotOurs, source.NoSource)):
-        return "damaged", str(error)
-    if isinstance(error, FileNotFoundError):
-        return "damaged", "its file is missing"
-    if isinstance(error, ImportError):
-        return "import-failed", described(error)
-    if isinstance(error, MemoryError):
-        return "memory", ""
-    return "failed", described(error)
-
-
-def _available_bytes() -> int:
-    """Memory that could be used without swapping; much if it is not known."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    except (OSError, ValueError, IndexError):
-        pass
-    return 1 << 40
+def _is_gpu_here() -> bool:
+    """For tensors; their library is imported before they are restored."""
+    cuda = sys.modules.get("torch.cuda")
+    return cuda is not None and bool(cuda.is_available())

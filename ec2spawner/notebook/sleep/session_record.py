@@ -68,6 +68,10 @@ class SessionRecord(Message):
     superseded: Annotated[list[Generation], Field(max_length=MAX_SUPERSEDED)] = []  # noqa: RUF012
     """Of kernels that slept before and are not of this session: to be removed."""
 
+    def generations(self, root: Path) -> set[Path]:
+        """Of its kernels. Two kernels of one notebook have theirs in one folder."""
+        return {root / folders.KERNELS / e.generation for e in self.kernels if e.generation}
+
 
 def read(root: Path) -> SessionRecord | None:
     """The record of this home; None without one, and for one that is damaged or not the user's.
@@ -130,15 +134,15 @@ def mark_woken(root: Path, session_id: str, now: datetime) -> SessionRecord | No
 def remove_unused(root: Path, record: SessionRecord) -> None:
     """Remove what the sleeps before this one have left.
 
-    A kernel that this one could not save keeps what was saved of it before, and so does a variable.
-    Errors are ignored: what is left is removed the next time. Blocks for as long as files take to
-    delete.
+    Whatever the record names stays. A kernel that this sleep could not save keeps what was saved of
+    it before, and so does a variable. Errors are ignored: what is left is removed the next time.
+    Blocks for as long as files take to delete.
     """
-    kernels = root / folders.KERNELS
+    kernels, named = root / folders.KERNELS, record.generations(root)
     spare = record.max_bytes
     for each in record.kernels:
         if each.generation:
-            spare -= earlier.remove_older(kernels / each.generation, spare)
+            spare -= earlier.remove_older(kernels / each.generation, spare, named)
     for name in filter(None, record.superseded):
         earlier.remove(kernels / name)
 
@@ -162,9 +166,10 @@ def expire(
     is_over = record.session.slept_at < limit
     name = folders.stamp(limit.timestamp())
     left = []
+    named = record.generations(root)
     for each in record.kernels:
         generation = root / folders.KERNELS / each.generation
-        if each.generation and (is_over or earlier.newest(generation).name < name):
+        if each.generation and (is_over or earlier.newest(generation, named).name < name):
             earlier.remove_until(generation.parent, max(name, generation.name))
         else:
             left.append(each)

@@ -7,10 +7,9 @@ Cells that are to run again do so afterwards.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Coroutine, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import ensure_async
 
+from ...sleep import crashes
 from ...sleep import folder as folders
 from ...sleep import manifest as manifests
 from ...sleep.earlier import newest
@@ -28,6 +28,7 @@ from .kernel_call import CodeError, KernelGoneError, call
 from .reports import restoring_kernel, waiting_kernel, woken_kernel
 from .running_kernels import is_python, session_file
 from .saving import NO_EXTENSION
+from .session_locks import session_locks
 from .session_record import SessionRecord, SleepingKernel
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,15 @@ START_SECONDS = 60.0
 RESTORE_SECONDS = 600.0
 """For the variables that are loaded at once; 50 GiB at 125 MiB/s take 400 s."""
 
+MAX_RETRIES = 3
+"""In a kernel that has ended while it restored something, and was started again by Jupyter. The
+first retry tries everything in a child, so that another one is needed only where that differs."""
+
+RESTART_SECONDS = 60.0
+"""Jupyter looks every three seconds whether a kernel has ended; a cold disk takes the rest."""
+
+POLL_SECONDS = 0.1
+
 EAGER_BYTES = 256 * 2**20
 """So much is loaded before the first cell runs, the smallest variables first: two seconds at the
 default throughput of a gp3 volume. The rest is loaded when a cell names it, or the kernel is
@@ -48,6 +58,10 @@ idle."""
 CODE = (
     "__import__('ec2spawner.sleep', fromlist=['restore']).restore({folder!r}, eager_bytes={eager})"
 )
+
+
+class OtherKernelError(Exception):
+    """A page has given the notebook a kernel of another kernel spec: its name."""
 
 
 class Waking:
@@ -68,6 +82,9 @@ class Waking:
         self._asked = asked
         self._changed = changed
         self._slots = asyncio.Semaphore(PARALLEL)
+        self._locks = session_locks(server.session_manager)
+        self._slept_as = [each.kernel_id for each in record.kernels]
+        """The ids that they had when they slept: cells to run again are stored under these."""
         self._woken = [waiting_kernel(each.saved) for each in record.kernels]
         self._is_done = False
         self._died: set[str] = set()
@@ -129,6 +146,9 @@ class Waking:
                         await self._start_kernel(each)
                 except TimeoutError:
                     code = "timed-out"
+                except OtherKernelError as other:
+                    log.warning("ec2spawner: %s has the kernel %s now", each.path, other)
+                    code = "kernel-failed"
                 except Exception:
                     log.exception("ec2spawner: the kernel of %s was not started", each.path)
                     code = "kernel-failed"
@@ -160,19 +180,22 @@ class Waking:
             await manager.start_kernel(kernel_name=each.saved.kernel_name, kernel_id=kernel_id)
             return
         of_path = {"path": each.path, "name": each.name, "type": each.type}
-        if await ensure_async(sessions.session_exists(path=each.path)):
-            # A page was faster: its kernel is the one to restore into.
-            model = await sessions.get_session(path=each.path)
-            self._use(each, model["kernel"]["id"])
-            return
-        session_id = _identifier(each.session_id)
-        await sessions.start_kernel_for_session(
-            session_id=session_id,
-            kernel_name=each.saved.kernel_name,
-            kernel_id=kernel_id,
-            **of_path,
-        )
-        await sessions.save_session(session_id, kernel_id=kernel_id, **of_path)
+        async with self._locks.of(each.path):
+            if await ensure_async(sessions.session_exists(path=each.path)):
+                # A page was faster: its kernel is the one to restore into.
+                kernel = (await sessions.get_session(path=each.path))["kernel"]
+                if kernel["name"] != each.saved.kernel_name:
+                    raise OtherKernelError(kernel["name"])
+                self._use(each, kernel["id"])
+                return
+            session_id = _identifier(each.session_id)
+            await sessions.start_kernel_for_session(
+                session_id=session_id,
+                kernel_name=each.saved.kernel_name,
+                kernel_id=kernel_id,
+                **of_path,
+            )
+            await sessions.save_session(session_id, kernel_id=kernel_id, **of_path)
 
     def _use(self, each: SleepingKernel, kernel_id: str) -> None:
         kernels = [
@@ -188,7 +211,7 @@ class Waking:
             return
         try:
             notebook = session_file(self._server, each.path, each.name)
-            cells = await restarting.take(notebook, each.kernel_id)
+            cells = await restarting.take(notebook, self._slept_as[place])
             if not cells:
                 return
             if not is_restored:
@@ -206,17 +229,21 @@ class Waking:
         if not each.generation or not is_python(self._server, each.saved.kernel_name):
             self._set(place, state="done")
             return False
-        folder = await asyncio.to_thread(newest, self._root / folders.KERNELS / each.generation)
+        folder = await asyncio.to_thread(
+            newest,
+            self._root / folders.KERNELS / each.generation,
+            self._record.generations(self._root),
+        )
         code = CODE.format(folder=str(folder), eager=EAGER_BYTES)
         why = ""
         async with self._slots:
             self._set(place, state="restoring")
             try:
                 names = await asyncio.to_thread(_names, folder)
-                kernel = self._server.kernel_manager.get_kernel(each.kernel_id)
-                kernel.add_restart_callback(functools.partial(self._died.add, each.kernel_id))
                 async with asyncio.timeout(RESTORE_SECONDS):
-                    await call(kernel, code, lambda report: self._hear(place, report, names))
+                    await self._call(
+                        each, folder, code, lambda report: self._hear(place, report, names)
+                    )
             except manifests.Unreadable as error:
                 log.warning("ec2spawner: waking %s: %s", each.path, error)
                 why = "damaged"
@@ -234,6 +261,37 @@ class Waking:
             self._set(place, state="failed", code=why or "damaged")
         return self._woken[place].state == "done" and not why
 
+    async def _call(
+        self,
+        each: SleepingKernel,
+        folder: Path,
+        code: str,
+        hear: Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        """Run the code, again if its kernel ended while it imported or loaded something: it is
+        known then what that was. Raises as `call`, and `KeyError`."""
+        kernel = self._server.kernel_manager.get_kernel(each.kernel_id)
+        has_died = asyncio.Event()
+
+        def died() -> None:
+            self._died.add(each.kernel_id)
+            has_died.set()
+
+        kernel.add_restart_callback(died)
+        for retries_left in reversed(range(MAX_RETRIES + 1)):
+            has_died.clear()
+            try:
+                await _unless(has_died, call(kernel, code, hear))
+            except KernelGoneError:
+                what = await asyncio.to_thread(crashes.interrupted, folder)
+                if not what or not retries_left:
+                    raise
+                log.warning("ec2spawner: the kernel of %s ended: restoring %s", each.path, what)
+                await _until_restarted(kernel, has_died)
+            else:
+                self._died.discard(each.kernel_id)
+                return
+
     def _hear(self, place: int, report: Mapping[str, Any], names: Set[str]) -> None:
         saved = self._record.kernels[place].saved
         if report.get("kind") == "restored":
@@ -247,6 +305,32 @@ class Waking:
         known = self._woken[place].model_dump() | changes
         self._woken[place] = WokenKernel.model_validate(known)
         self._changed()
+
+
+async def _unless(has_died: asyncio.Event, calling: Coroutine[Any, Any, None]) -> None:
+    """Await the call. Raises as it does, and `KernelGoneError` if Jupyter was first to see the
+    kernel's end: the one that it started again never answers."""
+    answer, death = asyncio.create_task(calling), asyncio.create_task(has_died.wait())
+    try:
+        await asyncio.wait({answer, death}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise KernelGoneError
+        answer.result()
+    finally:
+        answer.cancel()
+        death.cancel()
+        await asyncio.gather(answer, death, return_exceptions=True)
+
+
+async def _until_restarted(kernel: Any, has_died: asyncio.Event) -> None:
+    """Raises `KernelGoneError` where Jupyter does not start it again."""
+    try:
+        async with asyncio.timeout(RESTART_SECONDS):
+            await has_died.wait()
+            while not await kernel.is_alive():
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise KernelGoneError from None
 
 
 def _names(folder: Path) -> set[str]:

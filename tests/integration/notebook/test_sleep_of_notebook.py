@@ -19,7 +19,7 @@ import pytest
 
 from ec2spawner.notebook.sleep import session_record
 from tests.integration.notebook.sleeping_server import SleepingServer
-from tests.jupyter_by_hand import Kernel
+from tests.jupyter_by_hand import Kernel, printed
 
 pytestmark = pytest.mark.slow(seconds=100)
 
@@ -179,6 +179,33 @@ async def test_what_the_user_saved_since_is_restored_after_a_failure(
     assert [(each.name, each.code) for each in saved.lost] == [("x", "not-restored")]
     assert saved.lost[0].kept_of is not None
     assert len(server.generations()) == 2
+
+
+async def test_a_module_that_ends_its_kernel_is_not_imported_again(server: SleepingServer) -> None:
+    flaky = server.home / "flaky.py"
+    flaky.write_text("class Thing: pass")
+    await server.start()
+    await server.notebook("a.ipynb", "import flaky\nx, thing = 1, flaky.Thing()")
+    await server.sleep()
+    await server.end()
+
+    flaky.write_text("import os\nos.abort()")
+    ada = await server.start()
+    while not (await ada.status())["wake"]:
+        await asyncio.sleep(0.02)
+    kernel_id = await ada.start_notebook("a.ipynb")  # a page opens it meanwhile
+    [woken] = (await server.woken())["kernels"]
+    assert (woken["state"], woken["variables"]) == ("done", 1)
+    codes = {each["name"]: each["code"] for each in woken["lost"]}
+    assert codes == {"flaky": "crashed", "thing": "needs"}
+    assert server.log().count("ended: restoring flaky") == 1
+    assert len((await ada.call("GET", "api/sessions"))[1]) == 1
+    assert await server.value("a.ipynb", "x") == "1"
+    # It is the user who knows when it is repaired.
+    flaky.write_text("class Thing: pass")
+    said = printed(await Kernel(ada, kernel_id).run("%wake flaky thing\nprint(type(thing))"))
+    assert "Restored flaky, thing." in said
+    assert "flaky.Thing" in said
 
 
 async def test_what_is_not_of_the_session_any_more_leaves_the_disk(server: SleepingServer) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ec2spawner.notebook.sleep import session_record
 from ec2spawner.notebook.sleep.session_record import SessionRecord, SleepingKernel
-from ec2spawner.sleep import folder, manifest
+from ec2spawner.sleep import earlier, folder, manifest
 from ec2spawner.sleep.manifest import Entry, Manifest
 from ec2spawner.wire import SavedKernel, SavedSession
 
@@ -97,3 +97,25 @@ def test_a_kernel_that_has_moved_to_another_folder_leaves_the_first(tmp_path: Pa
     assert session_record.superseded(before, [kernel("b", None)]) == []
     assert session_record.superseded(before, [kernel("renamed", old)]) == []
     assert session_record.superseded(before, []) == [name]
+
+
+def test_two_kernels_of_one_notebook_keep_what_the_record_names(tmp_path: Path) -> None:
+    _unused, first, second, by_magic = (
+        generation(tmp_path, "a", NOW + timedelta(hours=hours)) for hours in range(4)
+    )
+    slept = record(kernel("a", first), kernel("a", second))
+    session_record.remove_unused(tmp_path, slept)
+    assert folder.generations(tmp_path / "kernels" / "a") == [first, second, by_magic]
+    named = slept.generations(tmp_path)
+    assert earlier.newest(first, named) == by_magic
+    earlier.remove(by_magic)
+    assert [earlier.newest(each, named) for each in (first, second)] == [first, second]
+
+
+def test_of_two_kernels_of_one_notebook_the_older_one_expires(tmp_path: Path) -> None:
+    old, new = generation(tmp_path, "a", NOW - 3 * DAY), generation(tmp_path, "a")
+    slept = record(kernel("a", old), kernel("a", new))
+    left = session_record.expire(tmp_path, slept, DAY, NOW)
+    assert left is not None
+    assert left.generations(tmp_path) == {new}
+    assert folder.generations(tmp_path / "kernels" / "a") == [new]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ec2spawner.sleep import earlier, folder, manifest
 from tests.unit.sleep.notebook import Notebook, entries
 
@@ -78,6 +80,45 @@ def test_what_could_not_be_woken_is_kept_beside_the_next_sleep(tmp_path: Path) -
         assert (lost["name"], lost["code"]) == ("a", "not-restored")
         woken.say("%wake a")
         assert woken.say("print(a, b)") == "1 2"
+
+
+@pytest.mark.parametrize("how", ["order", "magic"])
+def test_a_process_that_is_new_deletes_nothing_of_the_one_before(tmp_path: Path, how: str) -> None:
+    """It was killed, or its user started fresh beside a session that sleeps."""
+    with Notebook(tmp_path) as notebook:
+        notebook.say("model, step = [1] * 1000, 1")
+        notebook.say("%sleep")
+        kernel = Path(
+            notebook.say("from ec2spawner.sleep import kernel\nprint(kernel.kernel_folder())")
+        )
+    [first] = folder.generations(kernel)
+    with Notebook(tmp_path) as notebook:
+        notebook.say("step = 2")
+        if how == "magic":
+            notebook.say("%sleep")
+        else:
+            sleep_again(notebook, kernel)
+        [_, second] = folder.generations(kernel)
+        lost = {each["name"]: each for each in manifest.summary(manifest.read(second))["lost"]}
+        assert lost["model"]["code"] == "not-restored"
+        assert lost["model"]["kept_of"] == manifest.read(first).saved_at
+        assert notebook.say("%wake model\nprint(len(model), step)").endswith("1000 2")
+        third = sleep_again(notebook, kernel)
+        assert folder.generations(kernel) == [third]
+        notebook.say("del model")
+        last = sleep_again(notebook, kernel)
+        assert not manifest.read(last).lost
+    assert folder.generations(kernel) == [last], "this process had it, and deleted it"
+
+
+def test_waking_another_notebook_keeps_what_sleeps_of_this_one(tmp_path: Path) -> None:
+    for path, name in (("a.ipynb", "mine"), ("b.ipynb", "other")):
+        with Notebook(tmp_path, path=path) as notebook:
+            notebook.say(f"{name} = [1]\n%sleep")
+    with Notebook(tmp_path, path="a.ipynb") as fresh:
+        fresh.say("%wake b.ipynb")
+        assert "1 not saved" in fresh.say("%sleep")
+        assert fresh.say("%wake mine\nprint(mine, other)").endswith("[1] [1]")
 
 
 def test_earlier_values_have_a_bound(tmp_path: Path) -> None:

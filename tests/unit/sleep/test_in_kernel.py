@@ -80,8 +80,9 @@ def test_a_client_gets_progress_and_the_result_of_silent_requests(tmp_path: Path
             "seen = []\n"
             f"found = manifest.read(Path({folder!r}))\n"
             f"restoring.Restoring({{}}, Path({folder!r}), found, seen.append).begin(1 << 30)\n"
-            "print(seen[-1]['variables'] == len(found.saved))"
+            "print(seen[-1]['variables'] == len(found.saved),"
+            " seen[-1]['size_bytes'] == found.size_bytes)"
         )
-        assert run(client, seen)[0]["text"] == "True\n", "imports are not counted"
+        assert run(client, seen)[0]["text"] == "True True\n", "imports are not counted"
         missing = f"sleep.restore({folder + 'x'!r}, eager_bytes=10_000)"
         assert run(client, missing, silent=True)[-1]["code"] == "damaged"

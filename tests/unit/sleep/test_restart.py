@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
@@ -9,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.sleep import restart
+from ec2spawner.sleep.folder import root
 from ec2spawner.sleep.owned import NotOurs
-from ec2spawner.sleep.restart import FILE, MAX_CELLS, MAX_CODE, Cell, forget, remember, take
+from ec2spawner.sleep.restart import FILE, LOCK, MAX_CELLS, MAX_CODE, Cell, forget, remember, take
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +99,27 @@ def test_a_folder_that_others_may_write_is_refused(home: Path) -> None:
     (home / ".ec2spawner/sleep").chmod(0o777)
     with pytest.raises(NotOurs):
         take("a.ipynb", "k1")
+
+
+def test_a_lock_that_another_process_keeps_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart, "LOCK_SECONDS", 0.2)
+    remember("one", cell())
+    with (root() / LOCK).open("r+b") as file:
+        child = os.fork()
+        if child == 0:
+            fcntl.lockf(file, fcntl.LOCK_EX)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os._exit(0)
+        os.waitpid(child, os.WUNTRACED)
+    try:
+        with pytest.raises(TimeoutError):
+            take("a.ipynb", "k1")
+        with pytest.raises(TimeoutError):
+            remember("two", cell())
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert len(take("a.ipynb", "k1")) == 1, "it was left as it was"
 
 
 def _remember(number: int) -> None:

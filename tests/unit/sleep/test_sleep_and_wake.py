@@ -133,6 +133,24 @@ def test_what_cannot_be_saved_together_is_said_to_have_copies(tmp_path: Path) ->
     assert codes["lost"][0] == codes["open_file"][0] == "not-storable"
 
 
+def test_what_values_print_while_they_are_restored_is_dropped(tmp_path: Path) -> None:
+    cell = """
+import sys
+class Loud:
+    def __setstate__(self, state):
+        sys.stdout.write("loud"); print("louder"); sys.stdout.flush()
+        self.__dict__.update(state)
+loud, open = Loud(), 2
+loud.a = 1
+"""
+    with Notebook(tmp_path) as first:
+        first.say(cell)
+        first.save(tmp_path / "generation")
+    with Notebook(tmp_path) as woken:
+        assert woken.restore(tmp_path / "generation")["lost"] == []
+        assert woken.say("print(loud.a, open)") == "1 2"
+
+
 def test_functions_have_their_closures_defaults_and_globals(tmp_path: Path) -> None:
     cells = [
         """

@@ -60,3 +60,41 @@ def test_waking_another_notebook_restores_what_waits_of_the_first(tmp_path: Path
         woken.restore(tmp_path / "b" / "one")
         woken.save(tmp_path / "a" / "two")
     assert entries(tmp_path / "a" / "two")["data"]["saved"]
+
+
+MEMORY = """
+from ec2spawner.sleep import kernel, restoring, trials
+from ec2spawner.sleep.memory import Memory
+kernel.memory = restoring.memory = trials.memory = lambda: Memory({available}, 8 << 30)
+"""
+
+
+def test_what_no_cell_has_named_leaves_memory_for_the_next_ones(tmp_path: Path) -> None:
+    with Notebook(tmp_path) as first:
+        first.say("small, large = bytearray(300_000), bytearray(400_000)")
+        first.save(tmp_path / "one")
+    reserve = int(0.1 * (8 << 30))
+    with Notebook(tmp_path) as woken:
+        woken.restore(tmp_path / "one", eager_bytes=0)
+        woken.say(MEMORY.format(available=reserve + 350_000))
+        idle = "kernel.current().idle(); print([*kernel.current().pending])"
+        assert woken.say(idle) == "['large']"
+        assert woken.say(idle) == "['large']"
+        assert woken.say("print(len(large))") == "400000", "a cell names it, and it fits"
+
+
+def test_what_does_not_fit_is_reported_and_kept(tmp_path: Path) -> None:
+    with Notebook(tmp_path) as first:
+        first.say("small, large = bytearray(300_000), bytearray(400_000)")
+        first.save(tmp_path / "one")
+    with Notebook(tmp_path) as woken:
+        woken.say(MEMORY.format(available=350_000))
+        [lost] = woken.restore(tmp_path / "one")["lost"]
+        assert (lost["name"], lost["code"]) == ("large", "memory")
+        assert "needs more memory" in woken.say("%wake large\nprint(len(small))")
+        woken.save(tmp_path / "two")
+        woken.say(MEMORY.format(available=500_000))
+        assert woken.say("%wake large") == "Restored large."
+    with Notebook(tmp_path) as larger:
+        assert larger.restore(tmp_path / "two")["lost"] == []
+        assert larger.say("print(len(large))") == "400000"

@@ -1,0 +1,47 @@
+"""Loading values in a child first, where they could end or block the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from . import children
+from .crashes import Crashes
+from .failure import Failure
+from .imports import has_same
+from .memory import memory
+from .waiting import Waiting
+
+
+def failures(
+    files: Sequence[str],
+    waiting: Waiting,
+    crashes: Crashes,
+    load: Callable[[str], None],
+    limit: Callable[[str], float],
+) -> Iterator[tuple[str, Failure]]:
+    """The files that are not to be loaded here, and why.
+
+    `load`: called in a child, where it raises nothing; `limit`: of its seconds for a file.
+    """
+    unsafe = [file for file in files if not _is_safe(file, waiting, crashes)]
+    room, affordable = memory().available // 2, []
+    for file in unsafe:
+        if crashes.is_refused(file):
+            yield file, Failure("crashed", "loading it has ended the kernel before")
+        elif waiting.size(file) <= room:
+            affordable.append(file)
+        elif not has_same(waiting.of(file)):
+            why = "saved by other versions of its libraries, and too large to try first"
+            yield file, Failure("library-version", why)
+    tried = children.run(affordable, load, limit, lambda file: 2 * waiting.size(file))
+    for file, result in tried:
+        if isinstance(result, children.Hung):
+            yield file, Failure("timed-out")
+        elif isinstance(result, children.Died):
+            yield file, Failure("crashed", str(result))
+
+
+def _is_safe(file: str, waiting: Waiting, crashes: Crashes) -> bool:
+    """Whether loading it runs no code of the user's, and nothing speaks against it."""
+    entries = waiting.of(file)
+    return all(each.plain for each in entries) and has_same(entries) and not crashes.of_files
