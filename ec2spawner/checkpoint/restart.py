@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..sleep import owned, restart
+from ..sleep import restart
+from ..sleep.storage import owned
 from .place import notebook_path
 
 

@@ -42,7 +42,8 @@ def save(
     """
     from pathlib import Path
 
-    from . import kernel, manifest, report
+    from . import kernel, report
+    from .storage import manifest
 
     current = kernel.current()
     progress = report.messages(current.shell)
@@ -65,7 +66,8 @@ def restore(folder: str | os.PathLike[str], *, eager_bytes: int) -> None:
     """
     from pathlib import Path
 
-    from . import kernel, manifest, report
+    from . import kernel, report
+    from .storage import manifest
 
     current = kernel.current()
     try:

@@ -7,9 +7,9 @@ import pickle
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
-from . import manifest as manifests
-from . import recursion
-from .time_limit import Late, limited
+from .bounds import recursion
+from .bounds.time_limit import Late, limited
+from .storage import manifest as manifests
 from .values import classes, pickling
 from .values.archive import NoSpace
 

@@ -10,14 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from . import earlier, naming, owned, report
-from . import folder as folders
-from . import manifest as manifests
-from .earlier import Earlier
-from .manifest import Entry, Manifest
-from .memory import memory
-from .restoring import Restored, Restoring
+from . import naming, report
+from .bounds.memory import memory
 from .saving import CarriedOver, Report, save_namespace
+from .storage import earlier, owned
+from .storage import folder as folders
+from .storage import manifest as manifests
+from .storage.earlier import Earlier
+from .storage.manifest import Entry, Manifest
+from .waking.restoring import Restored, Restoring
 
 IDLE_SECONDS: Final = 1.0
 """Without a cell, before a large variable is restored that no cell has asked for."""

@@ -26,7 +26,8 @@ class SleepMagics:
 
         They are restored by `%wake`, here or after a restart. The kernel continues.
         """
-        from . import earlier, folder, kernel, owned, report
+        from . import kernel, report
+        from .storage import earlier, folder, owned
 
         if line.strip():
             report.say("%sleep takes no arguments. To leave a variable out: %forget name")
@@ -52,7 +53,8 @@ class SleepMagics:
         with `%wake name …`, and so is the earlier value of one that the last sleep could not save.
         What could not be restored is tried again.
         """
-        from . import folder, kernel, manifest, owned, report
+        from . import kernel, report
+        from .storage import folder, manifest, owned
 
         current = kernel.current()
         words = shlex.split(line)

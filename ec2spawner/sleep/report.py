@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from .manifest import MODULE, Entry, Manifest
-from .restoring import Restored
+from .storage.manifest import MODULE, Entry, Manifest
+from .waking.restoring import Restored
 
 MIME: Final = "application/vnd.ec2spawner.sleep+json"
 PROGRESS_SECONDS: Final = 0.5

@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from . import owned
-from .folder import kernel_key, root
+from .storage import owned
+from .storage.folder import kernel_key, root
 
 FILE: Final = "restart.json"
 LOCK: Final = "restart.lock"

@@ -10,17 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from . import children, earlier, naming, owned, plan, recursion, search_path
-from . import manifest as manifests
-from .earlier import Earlier
+from . import naming, plan, search_path
+from .bounds import children, recursion
+from .bounds.muted import muted
+from .bounds.time_limit import is_possible, limited
 from .failure import NO_SPACE, Failure, NotRestorable, attempt, failure_of
-from .files import Files
-from .manifest import DEFINITION, MODULE, NOT_SHARED, Entry, Journal, Manifest
-from .muted import muted
 from .plan import Group
+from .storage import earlier, owned
+from .storage import manifest as manifests
+from .storage.earlier import Earlier
+from .storage.files import Files
+from .storage.manifest import DEFINITION, MODULE, NOT_SHARED, Entry, Journal, Manifest
 from .survey.grouping import grouping
 from .survey.walk import entry_of, survey
-from .time_limit import is_possible, limited
 from .values import pickling, source, unpickling
 
 SURVEY_SHARE: Final = 0.15

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...sleep import earlier
-from ...sleep import folder as folders
-from ...sleep import manifest as manifests
-from ...sleep.manifest import Manifest, Unreadable
+from ...sleep.storage import earlier
+from ...sleep.storage import folder as folders
+from ...sleep.storage import manifest as manifests
+from ...sleep.storage.manifest import Manifest, Unreadable
 from ...wire import SavedKernel, SavedSession, SleepOrder
 from ...wire.sleep import MAX_COUNT, MAX_KERNELS, MAX_SIZE
 from . import session_record

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...sleep import earlier
-from ...sleep import folder as folders
+from ...sleep.storage import earlier
+from ...sleep.storage import folder as folders
 from .running_kernels import RunningKernel
 from .session_record import SleepingKernel
 

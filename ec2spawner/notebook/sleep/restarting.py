@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
-from ...sleep import owned, restart
+from ...sleep import restart
+from ...sleep.storage import owned
 from .kernel_call import until_subscribed
 
 log = logging.getLogger(__name__)

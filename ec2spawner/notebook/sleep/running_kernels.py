@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import ensure_async
 
-from ...sleep import folder as folders
+from ...sleep.storage import folder as folders
 
 LONGEST = 500
 """Characters of a path or name: a session with a longer one is not saved."""

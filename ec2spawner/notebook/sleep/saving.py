@@ -18,7 +18,7 @@ from typing import Any
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import ensure_async
 
-from ...sleep import folder as folders
+from ...sleep.storage import folder as folders
 from ...wire import SavedSession, SleepOrder
 from . import session_record
 from .committing import KernelSave, commit, last_complete

@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from ...sleep import earlier, owned
-from ...sleep import folder as folders
+from ...sleep.storage import earlier, owned
+from ...sleep.storage import folder as folders
 from ...wire import SavedKernel, SavedSession
 from ...wire.message import Message, ShortText
 

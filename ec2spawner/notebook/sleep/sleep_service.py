@@ -14,7 +14,7 @@ from jupyter_server.serverapp import ServerApp
 
 from ...core.sleep.bounded_session import bounded
 from ...core.sleep.step_budgets import hook_seconds
-from ...sleep import folder as folders
+from ...sleep.storage import folder as folders
 from ...wire import SavedSession, SessionSaved, SleepOrder, SleepProgress, StepResult, Wake
 from ...wire.sleep import KEEP_SECONDS, WAKE
 from . import session_record

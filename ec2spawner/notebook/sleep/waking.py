@@ -17,10 +17,10 @@ from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import ensure_async
 
-from ...sleep import crashes
-from ...sleep import folder as folders
-from ...sleep import manifest as manifests
-from ...sleep.earlier import newest
+from ...sleep.storage import folder as folders
+from ...sleep.storage import manifest as manifests
+from ...sleep.storage.earlier import newest
+from ...sleep.waking import crashes
 from ...wire import Wake, WokenKernel
 from ...wire.sleep import MAX_KERNELS
 from . import restarting

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..manifest import DEFINITION, VALUE, Entry
 from ..plan import Group
+from ..storage.manifest import DEFINITION, VALUE, Entry
 from .found import Found
 
 

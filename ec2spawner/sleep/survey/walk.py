@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from ..failure import Failure, attempt, shown
-from ..manifest import COPIED, MAX_TEXT, MODULE, NO_GRAPH, NOT_SHARED, Entry, python_version
+from ..storage.manifest import COPIED, MAX_TEXT, MODULE, NO_GRAPH, NOT_SHARED, Entry, python_version
 from ..values import arrays, classes, definitions, pickling, tensors
 from ..values.classes import is_a
 from . import frames, kinds, memory

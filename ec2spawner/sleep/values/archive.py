@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
-from .. import owned
+from ..storage import owned
 
 MAGIC: Final = b"ec2spawner sleep 1\n"
 TAIL: Final = struct.Struct("<Q")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from .. import owned
+from ..storage import owned
 from . import classes
 
 MAX_BYTES: Final = 256 << 10

@@ -19,7 +19,7 @@ from ec2spawner.agent.notebook_server.local_socket import LocalSocket
 from ec2spawner.agent.settings import NotebookUser
 from ec2spawner.notebook.sleep import session_record
 from ec2spawner.notebook.sleep.session_record import SessionRecord
-from ec2spawner.sleep import owned
+from ec2spawner.sleep.storage import owned
 from ec2spawner.wire import (
     AgentState,
     Idleness,

@@ -15,9 +15,9 @@ from ec2spawner.notebook.sleep import session_record
 from ec2spawner.notebook.sleep.committing import KernelSave, commit, last_complete
 from ec2spawner.notebook.sleep.lineage import Lineage
 from ec2spawner.notebook.sleep.running_kernels import RunningKernel
-from ec2spawner.sleep import earlier, folder, manifest
-from ec2spawner.sleep.restoring import Restoring
 from ec2spawner.sleep.saving import save_namespace
+from ec2spawner.sleep.storage import earlier, folder, manifest
+from ec2spawner.sleep.waking.restoring import Restoring
 from ec2spawner.wire import SleepOrder
 
 Session = Mapping[str, Mapping[str, Any]]

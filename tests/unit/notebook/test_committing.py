@@ -11,8 +11,8 @@ import pytest
 from ec2spawner.notebook.sleep.committing import KernelSave, commit
 from ec2spawner.notebook.sleep.lineage import Lineage
 from ec2spawner.notebook.sleep.running_kernels import RunningKernel
-from ec2spawner.sleep import folder, manifest
-from ec2spawner.sleep.manifest import Entry, Manifest
+from ec2spawner.sleep.storage import folder, manifest
+from ec2spawner.sleep.storage.manifest import Entry, Manifest
 from ec2spawner.wire import SavedKernel, SleepOrder
 
 KEY = "a-key"

@@ -9,8 +9,8 @@ import pytest
 
 from ec2spawner.notebook.sleep import session_record
 from ec2spawner.notebook.sleep.session_record import SessionRecord, SleepingKernel
-from ec2spawner.sleep import earlier, folder, manifest
-from ec2spawner.sleep.manifest import Entry, Manifest
+from ec2spawner.sleep.storage import earlier, folder, manifest
+from ec2spawner.sleep.storage.manifest import Entry, Manifest
 from ec2spawner.wire import SavedKernel, SavedSession
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

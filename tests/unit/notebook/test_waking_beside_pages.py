@@ -21,8 +21,10 @@ from ec2spawner.notebook.sleep.kernel_call import KernelGoneError
 from ec2spawner.notebook.sleep.session_locks import session_locks
 from ec2spawner.notebook.sleep.session_record import SessionRecord, SleepingKernel
 from ec2spawner.notebook.sleep.waking import Waking
-from ec2spawner.sleep import crashes, manifest, restart
-from ec2spawner.sleep.manifest import Entry, Manifest
+from ec2spawner.sleep import restart
+from ec2spawner.sleep.storage import manifest
+from ec2spawner.sleep.storage.manifest import Entry, Manifest
+from ec2spawner.sleep.waking import crashes
 from ec2spawner.wire import SavedKernel, SavedSession
 
 NOTEBOOK, SESSION, KERNEL = "a.ipynb", str(uuid4()), str(uuid4())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.sleep.crashes import FILE, MARKER, Crashes, interrupted
+from ec2spawner.sleep.waking.crashes import FILE, MARKER, Crashes, interrupted
 from tests.unit.sleep.notebook import Notebook
 
 FLAKY = "__version__ = '1'\nclass Thing:\n    a = 1\n"
@@ -88,7 +88,7 @@ def test_a_library_of_another_version_does_not_even_once(
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: flaky\nVersion: 2\n")
     with Notebook(tmp_path) as woken:
-        woken.say("from ec2spawner.sleep import imports; imports.IMPORT_SECONDS = 2.0")
+        woken.say("from ec2spawner.sleep.waking import imports; imports.IMPORT_SECONDS = 2.0")
         began = time.monotonic()
         lost = {each["name"]: each["code"] for each in woken.restore(generation)["lost"]}
         assert time.monotonic() - began < 60

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.sleep import earlier, folder, manifest
+from ec2spawner.sleep.storage import earlier, folder, manifest
 from tests.unit.sleep.notebook import Notebook, entries
 
 FULL = "from ec2spawner.sleep import plan\nplan.RESERVE_SHARE, plan.RESERVE_BYTES = 1, 1 << 62"

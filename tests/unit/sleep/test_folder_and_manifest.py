@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.sleep import earlier, folder, manifest, owned
-from ec2spawner.sleep.manifest import Entry, Manifest, Unreadable
+from ec2spawner.sleep.storage import earlier, folder, manifest, owned
+from ec2spawner.sleep.storage.manifest import Entry, Manifest, Unreadable
 
 WHOLE = Manifest(
     (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.sleep.manifest import Entry
+from ec2spawner.sleep.storage.manifest import Entry
 from ec2spawner.sleep.survey import memory
 from ec2spawner.sleep.survey.found import Found
 from ec2spawner.sleep.survey.grouping import Grouping, connected, grouping

@@ -76,7 +76,8 @@ def test_a_client_gets_progress_and_the_result_of_silent_requests(tmp_path: Path
             assert time.monotonic() < until
             time.sleep(0.2)
         seen = (
-            "from pathlib import Path\nfrom ec2spawner.sleep import manifest, restoring\n"
+            "from pathlib import Path\nfrom ec2spawner.sleep.storage import manifest\n"
+            "from ec2spawner.sleep.waking import restoring\n"
             "seen = []\n"
             f"found = manifest.read(Path({folder!r}))\n"
             f"restoring.Restoring({{}}, Path({folder!r}), found, seen.append).begin(1 << 30)\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.sleep import earlier, folder, manifest
-from ec2spawner.sleep.restoring import Restored, Restoring
+from ec2spawner.sleep.storage import earlier, folder, manifest
+from ec2spawner.sleep.waking.restoring import Restored, Restoring
 from tests.unit.sleep.notebook import Notebook, entries
 
 VARIABLES = """

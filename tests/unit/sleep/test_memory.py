@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.sleep.memory import UNKNOWN, Memory, memory
+from ec2spawner.sleep.bounds.memory import UNKNOWN, Memory, memory
 
 MACHINE = "MemTotal:  8000 kB\nMemFree: 10 kB\nMemAvailable:  4000 kB\nHugePages_Total: 0\n"
 V1, V2 = "3:cpu,memory:/docker/a\n0::/\n", "0::/user.slice/notebook.service\n"

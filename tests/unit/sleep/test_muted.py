@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.sleep.muted import muted
+from ec2spawner.sleep.bounds.muted import muted
 from tests.unit.sleep.notebook import Notebook, entries
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ec2spawner.sleep import earlier, naming
-from ec2spawner.sleep.manifest import Entry
+from ec2spawner.sleep import naming
 from ec2spawner.sleep.saving import CarriedOver, save_namespace
+from ec2spawner.sleep.storage import earlier
+from ec2spawner.sleep.storage.manifest import Entry
 from tests.unit.sleep.notebook import Notebook, entries
 
 PRICES = ("open", "high", "low", "exit", "quit")

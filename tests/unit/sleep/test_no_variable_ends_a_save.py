@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.sleep import failure, manifest
+from ec2spawner.sleep import failure
 from ec2spawner.sleep.saving import save_namespace
+from ec2spawner.sleep.storage import manifest
 from ec2spawner.sleep.survey import kinds
 from ec2spawner.sleep.survey.walk import entry_of, survey
 from ec2spawner.sleep.values import definitions

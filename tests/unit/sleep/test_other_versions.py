@@ -122,7 +122,7 @@ def test_each_value_of_another_version_of_its_library_is_restored_or_reported(
         )
         assert all(each["saved"] for each in first.save(generation)["entries"])
     with Notebook(tmp_path, environment={"PYTHONPATH": f"{other}:{ROOT}"}) as woken:
-        woken.say("from ec2spawner.sleep import restoring; restoring.LOAD_SECONDS = 1.0")
+        woken.say("from ec2spawner.sleep.waking import restoring; restoring.LOAD_SECONDS = 1.0")
         lost = {each["name"]: each for each in woken.restore(generation)["lost"]}
         assert {name: each["code"] for name, each in lost.items()} == {
             "gonelib": "import-failed",

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.sleep import restart
-from ec2spawner.sleep.folder import root
-from ec2spawner.sleep.owned import NotOurs
 from ec2spawner.sleep.restart import FILE, LOCK, MAX_CELLS, MAX_CODE, Cell, forget, remember, take
+from ec2spawner.sleep.storage.folder import root
+from ec2spawner.sleep.storage.owned import NotOurs
 
 
 @pytest.fixture(autouse=True)

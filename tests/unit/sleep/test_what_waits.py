@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from ec2spawner.sleep import folder
+from ec2spawner.sleep.storage import folder
 from tests.unit.sleep.notebook import Notebook, entries
 
 
@@ -63,8 +63,9 @@ def test_waking_another_notebook_restores_what_waits_of_the_first(tmp_path: Path
 
 
 MEMORY = """
-from ec2spawner.sleep import kernel, restoring, trials
-from ec2spawner.sleep.memory import Memory
+from ec2spawner.sleep import kernel
+from ec2spawner.sleep.waking import restoring, trials
+from ec2spawner.sleep.bounds.memory import Memory
 kernel.memory = restoring.memory = trials.memory = lambda: Memory({available}, 8 << 30)
 """
 

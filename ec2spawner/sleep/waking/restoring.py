@@ -17,16 +17,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from . import imports, naming, owned, plan, search_path, trials
-from . import manifest as manifests
+from .. import naming, plan, search_path
+from ..bounds.memory import memory
+from ..bounds.muted import muted
+from ..bounds.time_limit import limited
+from ..saving import CarriedOver, Report
+from ..storage import manifest as manifests
+from ..storage import owned
+from ..storage.manifest import DEFINITION, MODULE, Entry, Manifest, python_version
+from ..values import source, unpickling
+from . import imports, trials
 from .crashes import Crashes
-from .manifest import DEFINITION, MODULE, Entry, Manifest, python_version
-from .memory import memory
-from .muted import muted
-from .saving import CarriedOver, Report
-from .time_limit import limited
 from .unrestored import Unavailable, why_not_imported, why_not_restored
-from .values import source, unpickling
 from .waiting import Waiting
 
 LOAD_SECONDS: Final = 10.0

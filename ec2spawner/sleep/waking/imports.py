@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from . import children
+from ..bounds import children
+from ..bounds.time_limit import limited
+from ..failure import Failure, attempt
+from ..storage.manifest import Entry, python_version
 from .crashes import Crashes
-from .failure import Failure, attempt
-from .manifest import Entry, python_version
-from .time_limit import limited
 
 IMPORT_SECONDS: Final = 120.0
 """Of a module: `import torch` reads a gigabyte, from a new volume slowly."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import owned
-from .failure import Failure, described
+from ..bounds.time_limit import Late
+from ..failure import Failure, described
+from ..storage import owned
+from ..values import source, unpickling
+from ..values.archive import Damaged
 from .imports import Refused
-from .time_limit import Late
-from .values import source, unpickling
-from .values.archive import Damaged
 
 
 class Unavailable(Exception):

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from . import manifest as manifests
-from . import owned
+from ..storage import manifest as manifests
+from ..storage import owned
 
 MARKER: Final = "restoring"
 FILE: Final = "crashed.json"

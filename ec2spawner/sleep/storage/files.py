@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from . import owned, plan
+from .. import plan
+from . import owned
 
 
 class Files:

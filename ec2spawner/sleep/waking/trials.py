@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from . import children
+from ..bounds import children
+from ..bounds.memory import memory
+from ..failure import Failure
 from .crashes import Crashes
-from .failure import Failure
 from .imports import has_same
-from .memory import memory
 from .waiting import Waiting
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .manifest import DEFINITION, Entry
+from ..storage.manifest import DEFINITION, Entry
 
 
 class Waiting:

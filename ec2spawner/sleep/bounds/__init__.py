@@ -1,0 +1,1 @@
+"""What saving and restoring may take: time, stack, memory, output, and processes of their own."""

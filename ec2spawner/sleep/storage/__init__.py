@@ -1,0 +1,1 @@
+"""The files of a sleep: who may have written them, what is in them, and how long they stay."""
