@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { MAX_POSITIONS, readPositions, ScrollPositions } from '../lib/documents/scrollPositions.js';
-import { positionOf } from '../lib/documents/scrollRestoration.js';
+import { currentPosition } from '../lib/documents/scrollRestoration.js';
 
 /** A state database that stores what JSON can. */
 class State {
@@ -76,7 +76,7 @@ test('a workspace that something else has written is no error', async () => {
 });
 
 test('the position is the first visible cell and how much of it is above', () => {
-  const position = (...args) => positionOf(notebook(...args));
+  const position = (...args) => currentPosition(notebook(...args));
   assert.deepEqual(position([50, 200, 80], 0), { cell: 'cell 0', offset: 0, active: '' });
   assert.deepEqual(position([50, 200, 80], 50), { cell: 'cell 1', offset: 0, active: '' });
   assert.deepEqual(position([50, 200, 80], 170, { active: 2 }), {
@@ -87,7 +87,7 @@ test('the position is the first visible cell and how much of it is above', () =>
 });
 
 test('cells outside of the document and hidden notebooks have no position', () => {
-  assert.equal(positionOf(notebook([null, null, 80], 10)).cell, 'cell 2');
-  assert.equal(positionOf(notebook([50, 80], 10, { clientHeight: 0 })), null);
-  assert.equal(positionOf(notebook([], 0)), null);
+  assert.equal(currentPosition(notebook([null, null, 80], 10)).cell, 'cell 2');
+  assert.equal(currentPosition(notebook([50, 80], 10, { clientHeight: 0 })), null);
+  assert.equal(currentPosition(notebook([], 0)), null);
 });

@@ -115,7 +115,7 @@ class Keeper implements IDisposable {
   }
 
   private readonly _save = new Debouncer(async () => {
-    const position = this.isDisposed ? null : positionOf(this._panel.content);
+    const position = this.isDisposed ? null : currentPosition(this._panel.content);
     if (position) {
       await this._positions.set(this._context.path, position);
     }
@@ -124,7 +124,7 @@ class Keeper implements IDisposable {
 }
 
 /** Null while the notebook is hidden: a hidden one has no place. */
-export function positionOf(notebook: INotebook): IScrollPosition | null {
+export function currentPosition(notebook: INotebook): IScrollPosition | null {
   const { outerNode, widgets, activeCellIndex } = notebook;
   if (outerNode.clientHeight === 0) {
     return null;
