@@ -24,9 +24,9 @@ MAX_SHORT_RUNS: Final = 3
 a market would cost that takes each instance back at once, or a server that ends its instances."""
 
 
-RETRY_AFTER_WITHDRAWAL: Final = timedelta(minutes=10)
-"""A notice that comes back so soon after it was withdrawn buys no other instance ahead of the end.
-EC2 withdraws hardly any; an instance is its user's, and could pretend it all the time."""
+RETRY_INTERVAL: Final = timedelta(minutes=10)
+"""Between two notices for which another instance is bought ahead of the end, where the first was
+withdrawn. EC2 hardly ever does that, but an agent could pretend it all the time."""
 
 
 @dataclass(frozen=True, slots=True)

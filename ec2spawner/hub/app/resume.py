@@ -207,8 +207,7 @@ class Resumes:
         spawner.continues = lease.lease_id
         try:
             await user.spawn(lease.server, options=self._new_options(lease))
-            await renew_client(spawner)
-            await self._add_route(user, spawner)
+            await self._open(user, spawner)
         except Exception as error:
             # No effect where the spawner's `stop` has ended it, in JupyterHub's own clean-up.
             await self.provisioner.end(lease.lease_id, could_not_continue(error))
@@ -218,12 +217,14 @@ class Resumes:
         RUNNING_SERVERS.inc()
         spawner.add_poll_callback(self._user_stopped, user, lease.server)
 
-    async def _add_route(self, user: User, spawner: Any) -> None:
+    async def _open(self, user: User, spawner: Any) -> None:
+        """Let browsers in: log-in and route. What nobody could reach is stopped."""
         spawner._proxy_pending = True
         try:
+            await renew_client(spawner)
             await self.app.proxy.add_user(user, spawner.name)
         except Exception:
-            log.exception("The route of %s could not be added", spawner._log_name)
+            log.exception("%s cannot be opened where it continues", spawner._log_name)
             await user.stop(spawner.name)
             raise
         finally:

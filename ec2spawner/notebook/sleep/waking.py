@@ -61,7 +61,7 @@ CODE = (
 
 
 class OtherKernelError(Exception):
-    """A page has given the notebook a kernel of another kernel spec: its name."""
+    """The notebook has a kernel of another kernel spec, or another one that slept: its spec."""
 
 
 class Waking:
@@ -184,7 +184,8 @@ class Waking:
             if await ensure_async(sessions.session_exists(path=each.path)):
                 # A page was faster: its kernel is the one to restore into.
                 kernel = (await sessions.get_session(path=each.path))["kernel"]
-                if kernel["name"] != each.saved.kernel_name:
+                others = {k.kernel_id for k in self._record.kernels if k is not each}
+                if kernel["name"] != each.saved.kernel_name or kernel["id"] in others:
                     raise OtherKernelError(kernel["name"])
                 self._use(each, kernel["id"])
                 return

@@ -66,10 +66,11 @@ class WaitingStarts:
     def _ends(self, lease: Lease, scope: str) -> bool:
         """Whether a limit of this scope ends a lease that waits.
 
-        One that continues a server is no new start: a limit that only warns lets it continue, and
-        while the server still runs elsewhere, `LimitStops` ends both.
+        A server that EC2 interrupts begins nothing new: a limit that only warns lets it continue,
+        and while it still runs on its old instance, `LimitStops` ends both. A move to other
+        hardware is its user's wish, and does not begin.
         """
-        if not lease.continues:
+        if not lease.continues or lease.taken_over.trigger != "interruption":
             return True
         stops = self.state.settings.limits.of(scope).at_limit is AtLimit.STOP
         return stops and not self.state.continuations.must_wait(lease)

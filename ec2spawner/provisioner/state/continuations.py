@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Final
 
 from ...core.sleep.continuation import (
-    RETRY_AFTER_WITHDRAWAL,
+    RETRY_INTERVAL,
     TakenOver,
     is_interrupted_too_often,
     taken_over,
@@ -36,10 +36,10 @@ UNEXPLAINED_AGAIN: Final = (
     "Its machines ended one after another, and AWS does not say why; start it again when you like"
 )
 
-NOT_TO_BE_HAD: Final = frozenset({"capacity", "quota", "failed", "lost"})
+UNAVAILABLE: Final = frozenset({"capacity", "quota", "failed", "lost"})
 """Why a start ends by itself, where that means that no instance could be had."""
 
-FAILURES: Final = NOT_TO_BE_HAD | {"budget"}
+FAILURES: Final = UNAVAILABLE | {"budget"}
 """Why a start ends by itself."""
 
 
@@ -88,9 +88,9 @@ class Continuations:
         instance would be bought. So the next one is bought later, or when the server ends.
         """
         earlier = self._leases.successor(lease.lease_id)
-        if earlier is None or earlier.state in LIVE or not _is_withdrawn(earlier):
+        if earlier is None or earlier.state in LIVE or not _may_try_again(earlier):
             return self.begin(lease, message)
-        is_soon = self._clock.now() - earlier.requested_at < RETRY_AFTER_WITHDRAWAL
+        is_soon = self._clock.now() - earlier.requested_at < RETRY_INTERVAL
         return None if is_soon else self.begin(lease, message)
 
     def begin(self, lease: Lease, message: str, *, is_explained: bool = True) -> Lease | None:
@@ -207,15 +207,15 @@ def _has_failed(ended: Lease) -> bool:
     return is_interrupted and (ended.stop is None or ended.stop.reason in FAILURES)
 
 
-def _is_withdrawn(ended: Lease) -> bool:
-    """Whether a successor has ended because EC2 no longer reclaimed the instance."""
+def _may_try_again(ended: Lease) -> bool:
+    """Whether a successor has ended for another reason, such as a notice that was withdrawn."""
     return ended.taken_over.trigger == "interruption" and not _has_failed(ended)
 
 
 def _of_successor(lease: Lease, stop: Stop) -> Stop:
     """Why a server that was interrupted has no other instance, as its user shall read it."""
     is_interrupted = bool(lease.continues) and lease.taken_over.trigger == "interruption"
-    has_none = lease.state is LeaseState.WAITING and stop.reason in NOT_TO_BE_HAD
+    has_none = lease.state is LeaseState.WAITING and stop.reason in UNAVAILABLE
     if not is_interrupted or not has_none:
         return stop
     message = f"AWS took the spot machine back, and there was no other: {stop.message}"

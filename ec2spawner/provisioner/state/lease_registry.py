@@ -86,11 +86,12 @@ class LeaseRegistry:
 
     def load(self, snapshot: Snapshot) -> None:
         """Take over the leases that an earlier process has stored."""
-        for lease in snapshot.leases:
-            self._insert(lease)
         for lease in snapshot.ended_lately:
             self._set_last_ended(lease)
             self._index_continuation(lease)
+        # After them: what continues a lease now replaces what continued it until it was withdrawn.
+        for lease in snapshot.leases:
+            self._insert(lease)
 
     # --- reading, from memory ---
 

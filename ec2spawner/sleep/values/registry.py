@@ -6,6 +6,7 @@ The most specific registered type of a value wins, in the order of its class's b
 from __future__ import annotations
 
 import io
+import types
 from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
@@ -64,7 +65,10 @@ def is_registered(kind: type) -> bool:
 def reduce(value: Any, ways: Ways, writer: Writer) -> Any:
     """What `__reduce__` would return."""
     number = writer.block(_written(value, ways.save))
-    if ways.registered is None:
+    # What a method or a closure holds may be of this machine, as an open file: then the value is
+    # saved, and its type has to be registered again.
+    is_plain = type(ways.save) is types.FunctionType and ways.save.__closure__ is None
+    if ways.registered is None or not is_plain:
         return registered, (number, ways.load)
     return registered, (number, ways.load, ways.registered, ways.save)
 

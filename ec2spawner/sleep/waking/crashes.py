@@ -3,8 +3,8 @@
 While something is imported or loaded, a file in the generation names it. Whoever restores the
 generation next finds the file if the process has ended meanwhile, and notes the name in
 `crashed.json`: then it is tried in a child first. The file is not synced: the page cache outlives
-the process, and the end of a machine is no crash. What someone else has killed is noted too, which
-costs a trial.
+the process, and the end of a machine is no crash. A kernel that its user restarts meanwhile is
+noted too, which costs a trial, and the second time the value until its user names it.
 """
 
 from __future__ import annotations

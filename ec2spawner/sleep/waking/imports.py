@@ -45,7 +45,9 @@ class Imports:
         self.refused = {n: why for n, why in self.refused.items() if n not in sys.modules}
         new = [n for n in names if n not in sys.modules and n not in self.refused]
         for name in filter(self._crashes.is_refused, new):
-            self.refused[name] = Failure("crashed", "importing it has ended the kernel before")
+            self.refused[name] = Failure(
+                "crashed", "the kernel has ended twice while it was imported"
+            )
         if not in_doubt and not self._crashes.of_modules:
             return
         waiting = [name for name in new if name not in self.refused]

@@ -27,7 +27,7 @@ def failures(
     room, affordable = memory().available // 2, []
     for file in unsafe:
         if crashes.is_refused(file):
-            yield file, Failure("crashed", "loading it has ended the kernel before")
+            yield file, Failure("crashed", "the kernel has ended twice while it was loaded")
         elif waiting.size(file) <= room:
             affordable.append(file)
         elif not has_same(waiting.of(file)):

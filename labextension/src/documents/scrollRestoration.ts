@@ -96,7 +96,7 @@ class Keeper implements IDisposable {
     const taken = new AbortController();
     for (const input of INPUTS) {
       const options = { signal: taken.signal, capture: true, passive: true };
-      this._panel.node.addEventListener(input, () => taken.abort(), options);
+      document.addEventListener(input, () => taken.abort(), options);
     }
     const isOver = (): boolean => taken.signal.aborted || this.isDisposed;
     try {

@@ -28,6 +28,7 @@ from ec2spawner.sleep.waking import crashes
 from ec2spawner.wire import SavedKernel, SavedSession
 
 NOTEBOOK, SESSION, KERNEL = "a.ipynb", str(uuid4()), str(uuid4())
+OTHER = "00000000-0000-4000-8000-00000000000f"
 GENERATION = "a-0/20260101000000000-00000000"
 
 
@@ -164,6 +165,20 @@ async def test_a_kernel_of_another_spec_is_the_users(tmp_path: Path, server: Ser
     [state] = woken.state.kernels
     assert (state.state, state.code) == ("failed", "kernel-failed")
     assert [each.kernel_id for each in woken.failed()] == [KERNEL], "the next sleep keeps its files"
+    assert len(server.kernel_manager.processes) == 1
+
+
+async def test_a_second_kernel_of_a_notebook_is_not_restored_into_the_first(
+    tmp_path: Path, server: Server
+) -> None:
+    server.kernel_manager.may_start.set()
+    woken = sleeping(tmp_path, server, generation="")
+    [first] = woken.kernels
+    second = first.model_copy(update={"kernel_id": OTHER, "session_id": OTHER})
+    record = SessionRecord(session=woken._record.session, kernels=[first, second])
+    woken = Waking(server, tmp_path, record, lambda *_: None, lambda: None)  # type: ignore[arg-type]
+    await woken.run()
+    assert sorted(each.state for each in woken.state.kernels) == ["done", "failed"]
     assert len(server.kernel_manager.processes) == 1
 
 

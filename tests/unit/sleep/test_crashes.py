@@ -88,7 +88,8 @@ def test_a_library_of_another_version_does_not_even_once(
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: flaky\nVersion: 2\n")
     with Notebook(tmp_path) as woken:
-        woken.say("from ec2spawner.sleep.waking import imports; imports.IMPORT_SECONDS = 2.0")
+        if "sleep" in code:
+            woken.say("from ec2spawner.sleep.waking import imports; imports.IMPORT_SECONDS = 10.0")
         began = time.monotonic()
         lost = {each["name"]: each["code"] for each in woken.restore(generation)["lost"]}
         assert time.monotonic() - began < 60
@@ -119,7 +120,7 @@ value.a = 1
     with Notebook(tmp_path) as woken:
         [lost] = woken.restore(generation)["lost"]
         assert (lost["name"], lost["code"]) == ("value", "crashed")
-        assert lost["detail"] == "loading it has ended the kernel before"
+        assert lost["detail"] == "the kernel has ended twice while it was loaded"
         assert woken.say("print(small)") == "[1]"
         woken.save(tmp_path / "next")
     saved = json.loads((tmp_path / "next" / "manifest.json").read_text())

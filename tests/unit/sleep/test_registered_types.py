@@ -40,6 +40,24 @@ def test_a_second_sleep_saves_them_by_the_same_functions(tmp_path: Path) -> None
         assert said == "a b open c new"
 
 
+def test_a_value_is_saved_although_what_saves_it_cannot_be(tmp_path: Path) -> None:
+    with Notebook(tmp_path) as first:
+        first.say(CELL)
+        first.say(
+            "class Codec:\n"
+            "    log = open('/dev/null')\n"
+            "    def __init__(self): self.file = open('/dev/null')\n"
+            "    def save(self, value, file): file.write(value.text.encode())\n"
+            "codec = Codec()\n"
+            "sleep.register(Index, codec.save, load_index)"
+        )
+        first.save(tmp_path / "one")
+    assert entries(tmp_path / "one")["index"]["code"] == ""
+    with Notebook(tmp_path) as second:
+        second.restore(tmp_path / "one")
+        assert second.say("print(index.text)") == "a"
+
+
 def test_what_was_registered_since_the_wake_counts(tmp_path: Path) -> None:
     with Notebook(tmp_path) as first:
         first.say(CELL)

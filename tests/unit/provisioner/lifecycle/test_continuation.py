@@ -14,7 +14,7 @@ from ec2spawner.core.offers.launch_errors import ErrorClass
 from ec2spawner.core.offers.purchase import OfferKey
 from ec2spawner.core.offers.sold_out import MARKED_FOR
 from ec2spawner.core.offers.spot_wait import Wait
-from ec2spawner.core.sleep.continuation import MAX_SHORT_RUNS, RETRY_AFTER_WITHDRAWAL
+from ec2spawner.core.sleep.continuation import MAX_SHORT_RUNS, RETRY_INTERVAL
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.core.sleep.spot_events import SpotEvent
 from ec2spawner.provisioner.homes import volumes
@@ -228,13 +228,19 @@ async def test_a_notice_that_was_withdrawn_does_not_keep_the_next_from_counting(
     world: World,
 ) -> None:
     lease, agent = await withdrawn(world)
-    await agent.heartbeat_often(RETRY_AFTER_WITHDRAWAL.total_seconds())
+    await agent.heartbeat_often(RETRY_INTERVAL.total_seconds())
     await notice(world, agent)
 
     await boot_for(world, lease)
 
     assert world.now(lease).state is LeaseState.READY
-    assert successor(world, lease).state in LIVE
+    found = successor(world, lease)
+    assert found.state in LIVE
+    await world.restart()
+    assert successor(world, lease).lease_id == found.lease_id, "not the one that was withdrawn"
+    await notice(world, agent)
+    await world.complete_passes(2)
+    assert len(world.cloud.running()) == 2
 
 
 async def test_a_notice_that_comes_and_goes_buys_one_instance(world: World) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
 from ec2spawner.core.offers.spot_wait import Wait
+from ec2spawner.core.sleep.continuation import TakenOver
 from ec2spawner.provisioner.limits.admission import LimitReached
+from ec2spawner.provisioner.limits.waiting_starts import WaitingStarts
 from ec2spawner.provisioner.model.cloud import SPOT_TERMINATION
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
@@ -97,6 +99,19 @@ async def test_a_limit_that_only_warns_lets_a_server_continue(
     stop = successor(world, lease).stop
     assert (stop and stop.reason) == reason
     assert stop is None or "no other" not in stop.message
+
+
+async def test_a_move_to_other_hardware_that_waits_is_refused_as_a_start(priced: World) -> None:
+    """Otherwise it would begin on a machine that nothing is left for."""
+    world = priced
+    await limited(world, Bounds(usd_per_month=1000.0, at_limit=AtLimit.WARN))
+    lease, agent = await world.ready(sleep=RESUME)
+    waiting = WaitingStarts(world.provisioner._state, world.provisioner.market)
+    await notice(world, agent)
+    await boot_for(world, lease)
+    reclaimed = successor(world, lease)
+    moved = replace(reclaimed, taken_over=TakenOver(trigger="hardware"))
+    assert [waiting._ends(each, "user:ada") for each in (reclaimed, moved)] == [False, True]
 
 
 async def test_a_limit_that_is_reached_while_a_server_moves_ends_both(priced: World) -> None:

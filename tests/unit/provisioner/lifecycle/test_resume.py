@@ -19,7 +19,7 @@ from traitlets.config import Config
 
 from ec2spawner import spawner as spawners
 from ec2spawner.config import validate_options
-from ec2spawner.hub.app import service
+from ec2spawner.hub.app import resume, service
 from ec2spawner.hub.app.resume import Resumes
 from ec2spawner.hub.app.spawn_error import SpawnError
 from ec2spawner.hub.security.sealed_start import NotebookStart, Seal
@@ -434,10 +434,19 @@ async def test_a_notebook_that_jupyterhub_cannot_reach_saves_its_session(
     assert stop.message == words
 
 
-async def test_a_server_without_a_route_saves_its_session(
-    world: World, hub: JupyterHubByHand
+@pytest.mark.parametrize("missing", ["route", "log-in"])
+async def test_a_server_that_nobody_could_open_saves_its_session(
+    world: World, hub: JupyterHubByHand, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    hub.proxy.error = HTTPError(503, "the proxy is away")
+    error = HTTPError(503, "this is away")
+    if missing == "route":
+        hub.proxy.error = error
+    else:
+
+        async def fails(_spawner: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(resume, "renew_client", fails)
     lease, agent = await runs(world)
     user = hub.add("ada")
     other = await leaves(world, lease, agent)
@@ -446,13 +455,14 @@ async def test_a_server_without_a_route_saves_its_session(
     await other.serve()
     stopping = await world.state(successor(world, lease), LeaseState.ENDING)
     await other.event("stopped")
-    with pytest.raises(HTTPError, match="the proxy is away"):
+    with pytest.raises(HTTPError, match="this is away"):
         await hub.started(user)
+    assert not user.spawners[""].ready
 
     stop = stopping.stop
     assert stop is not None
     assert (stop.reason, stop.sleep, stop.save_seconds) == ("failed", "user", 300.0)
-    assert "the proxy is away" in stop.message
+    assert "this is away" in stop.message
 
 
 async def test_a_port_that_the_hub_cannot_reach_saves_the_session(
