@@ -58,6 +58,8 @@ async def test_a_request_that_is_never_answered_does_not_keep_a_server(
     for _ in range(2):
         server.process.send_signal(signal.SIGTERM)
     async with asyncio.timeout(30):
-        assert await server.process.wait() == 0
+        status = await server.process.wait()
+    # Python gives up its handlers at its very end, where the second signal may arrive.
+    assert status in {0, -signal.SIGTERM}
     with contextlib.suppress(aiohttp.ClientError):
         await page

@@ -243,8 +243,8 @@ async def test_a_busy_kernel_is_interrupted_at_half_of_the_time(server: Sleeping
     kernel = await server.notebook("a.ipynb", "x = 1")
     running = await server.running(kernel, "y = 2", "while True: pass")
     began = time.monotonic()
-    said = await server.sleep(8)
-    assert 3 < time.monotonic() - began < 8
+    said = await server.sleep(20)
+    assert 9 < time.monotonic() - began < 20
     [saved] = said.session.kernels
     assert (saved.variables, saved.code) == (2, "")
     await running
