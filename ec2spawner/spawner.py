@@ -199,7 +199,7 @@ class EC2Spawner(OptionTraits, Spawner):
         except TimeoutError as error:
             failure = await diagnosis.of_timeout(self.lease_id, self.start_timeout)
             raise await self._ended(provisioner, failure) from error
-        return await self._ready_url(provisioner, diagnosis, deadline)
+        return await self._ready_url(running, provisioner, diagnosis, deadline)
 
     async def _resume(
         self, running: HubService, provisioner: Provisioner, lease: Lease, deadline: float
@@ -209,7 +209,7 @@ class EC2Spawner(OptionTraits, Spawner):
         running.spawners[self.lease_id] = self
         self._take_token_back(lease.sealed_start)
         diagnosis = Diagnosis(self, running.options, provisioner)
-        return await self._ready_url(provisioner, diagnosis, deadline)
+        return await self._ready_url(running, provisioner, diagnosis, deadline)
 
     async def _cannot_continue(self, running: HubService, provisioner: Provisioner) -> SpawnError:
         """Its lease ended while JupyterHub awaited a hook: no user has asked for another start."""
@@ -220,13 +220,18 @@ class EC2Spawner(OptionTraits, Spawner):
         return spawn_error(failure, self._start_link)
 
     async def _ready_url(
-        self, provisioner: Provisioner, diagnosis: Diagnosis, deadline: float
+        self,
+        running: HubService,
+        provisioner: Provisioner,
+        diagnosis: Diagnosis,
+        deadline: float,
     ) -> str:
         """Where the notebook of the requested lease listens. Raises `SpawnError`."""
         try:
             async with asyncio.timeout_at(deadline):
                 ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
                 await check_notebook_port(ready.url)
+                await running.start_turns.take()  # JupyterHub's next part yields nowhere
         except StartFailed as error:
             raise spawn_error(await diagnosis.of_stop(error.stop), self._start_link) from error
         except NotebookNotReached as error:

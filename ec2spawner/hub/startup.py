@@ -65,7 +65,7 @@ from .app.event_log import EventLog
 from .app.interruption_queue import InterruptionQueue
 from .app.resume import Resumes
 from .app.service import HubService, publish, utc_now
-from .pages import usage_pages
+from .pages import start_page, usage_pages
 from .pages.jinja_environment import TEMPLATES
 from .security import instances_scope
 from .security.notebook_certificates import AUTHORITY, NotebookAuthority
@@ -116,6 +116,7 @@ def arrange() -> None:
     for module in (agent_api, agent_hardware, *of_users, costs):
         apihandlers.default_handlers.extend(module.handlers)
     page_handlers.default_handlers.extend(usage_pages.handlers)
+    page_handlers.default_handlers[:0] = start_page.handlers
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
     app.proxy_class = saving_before_stop(app.proxy_class)
     _show_our_templates(app)

@@ -1,7 +1,8 @@
 """Replaces JupyterHub's REST handlers that start and stop a server.
 
 JupyterHub does not pass to a spawner's `stop` who requested it, which the server's user should
-know. And JupyterHub refuses to stop a server that it is still checking after a hub start.
+know. And JupyterHub refuses to stop a server that it is still checking after a hub start. Starts
+take turns, see `hub.app.loop_turns`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from tornado.web import HTTPError
 
 from ...wire import Stop
 from ..app import service
+from ..app.start_requests import TakesTurns
 
 _caller: ContextVar[tuple[str, str]] = ContextVar("caller", default=("", ""))
 """(kind, name) of the caller; tasks that the request starts inherit it."""
 
 
-class ServerHandler(UserServerAPIHandler):
+class ServerHandler(TakesTurns, UserServerAPIHandler):
     """Start and stop of a server in the REST API."""
 
     @needs_scope("start:servers")

@@ -18,6 +18,7 @@ from ...provisioner.provisioner import Provisioner
 from ..security.claim_rate_limit import ClaimGate
 from ..security.notebook_certificates import NotebookAuthority
 from ..security.sealed_start import Seal
+from .loop_turns import LoopTurns
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner
@@ -46,6 +47,8 @@ class HubService:
     gate: ClaimGate = field(init=False)
     lease_calls: RateLimit = field(default_factory=lambda: RateLimit(LEASE_CALLS))
     """By lease id."""
+    start_turns: LoopTurns = field(default_factory=LoopTurns)
+    """Of JupyterHub's own work for starts."""
     rehearsed: set[str] = field(default_factory=set)
     """Ids of the leases whose instance this process has had interrupted on purpose."""
     spawners: WeakValueDictionary[str, Spawner] = field(default_factory=WeakValueDictionary)

@@ -98,5 +98,6 @@ def store(spawner: Spawner, options: dict[str, object]) -> None:
 def drop_one_time_options(spawner: Spawner) -> None:
     """Do not store what holds for one start only. Raises SQLAlchemy's errors."""
     lasting = {name: value for name, value in spawner.user_options.items() if name not in ONCE}
-    spawner.user_options = lasting
-    store(spawner, lasting)
+    if lasting != spawner.user_options:
+        spawner.user_options = lasting
+        store(spawner, lasting)

@@ -41,6 +41,9 @@ class LaunchController:
         self._deciding = asyncio.Lock()
         self._failed: list[tuple[Round, Outcome]] = []
         """Rounds that left leases without an instance, until these leases are ending."""
+        self._waits_since: float | None = None
+        """Since when purchases wait for starts that may join them, by the event loop's clock; None
+        where none do."""
 
     # --- in each pass ---
 
@@ -55,8 +58,9 @@ class LaunchController:
             lease.lease_id for lease, turn in turns if turn is Turn.WAIT
         )
         alike: dict[tuple[LaunchSpec, Avoided | None], list[Lease]] = {}
+        asks = not self._waits_for_more(any(turn is Turn.ASK for _, turn in turns))
         for lease, turn in turns:
-            if turn is Turn.ASK:
+            if turn is Turn.ASK and asks:
                 alike.setdefault((lease.spec, avoided[lease.lease_id]), []).append(lease)
             elif turn is Turn.END:
                 stop = self._why_not(lease, Outcome((), missing=1), now)
@@ -64,6 +68,25 @@ class LaunchController:
         for (spec, avoids), leases in alike.items():
             round_ = self._begin_round(spec, leases)
             self._tasks.spawn(self._run(round_, avoids), f"launch of {len(leases)}")
+
+    def _waits_for_more(self, has_purchases: bool) -> bool:
+        """Whether purchases wait because starts arrive one after the other: a pass that follows
+        each at once would make a call for every few of them."""
+        now, settings = asyncio.get_running_loop().time(), self._state.settings
+        if not has_purchases:
+            self._waits_since = None
+            return False
+        since = self._waits_since = now if self._waits_since is None else self._waits_since
+        quiet = now - self._state.leases.added_at >= settings.batch_window
+        if quiet or now - since >= settings.longest_batch:
+            self._waits_since = None
+            return False
+        self._tasks.spawn(self._wake_later(settings.batch_window), "launch of further starts")
+        return True
+
+    async def _wake_later(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._state.wake()
 
     def replay(self, intent: Intent) -> None:
         """Make a call again that an earlier process may have made."""

@@ -44,8 +44,10 @@ class Settings:
     stop_timeout: float = 60.0
     """Time for the agent to save, stop the notebook and unmount."""
     batch_window: float = 0.05
-    """Starts that arrive within this window share one launch call. Karpenter's idle window is
-    35 ms; a little more is not a visible delay."""
+    """Starts that arrive within this window share one launch call, and so does each that follows
+    within it. Karpenter's idle window is 35 ms; a little more is not a visible delay."""
+    longest_batch: float = 1.0
+    """For so long at most a launch call waits for further starts, as in Karpenter."""
     launch_timeout: float = 120.0
     """How long a launch call that EC2 throttles or does not answer is repeated, with its token.
     What it may have started nevertheless is found by the listing."""

@@ -83,6 +83,8 @@ class LeaseRegistry:
         """By lease id: the lease that continues it, open or ended."""
         self.continuation_changed = asyncio.Event()
         """Set when a lease that continues another one, or that is continued, has changed."""
+        self.added_at = float("-inf")
+        """When the last lease was requested, in seconds of the event loop's clock."""
 
     def load(self, snapshot: Snapshot) -> None:
         """Take over the leases that an earlier process has stored."""
@@ -206,6 +208,7 @@ class LeaseRegistry:
     def begin_adding(self, lease: Lease, given_up: Sequence[Kept] = ()) -> asyncio.Task[None]:
         """The same: it is in the registry at once, and the task stores it."""
         self._insert(lease)
+        self.added_at = asyncio.get_running_loop().time()
         write = partial(self._store.save_lease, lease, given_up=given_up)
         return self._store.write_behind.begin(lease.lease_id, write)
 

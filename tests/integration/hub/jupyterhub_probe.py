@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from jupyterhub import apihandlers
+from jupyterhub import handlers as page_handlers
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.app import JupyterHub
+from jupyterhub.handlers.pages import SpawnHandler
 from jupyterhub.spawner import Spawner, SpawnException
 from tornado.web import HTTPError
 
@@ -51,6 +53,13 @@ class ProbeHandler(APIHandler):
         elif order["do"] == "new token at poll":
             spawner.token_at_poll = order["token"]
         self.finish({"authorization": self.get_auth_token(), "user": self.current_user is not None})
+
+
+class SpawnPageProbe(SpawnHandler):
+    async def prepare(self) -> None:
+        known = hasattr(self, "_jupyterhub_user")
+        await super().prepare()
+        note("spawn page", known_before=known, known=self.current_user is not None)
 
 
 class Probe(Spawner):
@@ -161,6 +170,7 @@ def __getattr__(name: str) -> Any:
     )
     if (r"/api/probe", ProbeHandler) not in apihandlers.default_handlers:
         apihandlers.default_handlers.append((r"/api/probe", ProbeHandler))
+        page_handlers.default_handlers.insert(0, (r"/spawn", SpawnPageProbe))
     ours = os.environ["PROBE_TEMPLATES"]
 
     def add(_change: object = None) -> None:

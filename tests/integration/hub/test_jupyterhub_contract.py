@@ -162,6 +162,16 @@ async def test_handlers_added_before_are_served(hub: ProbedHub) -> None:
             assert reply.status_code != 404
 
 
+async def test_a_handler_placed_first_serves_the_spawn_page(hub: ProbedHub) -> None:
+    """`hub.pages.start_page` leans on it, and on `prepare` being what identifies the user."""
+    mark = len(hub.notes())
+    async with browser(hub, "bob") as client:
+        page = await client.get("/hub/spawn")
+    assert "<p>form</p>" in page.text
+    [noted] = [x for x in hub.notes()[mark:] if x["what"] == "spawn page"]
+    assert (noted["known_before"], noted["known"]) == (False, True)
+
+
 async def test_handler_can_take_bearer_tokens_of_its_own(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:

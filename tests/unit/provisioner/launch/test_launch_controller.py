@@ -730,6 +730,29 @@ async def test_the_reason_of_a_failed_round_is_found_once_and_in_its_own_turn(
     assert len(worded) == len(set(worded)) == 3
 
 
+async def test_a_launch_waits_while_further_starts_arrive(world: World) -> None:
+    await world.restart(batch_window=0.005, longest_batch=600.0)
+    leases = world.provisioner._state.leases
+    async with world.no_pass:
+        first = await world.request("first")
+        leases.added_at = float("inf")  # one arrives at any moment
+        passes = world.passes
+    await until(lambda: world.passes > passes + 2)
+    assert not world.cloud.requests()
+    second = await world.request("second")
+    await found(world, first)
+    await found(world, second)
+    assert [request.count for request in world.cloud.requests()] == [2]
+
+
+async def test_a_launch_waits_a_second_at_most_for_further_starts(world: World) -> None:
+    await world.restart(batch_window=0.005, longest_batch=0.05)
+    async with world.no_pass:
+        lease = await world.request()
+        world.provisioner._state.leases.added_at = float("inf")
+    await found(world, lease)
+
+
 async def test_a_round_before_its_first_call_has_all_its_instances_outstanding(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
