@@ -89,7 +89,7 @@ def _free_supplies(state: State) -> list[Supply]:
 
 def has_served(state: State, instance: Instance) -> bool:
     """Whether it has served a lease: it is never assigned to another user."""
-    return LEASE in instance.tags or instance.instance_id in state.leases.served()
+    return LEASE in instance.tags or instance.instance_id in state.leases.served
 
 
 # --- retained instances ---

@@ -44,7 +44,7 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
     dead: list[Instance] = []
     unknown: list[Instance] = []
     silent: list[Instance] = []
-    served = state.leases.served()
+    served = state.leases.served
     alive = {
         each: instance
         for each, instance in state.instances.listed.items()

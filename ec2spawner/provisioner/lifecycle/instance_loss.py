@@ -62,7 +62,7 @@ class InstanceLoss:
         # One that EC2 ended at once was never offered: no listing has shown it alive.
         ended = state.instances.ended(state.offered) | state.launches.take_ended()
         if ended:
-            ended -= state.claims.unwanted.keys() | state.leases.served()
+            ended -= state.claims.unwanted.keys() | state.leases.served
         for instance_id in ended:
             need = lease_for(supply_of(listed[instance_id]), needs(state))
             if need is not None and (lease := state.leases.get(need.lease_id)):

@@ -22,6 +22,7 @@ from ..model.lease_costs import costs_of, scopes_of
 from ..runtime.clock import Clock
 from ..store.store import Store
 from ..store.write_behind import Write
+from .lease_table import LeaseTable, ServedInstances
 
 
 @dataclass(slots=True)
@@ -71,7 +72,8 @@ class LeaseRegistry:
         self._time_zone = time_zone
         # Above all states that an earlier process may have reported to an agent: ours is newer.
         self._first_state = int(clock.now().timestamp())
-        self._leases: dict[str, Lease] = {}
+        self._served = ServedInstances()
+        self._leases = LeaseTable(self._served)
         self._in_scope: dict[str, dict[str, None]] = {}
         """By scope of limits: ids of the leases that count in it, in their order."""
         self._last_ended: dict[tuple[str, str], Lease] = {}
@@ -103,8 +105,7 @@ class LeaseRegistry:
 
     def open(self, *states: LeaseState) -> Iterator[Lease]:
         """Open leases, of the given states or all, in the order of their requests."""
-        wanted = states or tuple(OPEN)
-        return iter([lease for lease in self._leases.values() if lease.state in wanted])
+        return iter(self._leases.in_states(states or OPEN))
 
     def in_memory(self) -> Iterator[Lease]:
         """Open leases, and ended ones until they are forgotten."""
@@ -121,7 +122,7 @@ class LeaseRegistry:
 
     def of_server(self, user: str, server: str) -> Lease | None:
         """The newest open lease of a server, but not yet one that continues a running one."""
-        held = [x for x in self.open() if (x.user, x.server) == (user, server)]
+        held = [x for x in self._leases.of_server(user, server) if x.state in OPEN]
         current = [x for x in held if not self._continues_running(x)]
         return max(current, key=lambda lease: lease.requested_at, default=None)
 
@@ -148,7 +149,7 @@ class LeaseRegistry:
 
     def of_instance(self, instance_id: str) -> Lease | None:
         """The open lease that holds the instance."""
-        return next((x for x in self.open() if x.instance_id == instance_id), None)
+        return self._leases.of_instance(instance_id)
 
     def last_ended(self, user: str, server: str) -> Lease | None:
         """The newest ended lease of a server: the next login shows why it stopped."""
@@ -167,9 +168,10 @@ class LeaseRegistry:
         """True for every open lease and those that ended lately."""
         return self.remembered(lease_id) is not None
 
-    def served(self) -> set[str]:
-        """The instances of all leases in memory."""
-        return {segment.instance_id for lease in self._remembered() for segment in lease.segments}
+    @property
+    def served(self) -> Set[str]:
+        """The instances of all leases in memory, and of those that ended lately."""
+        return self._served.ids
 
     def last_served(self, instance_id: str) -> tuple[str, datetime] | None:
         """Id and end of the last lease of an instance; None where memory knows of none."""
@@ -247,11 +249,13 @@ class LeaseRegistry:
     def _set_last_ended(self, lease: Lease) -> None:
         self._forget_last_ended(lease.user, lease.server)
         self._last_ended[lease.user, lease.server] = lease
+        self._served.replace(None, lease)
         self._last_ended_by_id[lease.lease_id] = lease
 
     def _forget_last_ended(self, user: str, server: str) -> None:
         if (last := self._last_ended.pop((user, server), None)) is not None:
             del self._last_ended_by_id[last.lease_id]
+            self._served.replace(last, None)
 
     def _was_continued(self, lease: Lease) -> bool:
         """Whether its server ended with the lease that continued it, although that was closed
