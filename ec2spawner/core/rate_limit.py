@@ -1,9 +1,10 @@
-"""Token buckets, one for each key. Pure: the clock is the caller's."""
+"""Token buckets, one or one for each key. Pure: the clock is the caller's."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from math import inf
 
 MAX_BUCKETS = 4096
 """Keys that are remembered. Beyond them the fullest buckets are forgotten, which forgives a
@@ -25,9 +26,52 @@ class Rate:
 
 
 @dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    at: float
+class TokenBucket:
+    """One bucket, full at first. Times in seconds of any one clock; one that goes back changes
+    nothing."""
+
+    rate: Rate
+    _tokens: float = field(init=False)
+    _at: float = field(init=False, default=-inf)
+    """When `_tokens` were counted."""
+
+    def __post_init__(self) -> None:
+        self._tokens = float(self.rate.burst)
+
+    def tokens(self, now: float) -> float:
+        """How many are in it; never more than `rate.burst`."""
+        gained = max(now - self._at, 0.0) * self.rate.per_second if self.rate.per_second else 0.0
+        return min(self._tokens + gained, float(self.rate.burst))
+
+    def take(self, now: float, tokens: int = 1) -> bool:
+        """Take so many; False, and nothing is taken, where there are fewer."""
+        there = self._count(now)
+        if there < tokens - 1 + A_TOKEN:
+            return False
+        self._tokens = there - tokens
+        return True
+
+    def give_back(self, now: float, tokens: int) -> None:
+        """Return what was taken and not used."""
+        self._tokens = min(self._count(now) + tokens, float(self.rate.burst))
+
+    def empty(self, now: float) -> None:
+        """Whoever fills it says that nothing is left."""
+        self._count(now)
+        self._tokens = min(self._tokens, 0.0)
+
+    def wait_seconds(self, now: float, tokens: int = 1) -> float:
+        """How long until so many are there, also if they exceed `rate.burst`: then for those who
+        take them one after the other. 0 where they are there."""
+        there = self.tokens(now)
+        if there >= tokens - 1 + A_TOKEN:
+            return 0.0
+        return (tokens - there) / self.rate.per_second if self.rate.per_second else inf
+
+    def _count(self, now: float) -> float:
+        self._tokens = self.tokens(now)
+        self._at = max(self._at, now)
+        return self._tokens
 
 
 @dataclass(slots=True)
@@ -35,39 +79,27 @@ class RateLimit:
     """One rate for many keys, each with a bucket of its own. Times in seconds of any one clock."""
 
     rate: Rate
-    _buckets: dict[Hashable, _Bucket] = field(default_factory=dict)
+    _buckets: dict[Hashable, TokenBucket] = field(default_factory=dict)
 
     def take(self, key: Hashable, now: float) -> bool:
         """Take a token; False, and nothing is taken, where there is none."""
-        bucket = self._filled(key, now)
-        if bucket.tokens < A_TOKEN:
-            return False
-        bucket.tokens -= 1
-        return True
+        return self._bucket(key, now).take(now)
 
     def wait_seconds(self, key: Hashable, now: float) -> float:
         """How long until there is a token; 0 where there is one."""
-        tokens = self._filled(key, now).tokens
-        return 0.0 if tokens >= A_TOKEN else (1 - tokens) / self.rate.per_second
+        return self._bucket(key, now).wait_seconds(now)
 
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def _filled(self, key: Hashable, now: float) -> _Bucket:
-        bucket = self._buckets.get(key)
-        if bucket is None:
+    def _bucket(self, key: Hashable, now: float) -> TokenBucket:
+        if key not in self._buckets:
             if len(self._buckets) >= MAX_BUCKETS:
                 self._forget(now)
-            bucket = self._buckets[key] = _Bucket(self.rate.burst, now)
-        bucket.tokens = self._tokens(bucket, now)
-        bucket.at = max(bucket.at, now)
-        return bucket
-
-    def _tokens(self, bucket: _Bucket, now: float) -> float:
-        gained = max(now - bucket.at, 0.0) * self.rate.per_second
-        return min(bucket.tokens + gained, self.rate.burst)
+            self._buckets[key] = TokenBucket(self.rate)
+        return self._buckets[key]
 
     def _forget(self, now: float) -> None:
         """Keep the emptier half: who has spent most is remembered longest."""
-        kept = sorted(self._buckets, key=lambda key: self._tokens(self._buckets[key], now))
+        kept = sorted(self._buckets, key=lambda key: self._buckets[key].tokens(now))
         self._buckets = {key: self._buckets[key] for key in kept[: MAX_BUCKETS // 2]}

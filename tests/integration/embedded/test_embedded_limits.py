@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
+from ec2spawner.core import ec2_api_limits
+from ec2spawner.core.rate_limit import Rate
 from ec2spawner.data import instance_types
-from ec2spawner.embedded.gateway import throttle
 
 
 def code(call: Callable[[], Any]) -> str:
@@ -95,7 +96,7 @@ def test_a_set_price_holds_from_now_on(lab: Any) -> None:
 
 def test_single_launches_are_throttled(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # Never refilled: a slow machine may launch no faster than that.
-    monkeypatch.setitem(throttle.REQUESTS, "RunInstances", throttle.Rate(burst=5, per_second=0))
+    monkeypatch.setitem(ec2_api_limits.REQUESTS, "RunInstances", Rate(burst=5, per_second=0))
     lab.control("limits", {"token_buckets": True})
     lab.control("boot", {"seconds": 600})
 

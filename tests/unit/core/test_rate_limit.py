@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core import rate_limit
-from ec2spawner.core.rate_limit import Rate, RateLimit
+from ec2spawner.core.rate_limit import Rate, RateLimit, TokenBucket
 
 RATE = Rate(burst=3, per_second=2.0)
 
@@ -55,3 +55,60 @@ def test_the_number_of_remembered_keys_is_bounded() -> None:
         limit.take(number, 0.0)
     assert len(limit) <= rate_limit.MAX_BUCKETS
     assert not limit.take("spent", 0.0), "the key that has spent most is remembered"
+
+
+# --- one bucket ---
+
+STEPS = st.lists(st.tuples(st.floats(0, 5), st.integers(1, 4)), max_size=60)
+
+
+@given(STEPS, st.integers(4, 10), st.floats(0.1, 50))
+def test_takes_of_several_tokens_never_exceed_burst_plus_refill(
+    steps: list[tuple[float, int]], burst: int, per_second: float
+) -> None:
+    bucket, now, taken = TokenBucket(Rate(burst, per_second)), 0.0, 0
+    for pause, tokens in steps:
+        now += pause
+        taken += tokens * bucket.take(now, tokens)
+        assert taken <= burst + now * per_second + 1e-4
+
+
+@given(STEPS, st.integers(1, 10))
+def test_several_tokens_are_available_after_the_reported_wait_and_not_before(
+    steps: list[tuple[float, int]], wanted: int
+) -> None:
+    bucket, now = TokenBucket(Rate(10, 2.0)), 0.0
+    for pause, tokens in steps:
+        now += pause / 10
+        bucket.take(now, tokens)
+    wait = bucket.wait_seconds(now, wanted)
+    if wait > 1e-3:
+        assert not bucket.take(now + wait * 0.9, wanted)
+    assert bucket.take(now + wait, wanted)
+
+
+def test_a_wait_for_more_than_the_bucket_holds_is_that_of_takes_one_after_the_other() -> None:
+    bucket = TokenBucket(RATE)
+    assert bucket.wait_seconds(0.0, 13) == 5.0
+    assert not bucket.take(100.0, 13)
+
+
+def test_an_emptied_bucket_recovers_by_its_refill() -> None:
+    bucket = TokenBucket(RATE)
+    bucket.empty(10.0)
+    assert [bucket.take(now) for now in (10.0, 10.5, 10.6)] == [False, True, False]
+
+
+def test_what_is_given_back_is_available_again_and_does_not_overfill() -> None:
+    bucket = TokenBucket(RATE)
+    assert bucket.take(0.0, 3)
+    bucket.give_back(0.0, 2)
+    assert [bucket.take(0.0) for _ in range(3)] == [True, True, False]
+    bucket.give_back(0.0, 100)
+    assert bucket.tokens(0.0) == 3
+
+
+def test_a_bucket_without_refill_stays_empty() -> None:
+    bucket = TokenBucket(Rate(1, 0))
+    assert bucket.take(0.0)
+    assert bucket.wait_seconds(1e9) == float("inf")
