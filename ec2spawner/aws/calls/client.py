@@ -1,22 +1,26 @@
-"""boto3 behind an event loop: a bounded pool of threads, timeouts, and our own errors.
+"""boto3 behind an event loop: a bounded pool of threads, timeouts, repetitions, and our own errors.
 
 boto3's import, its clients, the calls and the parsing of responses all run in the pool: each of
-them would block the event loop for too long.
+them would block the event loop for too long. Waiting does not, whether for EC2's rate limit or
+before a repetition: a thread that waits is one that nobody else can call with.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from ...core.backoff import Backoff
 from ...core.offers.launch_errors import THROTTLES
 from ...daemon_threads import DaemonThreads
 from ...provisioner.model.cloud import CloudError
 from . import call_log, metrics
+from .request_tokens import RequestTokens
 
 THREADS: Final = 16
 """Concurrent calls, and so connections: more would only be throttled by EC2's token buckets."""
@@ -28,7 +32,13 @@ MAX_PAGES: Final = 1000
 """Pages after which a listing counts as endless."""
 
 ATTEMPTS: Final = 3
-"""Attempts of calls that may be repeated, with the back-off of botocore's standard mode."""
+"""Attempts of calls that may be repeated, as in botocore's standard mode."""
+
+BACKOFF: Final = Backoff(first=1.0, longest=20.0, jitter=1.0)
+"""Between them, as in botocore's standard mode, which repeats in its thread and without tokens."""
+
+UNREADABLE: Final = "UnexpectedAnswer"
+"""Our code for a response that `parse` cannot read."""
 
 Answer = Mapping[str, Any]
 T = TypeVar("T")
@@ -49,8 +59,8 @@ class Timeouts:
 class Client:
     """boto3's clients of one region, created when they are first needed.
 
-    There are two for each service: one repeats calls, one never does. An `endpoint_url` applies to
-    every service.
+    There are two for each service, because calls that are not repeated wait longer for their
+    answer. An `endpoint_url` applies to every service.
     """
 
     def __init__(
@@ -62,7 +72,9 @@ class Client:
         self._threads = DaemonThreads(THREADS, "ec2spawner-aws")
         self._making = threading.Lock()
         self._session: Any = None
-        self._clients: dict[tuple[str, int], Any] = {}
+        self._clients: dict[tuple[str, bool], Any] = {}
+        """By service, and whether its calls are repeated."""
+        self._tokens = RequestTokens()
         self._closed = False
 
     async def call(
@@ -76,26 +88,51 @@ class Client:
     ) -> T:
         """Call the service's `operation` (boto3's method name) and parse its response, in the pool.
 
+        A retryable error is met by `attempts` in all. Each of them waits for its tokens where the
+        service is EC2.
+
         Raises `CloudError`. After a cancellation or timeout the call itself continues in its
         thread: as with any lost response, it may have taken effect.
         """
-        if self._closed:
-            raise CloudError("Closed", "the hub is shutting down", retryable=False)
-
-        def work() -> T:
-            answer = self._ask(service, operation, attempts, parameters)
-            try:
-                return parse(answer)
-            except (LookupError, TypeError, ValueError) as error:
-                message = f"{operation} answered what this version cannot read: {error!r}"
-                raise CloudError("UnexpectedAnswer", message, retryable=False) from error
-
+        latest = asyncio.get_running_loop().time() + self._timeouts.total
         try:
-            async with asyncio.timeout(self._timeouts.total):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            async with asyncio.timeout_at(latest):
+                client = await self._in_pool(lambda: self._client(service, attempts > 1))
+            call = _Call(client, operation, parameters)
+            with call.counted():
+                async with asyncio.timeout_at(latest):
+                    return await self._repeated(call, parse, attempts, latest)
         except TimeoutError as error:
             message = f"no answer to {operation} within {self._timeouts.total:g} s"
             raise CloudError("Timeout", message, retryable=True) from error
+
+    async def _repeated(
+        self, call: _Call, parse: Callable[[Answer], T], attempts: int, latest: float
+    ) -> T:
+        attempt = 1
+        while True:
+            async with self._turn(call, latest):
+                try:
+                    return await self._in_pool(lambda: call.read(parse))
+                except CloudError as error:
+                    if error.code in THROTTLES:
+                        metrics.THROTTLES.labels(call.action).inc()
+                        self._tokens.throttled(call.action, call.parameters)
+                    if attempt >= attempts or not error.retryable:
+                        raise
+            await asyncio.sleep(BACKOFF.pause(attempt))
+            attempt += 1
+
+    def _turn(self, call: _Call, latest: float) -> contextlib.AbstractAsyncContextManager[None]:
+        """Inside, one attempt is sent. AWS publishes no buckets of its other services."""
+        if call.service == "ec2":
+            return self._tokens.turn(call.action, call.parameters, latest)
+        return contextlib.nullcontext()
+
+    async def _in_pool(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise CloudError("Closed", "the hub is shutting down", retryable=False)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def do(self, operation: str, *, ignore: Collection[str] = (), **parameters: Any) -> bool:
         """Call an operation of EC2 whose response says nothing.
@@ -151,10 +188,7 @@ class Client:
     async def endpoint(self, service: str = "ec2") -> str:
         """The URL that calls of a service go to."""
 
-        def read() -> str:
-            return str(self._client(service, ATTEMPTS).meta.endpoint_url)
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, read)
+        return await self._in_pool(lambda: str(self._client(service, True).meta.endpoint_url))
 
     async def close(self) -> None:
         """Start no more calls. Current calls end by themselves, at the latest by timeout."""
@@ -165,62 +199,91 @@ class Client:
                 client.close()
             self._clients.clear()
 
-    def _ask(
-        self, service: str, operation: str, attempts: int, parameters: Mapping[str, Any]
-    ) -> Answer:
+    def _client(self, service: str, is_repeated: bool) -> Any:
+        from botocore.exceptions import BotoCoreError
+
+        from .errors import cloud_error
+
+        with self._making:  # boto3 sessions are not safe across threads; clients are
+            if (service, is_repeated) not in self._clients:
+                try:
+                    self._clients[service, is_repeated] = self._make(service, is_repeated)
+                except (BotoCoreError, OSError) as error:
+                    raise cloud_error(error) from error
+            return self._clients[service, is_repeated]
+
+    def _make(self, service: str, is_repeated: bool) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        if self._session is None:
+            self._session = boto3.session.Session()
+        return self._session.client(
+            service,
+            region_name=price_list_region(self.region) if service == "pricing" else self.region,
+            endpoint_url=self._endpoint_url,
+            config=Config(
+                connect_timeout=self._timeouts.connect,
+                read_timeout=self._timeouts.read if is_repeated else self._timeouts.launch_read,
+                max_pool_connections=THREADS,
+                retries={"mode": "standard", "total_max_attempts": 1},
+                user_agent_extra="ec2spawner",
+            ),
+        )
+
+
+class _Call:
+    """One call, however often it is repeated."""
+
+    def __init__(self, client: Any, operation: str, parameters: Mapping[str, Any]) -> None:
+        self.service: str = client.meta.service_model.service_name
+        self.action: str = client.meta.method_to_api_mapping.get(operation, operation)
+        self.parameters = parameters
+        self._client = client
+        self._operation = operation
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count what becomes of it, inside. A cancelled one has no outcome."""
+        began = time.monotonic()
+        try:
+            yield
+        except CloudError as error:
+            self._count(_outcome(error), began)
+            raise
+        except TimeoutError:
+            self._count("failed", began)
+            raise
+        else:
+            self._count("ok", began)
+
+    def _count(self, outcome: str, began: float) -> None:
+        metrics.CALLS.labels(self.action, outcome).inc()
+        metrics.SECONDS.labels(self.action).observe(time.monotonic() - began)
+
+    def read(self, parse: Callable[[Answer], T]) -> T:
+        """Ask once, in the pool's thread. Raises `CloudError`."""
+        answer = self._ask()
+        try:
+            return parse(answer)
+        except (LookupError, TypeError, ValueError) as error:
+            message = f"{self._operation} answered what this version cannot read: {error!r}"
+            raise CloudError(UNREADABLE, message, retryable=False) from error
+
+    def _ask(self) -> Answer:
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 
         from .errors import cloud_error
 
         try:
-            client = self._client(service, attempts)
-        except (BotoCoreError, OSError) as error:  # no call was made, so none is counted
-            raise cloud_error(error) from error
-        action = client.meta.method_to_api_mapping.get(operation, operation)
-        outcome, began = "failed", time.monotonic()
-        answer: Answer | None = None
-        try:
-            answer = getattr(client, operation)(**parameters)
-            outcome = "ok"
+            answer: Answer = getattr(self._client, self._operation)(**self.parameters)
         except (BotoCoreError, ClientError, ResponseParserError, OSError) as error:
             said = cloud_error(error)
-            outcome = _outcome(said)
-            call_log.record(action, parameters, None, str(said))
+            call_log.record(self.action, self.parameters, None, str(said))
             raise said from error
-        finally:
-            metrics.CALLS.labels(action, outcome).inc()
-            metrics.SECONDS.labels(action).observe(time.monotonic() - began)
-        call_log.record(action, parameters, answer, outcome)
+        call_log.record(self.action, self.parameters, answer, "ok")
         return answer
-
-    def _client(self, service: str, attempts: int) -> Any:
-        with self._making:  # boto3 sessions are not safe across threads; clients are
-            if (service, attempts) not in self._clients:
-                self._clients[service, attempts] = self._make(service, attempts)
-            return self._clients[service, attempts]
-
-    def _make(self, service: str, attempts: int) -> Any:
-        import boto3
-        from botocore.config import Config
-
-        if self._session is None:
-            self._session = boto3.session.Session()
-        once = attempts == 1
-        client = self._session.client(
-            service,
-            region_name=price_list_region(self.region) if service == "pricing" else self.region,
-            endpoint_url=self._endpoint_url,
-            config=Config(
-                connect_timeout=self._timeouts.connect,
-                read_timeout=self._timeouts.launch_read if once else self._timeouts.read,
-                max_pool_connections=THREADS,
-                retries={"mode": "standard", "total_max_attempts": attempts},
-                user_agent_extra="ec2spawner",
-            ),
-        )
-        client.meta.events.register("needs-retry", _count_throttle)
-        return client
 
 
 def entries(member: str, parse: Callable[[Mapping[str, Any]], T]) -> Callable[[Answer], list[T]]:
@@ -231,13 +294,7 @@ def entries(member: str, parse: Callable[[Mapping[str, Any]], T]) -> Callable[[A
 def _outcome(error: CloudError) -> str:
     if error.code in THROTTLES:
         return "throttled"
-    return "failed" if error.retryable else "refused"
-
-
-def _count_throttle(response: Any, operation: Any, **_: Any) -> None:
-    """botocore reports each attempt before it repeats the call."""
-    if response is not None and response[1].get("Error", {}).get("Code") in THROTTLES:
-        metrics.THROTTLES.labels(operation.name).inc()
+    return "failed" if error.retryable or error.code == UNREADABLE else "refused"
 
 
 def known_regions() -> frozenset[str]:

@@ -16,7 +16,7 @@ CALLS: Final = Counter(
 
 SECONDS: Final = Histogram(
     "ec2spawner_aws_call_seconds",
-    "How long calls to AWS took, with their repetitions",
+    "How long calls to AWS took, with their repetitions and the waits before each",
     ["action"],
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
@@ -24,5 +24,12 @@ SECONDS: Final = Histogram(
 THROTTLES: Final = Counter(
     "ec2spawner_aws_throttles_total",
     "Answers of AWS's that said: too many calls. Those that were repeated with success count too",
+    ["action"],
+)
+
+QUEUED: Final = Counter(
+    "ec2spawner_aws_queued_seconds_total",
+    "Seconds that calls to EC2 waited before they were sent: for its rate limit, or for earlier "
+    "calls of the same action",
     ["action"],
 )
