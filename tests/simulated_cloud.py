@@ -146,6 +146,8 @@ class SimulatedCloud:
     """From the call until a listing shows a volume."""
     late_reads: int = 0
     """So many looks at one volume show none yet."""
+    creating_reads: int = 0
+    """So many looks at one volume after those show that it is being created."""
     capacity: dict[tuple[Market, str, str], int] = field(default_factory=dict)
     """By market, instance type and zone; no entry is no limit."""
     errors: dict[tuple[Market, str, str], LaunchError] = field(default_factory=dict)
@@ -518,7 +520,11 @@ class SimulatedCloud:
         if self.late_reads > 0:
             self.late_reads -= 1
             return None
-        return self.volumes.get(volume_id)
+        volume = self.volumes.get(volume_id)
+        if volume is not None and self.creating_reads > 0:
+            self.creating_reads -= 1
+            return replace(volume, state="creating")
+        return volume
 
     async def modify_volume(self, volume_id: str, size_gib: int) -> None:
         faults = await self._receive("modify_volume", volume_id, size_gib)
@@ -597,6 +603,8 @@ class SimulatedCloud:
         volume, machine = self._held(volume_id), self.machines[instance_id]
         if machine.ended is not None:
             raise CloudError("IncorrectInstanceState", "is not running", retryable=False)
+        if self.creating_reads > 0:
+            raise CloudError("IncorrectState", "is not available", retryable=False)
         if volume.zone != machine.instance.zone:
             raise CloudError("InvalidVolume.ZoneMismatch", "another zone", retryable=False)
         if volume.attached_to not in {None, instance_id}:

@@ -18,7 +18,7 @@ from .compute.quotas import Quotas
 from .compute.templates import Template, Templates, list_templates
 from .monitoring.instance_activity import InstanceActivity
 from .storage.snapshots import Snapshots
-from .storage.volumes import Volumes
+from .storage.volumes import Volumes, volume_reads
 from .tags import of_hub
 
 
@@ -50,6 +50,7 @@ class EC2Cloud(
         self.client = Client(region, endpoint_url, timeouts)
         self._templates = Templates(self.client, now)
         self._fleets = Fleets(self.client, self._templates)
+        self.volume_reads = volume_reads(self.client)
 
     async def launch(self, request: LaunchRequest) -> FleetResponse:
         """One CreateFleet of type `instant`; idempotent by the request's client token."""

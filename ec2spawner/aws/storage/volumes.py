@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC
 from itertools import chain, repeat
 from typing import Any, Final
 
 from ...core.tags import INTENT
 from ...provisioner.model.cloud import CloudError, Volume, VolumeSpec
+from ..calls.batcher import LATER, SOON, Batcher
 from ..calls.client import Answer, Client, entries
 from ..tags import from_ec2, of_hub, to_ec2
 
 ATTACH_SECONDS: Final = 60.0
-"""Seconds. An attachment takes one to three; one that takes a minute hangs."""
+"""Seconds. An attachment takes one to four, by the EBS CSI driver's measurements; one that takes a
+minute hangs."""
+
+POLL_WITHIN: Final = LATER
+"""Seconds within which a change of a volume is read again: one call for all that change."""
+
+READ_BATCH: Final = 200
+"""Volumes in one reading: the values that EC2 takes in a filter."""
 
 PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
-"""Seconds between checks of a volume; then `LAST_PAUSE` until `ATTACH_SECONDS` are over."""
+"""Seconds before AttachVolume is repeated; then `LAST_PAUSE` until `ATTACH_SECONDS` are over."""
 LAST_PAUSE: Final = 1.0
 
 DEVICES: Final = tuple(f"/dev/sd{letter}" for letter in "fghijklmnop")
@@ -34,10 +42,29 @@ GROW_SECONDS: Final = 60.0
 """A larger size takes effect within seconds; the optimization that follows blocks nothing."""
 
 
+Reads = Batcher[Mapping[str, Any]]
+"""Volumes by id, as EC2 describes them."""
+
+
+def volume_reads(client: Client) -> Reads:
+    """One DescribeVolumes for all who want to know about a volume. By filter, not by id: that has
+    the same tokens, and a volume that does not exist is no error for the others."""
+
+    async def read(volume_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        which = [{"Name": "volume-id", "Values": list(volume_ids)}]
+        found: Sequence[Mapping[str, Any]] = await client.pages(
+            "describe_volumes", lambda answer: answer["Volumes"], page=READ_BATCH, Filters=which
+        )
+        return {volume["VolumeId"]: volume for volume in found}
+
+    return Batcher(read, READ_BATCH)
+
+
 class Volumes:
     """EBS volumes of one region."""
 
     client: Client
+    volume_reads: Reads
 
     async def create_volume(
         self, client_token: str, zone: str, spec: VolumeSpec, tags: Mapping[str, str]
@@ -54,8 +81,8 @@ class Volumes:
 
     async def volume(self, volume_id: str) -> Volume | None:
         """The volume as it is now; None if EC2 does not list it."""
-        found = await self.client.call("describe_volumes", _volumes, Filters=_of_id(volume_id))
-        return next(iter(found), None)
+        found = await self.volume_reads.get(volume_id)
+        return None if found is None else _volume(found)
 
     async def modify_volume(self, volume_id: str, size_gib: int) -> None:
         """Grow, and return when EC2 shows the new size.
@@ -65,10 +92,7 @@ class Volumes:
         await self.client.do("modify_volume", VolumeId=volume_id, Size=size_gib)
         try:
             async with asyncio.timeout(GROW_SECONDS):
-                for pause in _pauses():
-                    if (await _described(self.client, volume_id))["Size"] >= size_gib:
-                        return
-                    await asyncio.sleep(pause)
+                await self._poll(volume_id, lambda volume: volume["Size"] >= size_gib)
         except TimeoutError as error:
             message = f"{volume_id} has not grown to {size_gib} GiB after {GROW_SECONDS:g} s"
             raise CloudError("Timeout", message, retryable=True) from error
@@ -95,12 +119,8 @@ class Volumes:
         """
         try:
             async with asyncio.timeout(ATTACH_SECONDS):
-                pauses = _pauses()
-                await _ask_to_attach(self.client, volume_id, instance_id, pauses)
-                for pause in pauses:
-                    if await _is_attached(self.client, volume_id, instance_id):
-                        return
-                    await asyncio.sleep(pause)
+                if not await self._ask_to_attach(volume_id, instance_id):
+                    await self._poll(volume_id, lambda volume: _is_attached(volume, instance_id))
         except TimeoutError as error:
             message = f"{volume_id} is not attached to {instance_id} after {ATTACH_SECONDS:g} s"
             raise CloudError("Timeout", message, retryable=True) from error
@@ -114,12 +134,62 @@ class Volumes:
         except CloudError as error:
             if error.code not in _NOT_YET:
                 raise
-            if _holder(await _described(self.client, volume_id)) == instance_id:
+            if _holder(await self._described(volume_id)) == instance_id:
                 raise
 
     async def delete_volume(self, volume_id: str) -> None:
         """Delete; one that does not exist is no error, an attached one is."""
         await self.client.do("delete_volume", ignore={"InvalidVolume.NotFound"}, VolumeId=volume_id)
+
+    async def _ask_to_attach(self, volume_id: str, instance_id: str) -> bool:
+        """Whether it is attached already."""
+        devices, pauses = iter(DEVICES), _pauses()
+        device = next(devices)
+        while True:
+            try:
+                return await self.client.call(
+                    "attach_volume",
+                    lambda attachment: attachment.get("State") == "attached",
+                    VolumeId=volume_id,
+                    InstanceId=instance_id,
+                    Device=device,
+                )
+            except CloudError as error:
+                if _device_is_taken(error, device):
+                    following = next(devices, None)
+                    if following is None:
+                        raise
+                    device = following
+                elif error.code == "VolumeInUse":
+                    volume = await self._described(volume_id)
+                    if _holder(volume) != instance_id:
+                        raise
+                    return _is_attached(volume, instance_id)
+                elif error.code in _NOT_YET:
+                    await self._wait_created(volume_id, pauses)
+                else:
+                    raise
+
+    async def _wait_created(self, volume_id: str, pauses: Iterator[float]) -> None:
+        """A pause, and more while EC2 shows that the volume is being created: readings are shared,
+        and AttachVolume has few tokens."""
+        while True:
+            await asyncio.sleep(next(pauses))
+            volume = await self.volume_reads.get(volume_id)
+            if volume is None or volume["State"] != "creating":
+                return
+
+    async def _poll(self, volume_id: str, is_done: Callable[[Mapping[str, Any]], bool]) -> None:
+        while True:
+            if is_done(await self._described(volume_id, POLL_WITHIN)):
+                return
+
+    async def _described(self, volume_id: str, within: float = SOON) -> Mapping[str, Any]:
+        volume = await self.volume_reads.get(volume_id, within)
+        if volume is None:
+            message = f"volume {volume_id} does not exist"
+            raise CloudError("InvalidVolume.NotFound", message, retryable=False)
+        return volume
 
 
 def volume_request(spec: VolumeSpec) -> dict[str, Any]:
@@ -135,57 +205,15 @@ def volume_request(spec: VolumeSpec) -> dict[str, Any]:
     return request
 
 
-async def _ask_to_attach(
-    client: Client, volume_id: str, instance_id: str, pauses: Iterator[float]
-) -> None:
-    devices = iter(DEVICES)
-    device = next(devices)
-    while True:
-        try:
-            await client.do(
-                "attach_volume", VolumeId=volume_id, InstanceId=instance_id, Device=device
-            )
-        except CloudError as error:
-            if _device_is_taken(error, device):
-                following = next(devices, None)
-                if following is None:
-                    raise
-                device = following
-            elif error.code == "VolumeInUse":
-                if _holder(await _described(client, volume_id)) != instance_id:
-                    raise
-                return
-            elif error.code in _NOT_YET:
-                await asyncio.sleep(next(pauses))
-            else:
-                raise
-        else:
-            return
-
-
-async def _is_attached(client: Client, volume_id: str, instance_id: str) -> bool:
-    volume = await _described(client, volume_id)
-    holder = _holder(volume)
-    if holder != instance_id:
-        message = f"{volume_id} was detached from {instance_id} while it was being attached"
-        raise CloudError("VolumeInUse", message, retryable=False)
+def _is_attached(volume: Mapping[str, Any], instance_id: str) -> bool:
+    """Raises `CloudError("VolumeInUse", ...)` where the instance does not hold it any more."""
     attachment = _attachment(volume)
-    return bool(volume["State"] == "in-use" and attachment and attachment["State"] == "attached")
-
-
-async def _described(client: Client, volume_id: str) -> Mapping[str, Any]:
-    """The volume as EC2 describes it. By filter, not by id: that has twice the tokens."""
-    volumes: Sequence[Mapping[str, Any]] = await client.call(
-        "describe_volumes", lambda answer: answer["Volumes"], Filters=_of_id(volume_id)
-    )
-    if not volumes:
-        message = f"volume {volume_id} does not exist"
-        raise CloudError("InvalidVolume.NotFound", message, retryable=False)
-    return volumes[0]
-
-
-def _of_id(volume_id: str) -> list[dict[str, Any]]:
-    return [{"Name": "volume-id", "Values": [volume_id]}]
+    if attachment is None or attachment.get("InstanceId") != instance_id:
+        message = (
+            f"{volume['VolumeId']} was detached from {instance_id} while it was being attached"
+        )
+        raise CloudError("VolumeInUse", message, retryable=False)
+    return bool(volume["State"] == "in-use" and attachment["State"] == "attached")
 
 
 def _attachment(volume: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -222,6 +222,9 @@ class HomeVolumes:
         if volume.attached_to not in {None, instance.instance_id}:
             said = f"{volume.attached_to} still holds {volume.volume_id}"
             raise CloudError("VolumeInUse", said, retryable=False)
+        if volume.state == "creating":  # AttachVolume would be refused, and has few tokens
+            said = f"{volume.volume_id} is still being created"
+            raise CloudError("IncorrectState", said, retryable=False)
         now, move = self._clock.now(), home.move
         if move is not None and move.volume_id is not None and move.opened_at is None:
             move = replace(move, opened_at=now)

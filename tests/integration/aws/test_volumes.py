@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.storage import volumes
 from ec2spawner.provisioner.model.cloud import CloudError, Volume, VolumeSpec
 
-from .scripted_ec2 import Reply, ScriptedEC2, error, ok
+from .scripted_ec2 import Call, Reply, ScriptedEC2, error, ok
 
 ME, OTHER = "i-0000000000000000a", "i-0000000000000000b"
 
@@ -38,6 +40,7 @@ ATTACHED = shown(volume("in-use", ME))
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(volumes, "PAUSES", (0.01,))
     monkeypatch.setattr(volumes, "LAST_PAUSE", 0.02)
+    monkeypatch.setattr(volumes, "POLL_WITHIN", 0.02)
 
 
 async def test_create(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
@@ -211,9 +214,40 @@ async def test_a_volume_or_instance_that_is_not_ready_is_waited_for(
     creating = error("IncorrectState", "vol-1 is not 'available'.")
     pending = error("IncorrectState", f"Instance '{ME}' is not 'running'.")
     ec2.will("AttachVolume", creating, pending, ok())
-    ec2.will("DescribeVolumes", ATTACHED)
+    new, available = shown(volume("creating")), shown(volume("available"))
+    ec2.will("DescribeVolumes", new, new, available, available, ATTACHED)
     await cloud.attach_volume("vol-1", ME)
-    assert len(ec2.made("AttachVolume")) == 3
+    reads = ["DescribeVolumes"]
+    assert ec2.actions == [
+        *("AttachVolume", *reads * 3),  # not repeated while EC2 shows it as being created
+        *("AttachVolume", *reads),
+        *("AttachVolume", *reads),
+    ]
+
+
+async def test_a_volume_that_is_attached_at_once_is_not_read(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("AttachVolume", ok("<status>attached</status>"))
+    await cloud.attach_volume("vol-1", ME)
+    assert ec2.actions == ["AttachVolume"]
+
+
+async def test_many_volumes_are_read_with_one_call(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    def described(call: Call) -> Reply:
+        wanted = [value for name, value in call.items() if name.startswith("Filter.1.Value.")]
+        there = [each for each in wanted if each != "vol-7"]
+        return shown(*(volume("in-use", ME).replace("vol-1", each) for each in there))
+
+    ec2.answer_by("DescribeVolumes", described)
+    ec2.will("AttachVolume", ok("<status>attaching</status>"))
+    ids = [f"vol-{number}" for number in range(10)]
+    found = await asyncio.gather(*map(cloud.volume, ids))
+    assert [each and each.volume_id for each in found] == [*ids[:7], None, *ids[8:]]
+    assert len(ec2.calls) == 1
+    assert ec2.calls[0]["Filter.1.Name"] == "volume-id"
+    await asyncio.gather(*(cloud.attach_volume(each, ME) for each in ids[:5]))
+    assert len(ec2.made("DescribeVolumes")) <= 3, "nor do the polls read one each"
 
 
 async def test_attaching_a_volume_that_is_attached_already_is_no_error(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ec2spawner.provisioner.homes import volumes
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
-from tests.unit.provisioner.world import World, until
+from tests.unit.provisioner.world import Agent, World, until
 
 pytestmark = pytest.mark.asyncio
 
@@ -53,3 +55,28 @@ async def test_an_attachment_waits_until_ec2_knows_volume_and_instance(
     lease, _ = await world.ready(home_kind="ebs")
     assert world.now(lease).state is LeaseState.READY
     assert len(world.cloud.of("attach_volume")) == 4
+
+
+async def test_a_volume_is_attached_once_ec2_has_created_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volumes, "ATTACH_PAUSE", 0.005)
+    world.cloud.creating_reads = 3
+    lease, _ = await world.ready(home_kind="ebs")
+    assert world.now(lease).state is LeaseState.READY
+    assert len(world.cloud.of("volume")) == 4
+    assert len(world.cloud.of("attach_volume")) == 1, "a refused one has cost a token as well"
+
+
+async def test_a_volume_that_ec2_never_creates_fails_its_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volumes, "ATTACH_PAUSE", 0.005)
+    monkeypatch.setattr(volumes, "ATTACH_TIMEOUT", 0.05)
+    world.cloud.creating_reads = 1_000_000
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    await asyncio.gather(Agent(world, instance_id).claim(), return_exceptions=True)
+    stop = await world.stop_of(lease)
+    assert "is still being created" in stop.message
+    assert not world.cloud.of("attach_volume")
