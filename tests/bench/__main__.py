@@ -2,7 +2,8 @@
 
 Of `kill` besides: `--list` names its points, `--only TEXT` takes those with TEXT in their names;
 of `faults`, `--only EXPRESSION` takes the cells whose names it matches somewhere: they are as in
-`stop: TerminateInstances, hang, once`. `widget --no-peers` installs nothing.
+`stop: TerminateInstances, hang, once`; of `scale`, `--only TEXT` takes the parts with TEXT in their
+names. `widget --no-peers` installs nothing.
 
 Exit status 0 when everything was measured, whether goals are met or not; 1 when it could not be.
 """
@@ -23,6 +24,7 @@ from tests.bench.bench_hub import StartFailedError
 from tests.bench.faults import bench as faults
 from tests.bench.figures import Result
 from tests.bench.kill import bench as kill
+from tests.bench.scale import bench as scale
 from tests.bench.widget import bench as widget
 
 BENCHES: dict[str, Callable[..., Result]] = {
@@ -30,6 +32,7 @@ BENCHES: dict[str, Callable[..., Result]] = {
     "interruption": interruption.run,
     "kill": kill.run,
     "offers": offers.run,
+    "scale": scale.run,
     "spawn": spawn.run,
     "widget": widget.run,
 }
@@ -47,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run = partial(kill.run, only=options.only, listing=options.list)
     if options.bench == "faults":
         run = partial(faults.run, only=options.only)
+    if options.bench == "scale":
+        run = partial(scale.run, only=options.only)
     if options.bench == "widget":
         run = partial(widget.run, peers=options.peers)
     try:
@@ -71,10 +76,12 @@ def _parser() -> argparse.ArgumentParser:
         type=_count,
         metavar="N",
         help="starts of each hub; of `offers`, hubs; of `kill` and `faults`, hubs at once; of "
-        "`widget`, kernels",
+        "`scale`, starts at once; of `widget`, kernels",
     )
     parser.add_argument("--list", action="store_true", help="of `kill`: name its points")
-    parser.add_argument("--only", default="", metavar="TEXT", help="of `kill`, `faults`: only such")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="of `kill`, `faults`, `scale`: only such"
+    )
     parser.add_argument(
         "--no-peers", dest="peers", action="store_false", help="of `widget`: ours alone"
     )

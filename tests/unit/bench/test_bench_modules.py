@@ -54,7 +54,11 @@ def test_the_configurations_of_the_benches_hubs_load(tmp_path: Path) -> None:
     hub = KillableHub("bench", tmp_path / "hub", embedded, nursery=None)
     result = subprocess.run(
         [sys.executable, "-c", LOAD, *CONFIGURATIONS],
-        env={**hub.process_environment(), "BENCH_LOOP_LOG": str(tmp_path / "loop")},
+        env={
+            **hub.process_environment(),
+            "BENCH_LOOP_LOG": str(tmp_path / "loop"),
+            "BENCH_SCALE": '{"notebook_port": 8888}',
+        },
         capture_output=True,
         text=True,
         timeout=300,

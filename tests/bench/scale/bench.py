@@ -1,0 +1,113 @@
+"""`scale`: what a hub does for hundreds of users at once, part by part."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tests.bench.figures import Figure, Goal, Result
+from tests.bench.machine import describe_machine
+from tests.bench.scale import logins, reconcile, running, starts, warm_pool
+from tests.bench.scale.boot_times import BootTimes
+
+GOALS = {
+    "starts_100_launch_calls": Goal(3),
+    "starts_100_throttles": Goal(0),
+    "calls_per_start": Goal(3),
+    "starts_60_p95_s": Goal(10),
+    "health_p95_ms": Goal(100, inclusive=False),
+    "health_max_ms": Goal(500, inclusive=False),
+    "warm20_p95_s": Goal(2, inclusive=False),
+    "warm1_median_s": Goal(0.8, inclusive=False),
+    "login_storm_errors": Goal(0),
+    "login_storm_p95_s": Goal(2, inclusive=False),
+    "calls_per_min_1000": Goal(12),
+    "calls_per_min_2000": Goal(12),
+    "stall_p99_ms_1000": Goal(20, inclusive=False),
+    "stall_max_ms_1000": Goal(50, inclusive=False),
+    "hub_cpu_percent_1000": Goal(15, inclusive=False),
+    "memory_per_server_kb": Goal(100, inclusive=False),
+    "restart_1000_serving_s": Goal(15, inclusive=False),
+    "restart_1000_s": Goal(30, inclusive=False),
+    "restart_1000_lost": Goal(0),
+    "reconcile_2000_ms": Goal(100, inclusive=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One scene; `only` of the command line selects it by its name."""
+
+    name: str
+    run: Callable[[Path, bool, int | None, Console], Coroutine[Any, Any, Mapping[str, Figure]]]
+    """Given a directory, whether to be short, `--starts`, and where to show tables."""
+
+
+async def _starts_100(
+    directory: Path, short: bool, count: int | None, console: Console
+) -> Mapping[str, Figure]:
+    boots = BootTimes(0.25 if short else 1.0)
+    return await starts.starts_100(directory, count or 100, boots, console)
+
+
+async def _starts_60(
+    directory: Path, _short: bool, count: int | None, console: Console
+) -> Mapping[str, Figure]:
+    return await starts.starts_60(directory, count or 60, console)
+
+
+async def _running(
+    directory: Path, short: bool, count: int | None, console: Console
+) -> Mapping[str, Figure]:
+    lengths = running.SHORT if short else running.FULL
+    return await running.running(directory, count or running.SERVERS, lengths, console)
+
+
+async def _warm_pool(
+    directory: Path, _short: bool, _count: int | None, console: Console
+) -> Mapping[str, Figure]:
+    return await warm_pool.warm_pool(directory, console)
+
+
+async def _login_storm(
+    directory: Path, _short: bool, _count: int | None, console: Console
+) -> Mapping[str, Figure]:
+    return await logins.login_storm(directory, console)
+
+
+async def _reconcile(
+    directory: Path, _short: bool, count: int | None, console: Console
+) -> Mapping[str, Figure]:
+    return await reconcile.reconcile(directory, count or reconcile.SERVERS, console)
+
+
+PARTS = (
+    Part("reconcile", _reconcile),
+    Part("starts60", _starts_60),
+    Part("starts100", _starts_100),
+    Part("warm", _warm_pool),
+    Part("logins", _login_storm),
+    Part("running", _running),
+)
+
+
+def run(count: int | None, short: bool, console: Console, only: str = "") -> Result:
+    """Run the parts whose names contain `only`. Raises `StartFailedError`."""
+    machine = describe_machine()
+    figures: dict[str, Figure] = {}
+    for part in PARTS:
+        if only in part.name:
+            began = time.monotonic()
+            console.print(f"[bold]{part.name}[/bold]")
+            with tempfile.TemporaryDirectory(prefix="ec2spawner-bench-") as directory:
+                figures |= asyncio.run(part.run(Path(directory), short, count, console))
+            console.print(f"{part.name}: {time.monotonic() - began:.0f} s", style="dim")
+    goals = GOALS if not only else {name: GOALS[name] for name in GOALS if name in figures}
+    return Result("scale", figures, goals, machine)

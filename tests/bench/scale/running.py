@@ -1,0 +1,177 @@
+"""A thousand running servers: EC2 calls, CPU, memory and stalls of the hub, and its restart."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.figures import Figure
+from tests.bench.loop_monitor import Turn
+from tests.bench.scale.canned_site import CannedSite
+from tests.bench.scale.hub_process import Window, turn_percentile
+from tests.bench.scale.restart import Restart, restart_hub
+from tests.bench.scale.site import by_action
+from tests.bench.scale.starts import show_stalls
+
+SERVERS = 1000
+
+WAVE = 100
+"""Starts at once while servers are started. What that takes is not measured here."""
+
+BOOT_SECONDS = 1.0
+
+SETTLE = 20.0
+"""Seconds after the last start: listings become rare, and what follows starts is done."""
+
+POLL_SECONDS = 30
+"""JupyterHub's interval of polls, and of the naive spawner's calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Seconds of the windows."""
+
+    idle: float
+    running: float
+    twice: float
+    """With twice as many servers; 0 leaves them out."""
+
+
+FULL = Lengths(idle=60, running=600, twice=120)
+SHORT = Lengths(idle=20, running=60, twice=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """A window in which nobody starts or stops a server."""
+
+    servers: int
+    window: Window
+    calls: Counter[str]
+    turns: Sequence[Turn]
+    memory_kb: float
+    open_files: int
+
+    @property
+    def calls_per_minute(self) -> float:
+        return 60 * self.calls.total() / self.window.seconds
+
+    @property
+    def stall_max_ms(self) -> float:
+        return max((turn.wall_ms for turn in self.turns), default=0.0)
+
+    @property
+    def own_stall_max_ms(self) -> float:
+        """Without what turns waited for a core, which is the machine's doing."""
+        return max((turn.own_ms for turn in self.turns), default=0.0)
+
+
+async def running(
+    directory: Path, servers: int, lengths: Lengths, console: Console
+) -> dict[str, Figure]:
+    """An idle hub, `servers` servers, a restart of the hub, and twice as many."""
+    async with CannedSite(directory, BOOT_SECONDS) as site:
+        users = [f"user-{number:04}" for number in range(2 * servers)]
+        await site.add_users(users)
+        await asyncio.sleep(SETTLE)
+        idle = await watch(site, 0, lengths.idle)
+        first, more = users[:servers], users[servers:]
+        await start_in_waves(site, first, console)
+        await asyncio.sleep(SETTLE)
+        once = await watch(site, servers, lengths.running)
+        restart = await restart_hub(site, first)
+        steady = [idle, once]
+        if lengths.twice:
+            await start_in_waves(site, more, console)
+            await asyncio.sleep(SETTLE)
+            steady.append(await watch(site, 2 * servers, lengths.twice))
+        assert not site.agents.failures, site.agents.failures[:3]
+    show(steady, restart, console)
+    return _figures(steady, restart)
+
+
+async def start_in_waves(site: CannedSite, users: Sequence[str], console: Console) -> None:
+    """Start the servers of all these users."""
+    began = time.monotonic()
+    for first in range(0, len(users), WAVE):
+        await asyncio.gather(*(site.start(user) for user in users[first : first + WAVE]))
+        done, seconds = first + WAVE, time.monotonic() - began
+        console.print(f"{done:5}/{len(users)} servers started, {seconds:.0f} s", style="dim")
+
+
+async def watch(site: CannedSite, servers: int, seconds: float) -> Steady:
+    """Leave the hub alone for this long, and measure it."""
+    memory = await site.process.memory_kb()
+    before = len(await site.calls())
+    site.process.mark()
+    await asyncio.sleep(seconds)
+    window = site.process.window()
+    calls = by_action(await site.calls(before))
+    turns = site.hub.turns(window.began, window.ended)
+    return Steady(servers, window, calls, turns, memory, site.process.open_files)
+
+
+def _figures(steady: Sequence[Steady], restart: Restart) -> dict[str, Figure]:
+    idle, once = steady[:2]
+    twice = steady[2] if len(steady) > 2 else None
+    kb = (once.memory_kb - idle.memory_kb) / once.servers
+    return {
+        "running_servers": once.servers,
+        "calls_per_min_1000": once.calls_per_minute,
+        "calls_per_min_2000": twice.calls_per_minute if twice else None,
+        "stall_p99_ms_1000": turn_percentile(once.turns, once.window, 99),
+        "stall_max_ms_1000": once.stall_max_ms,
+        "stall_less_queue_max_ms_1000": once.own_stall_max_ms,
+        "hub_cpu_percent_1000": once.window.cpu_percent - idle.window.cpu_percent,
+        "hub_cpu_percent_2000": (
+            twice.window.cpu_percent - idle.window.cpu_percent if twice else None
+        ),
+        "memory_per_server_kb": kb,
+        "restart_1000_s": restart.reachable_s,
+        "restart_1000_serving_s": restart.serving_s,
+        "restart_1000_reachable_s": restart.reachable_s,
+        "restart_1000_stop_s": restart.stop_s,
+        "restart_1000_lost": len(restart.lost),
+        "restart_1000_calls": restart.calls.total(),
+        "baseline_calls_per_min_1000": once.servers * 60 / POLL_SECONDS,
+        "baseline_hub_cpu_percent": idle.window.cpu_percent,
+        "baseline_stall_max_ms": idle.stall_max_ms,
+    }
+
+
+def show(steady: Sequence[Steady], restart: Restart, console: Console) -> None:
+    """Tables of all windows, and of the restart."""
+    table = Table("", *(f"{each.servers} servers" for each in steady))
+    rows = {
+        "seconds": lambda each: f"{each.window.seconds:.0f}",
+        "hub CPU, % of a core": lambda each: f"{each.window.cpu_percent:.1f}",
+        "memory (USS), MB": lambda each: f"{each.memory_kb / 1000:.1f}",
+        "open files of the hub": lambda each: str(each.open_files),
+        "turns > 1 ms, p99 ms": lambda each: f"{turn_percentile(each.turns, each.window, 99):.1f}",
+        "worst turn, ms": lambda each: f"{each.stall_max_ms:.0f}",
+        "the same less queued, ms": lambda each: f"{each.own_stall_max_ms:.0f}",
+        "EC2 calls a minute": lambda each: f"{each.calls_per_minute:.1f}",
+    }
+    for name, value in rows.items():
+        table.add_row(name, *map(value, steady))
+    for action in sorted(set().union(*(each.calls for each in steady))):
+        table.add_row(action, *(str(each.calls[action]) for each in steady))
+    console.print(table)
+    for each in steady[1:]:
+        show_stalls(f"{each.servers} servers", each.turns, console)
+    table = Table("restart of the hub", "")
+    table.add_row("end of the old one, s", f"{restart.stop_s:.1f}")
+    table.add_row("start until it serves, s", f"{restart.serving_s:.1f}")
+    table.add_row("start until all are ready and answer, s", f"{restart.reachable_s:.1f}")
+    table.add_row("lost", ", ".join(restart.lost[:5]) or "none")
+    for action, number in restart.calls.most_common():
+        table.add_row(f"{action} in {restart.seconds:.0f} s", str(number))
+    console.print(table)
+    show_stalls("after the restart", restart.turns, console)
