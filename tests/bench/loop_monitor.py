@@ -38,6 +38,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -200,6 +201,7 @@ def stack_of(frame: FrameType | None) -> tuple[str, ...]:
     return tuple(lines)
 
 
+@cache
 def _short(file: str) -> str:
     """A file's name from its package on."""
     for root in sorted(sys.path, key=len, reverse=True):
