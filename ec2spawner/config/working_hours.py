@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated
 from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, Field
 
-from ..core.idle.working_hours import DAYS, zone
+from ..core.hours_of_week import DAYS, Hours, zone
 from ..wire import WorkingHours
 from .values import Duration, Words, shown, suggest, wrong
 
 EXAMPLE = "Mon-Fri 08:00-18:00 Europe/Berlin"
 
-_HOURS = re.compile(r"(?P<days>\S+) +(?P<begin>\S+?)-(?P<end>\S+) +(?P<zone>\S+)")
+_HOURS = re.compile(r"(?P<days>\S+) +(?P<begin>\S+?)-(?P<end>\S+)( +(?P<zone>\S+))?")
 _CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class Hours:
-    """Hours of the week. Minutes are counted from midnight, days from Monday."""
-
-    days: tuple[int, ...]
-    from_minute: int
-    to_minute: int
-    timezone: str
-
-
-def hours(text: str) -> Hours:
-    """The hours that a text means. Refuses by `wrong`."""
+def hours(text: str, default_zone: str = "") -> Hours:
+    """The hours that a text means; without a default, it must name a time zone. Refuses by
+    `wrong`."""
     parts = _HOURS.fullmatch(text.strip())
-    if parts is None:
+    place = (parts and parts["zone"]) or default_zone
+    if parts is None or not place:
         wrong(f"{shown(text)} are no hours", f'write days, times and a time zone: "{EXAMPLE}"')
     begin, end = _minute(parts["begin"]), _minute(parts["end"])
     if begin == end or begin == 1440:
         wrong(f"{shown(text)} begins where it ends", 'a whole day is "00:00-24:00"')
-    return Hours(_days(parts["days"]), begin, end, time_zone(parts["zone"]))
+    return Hours(_days(parts["days"]), begin, end, time_zone(place))
 
 
 def _days(text: str) -> tuple[int, ...]:
