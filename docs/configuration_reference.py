@@ -43,6 +43,7 @@ from ec2spawner.config import (
     SleepConfig,
     SnapshotSchedule,
     UserMaySet,
+    WarmPoolConfig,
     WorkingHoursConfig,
     after_stop,
     alarms,
@@ -73,6 +74,7 @@ NESTED: Mapping[type[BaseModel], str] = {
     DataVolumeConfig: "An entry of `data_volumes`",
     BucketConfig: "An entry of `buckets`",
     DiscountConfig: "An entry of `discounts`",
+    WarmPoolConfig: "An entry of `warm_pool`",
     PayersConfig: "The keys of `payers`",
     ProjectConfig: "The keys of a project in `payers`",
     LimitsConfig: "The keys of `limits`",
@@ -213,7 +215,7 @@ def _assigned(model: type[BaseModel], name: str, value: object) -> str:
     if model is Options:
         return f"c.EC2Spawner.{name} = {written(value)}"
     inner = f"{{{written(name)}: {written(value)}}}"
-    if model in (Profile, DiscountConfig, DataVolumeConfig, BucketConfig):
+    if model in (Profile, DiscountConfig, DataVolumeConfig, BucketConfig, WarmPoolConfig):
         return f"{{..., {inner[1:]}"
     if model in _OF_PROFILE:
         return f'{{..., "profile_options": {_OF_PROFILE[model].format(inner)}}}'

@@ -49,6 +49,11 @@ c.EC2Spawner.idle = {
 }
 # An afternoon costs about $2 a student; what runs at night or next week stops at these.
 c.EC2Spawner.time_zone = "America/New_York"  # <-
+# The first who come need not wait for a boot. Each costs as much as a server in use.
+c.EC2Spawner.warm_pool = [
+    {"profile": "t4-16-gb", "running": 5, "when": "Tue,Thu 13:45-14:30"},  # <- or remove it
+]
+c.EC2Spawner.warm_pool_usd_per_hour = 3
 c.EC2Spawner.limits = {
     "user": {"usd_per_month": 25, "servers": 1, "max_run": "8h"},
     "hub": {"usd_per_month": 800, "at_limit": "warn"},  # no new servers; those that run continue

@@ -27,6 +27,7 @@ from .validation import (
     validate_options,
 )
 from .values import seconds
+from .warm_pool import WarmPoolConfig
 from .working_hours import WorkingHoursConfig
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "SleepConfig",
     "SnapshotSchedule",
     "UserMaySet",
+    "WarmPoolConfig",
     "WorkingHoursConfig",
     "change_options",
     "judge_options",

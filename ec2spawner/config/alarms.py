@@ -170,6 +170,11 @@ class AlarmsConfig(Words):
         default=as_written("14d"),
         description="A discount or Reserved Instance that expires within this time.",
     )
+    pool_unused: PositiveDuration = Field(
+        default=as_written("1d"),
+        description="Instances of the warm pool that have waited for this long without a server "
+        "that takes them.",
+    )
     summary: Annotated[str, AfterValidator(_time_of_week)] = Field(
         default="",
         description="When a summary of the last seven days is sent: a weekday and a time, in "
@@ -196,6 +201,7 @@ class AlarmsConfig(Words):
             price_rise=self.price_rise,
             quota_used=self.quota_used,
             discount_expires=self.discount_expires,
+            pool_unused=self.pool_unused,
             summary=Schedule(*time_of_week(self.summary)) if self.summary else None,
             per_hour=self.per_hour,
         )

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from .. import data
 from ..core.instances.retention_rules import AfterStop
+from ..core.pool.rules import PoolRules
 from ..core.profiles import profiles
 from ..core.profiles.profiles import InstanceType
 from ..core.sleep.rules import SleepRules
@@ -43,6 +44,7 @@ from .values import (
     shown,
     wrong,
 )
+from .warm_pool import WHEN, UsdPerHour, WarmPoolConfig, pool_rules
 
 REGION: Final = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
 """What AWS's names of regions look like."""
@@ -272,9 +274,22 @@ class Options(Words):
             ]
         ],
     )
+    warm_pool: Annotated[tuple[WarmPoolConfig, ...], BeforeValidator(listed)] = Field(
+        default=(),
+        description="Booted instances that wait for servers, so that a start takes seconds. They "
+        "cost money while they wait. Empty is no pool.",
+        examples=[[{"profile": "t4", "running": 2, "when": WHEN}]],
+    )
+    warm_pool_usd_per_hour: UsdPerHour = Field(
+        default=None,
+        description="What all instances of the warm pool may cost together, in USD/hour. Where it "
+        "does not pay for all, the last entries get fewer. None is no cap.",
+        examples=[5],
+    )
     time_zone: TimeZone = Field(
         default="UTC",
-        description="Where days and months of costs and limits begin.",
+        description="Where days and months of costs and limits begin, and of hours of `warm_pool` "
+        "that name no other.",
         examples=["Europe/Berlin"],
     )
     payers: PayersConfig = Field(
@@ -415,6 +430,12 @@ class Options(Words):
     def buckets_of(self, profile: Profile) -> tuple[BucketConfig, ...]:
         """The hub's and the profile's own."""
         return (*self.buckets, *profile.buckets)
+
+    @property
+    def pool_rules(self) -> PoolRules:
+        """The warm pool as the provisioner follows it."""
+        cap = self.warm_pool_usd_per_hour
+        return pool_rules(self.warm_pool, self.profiles, self.time_zone, cap)
 
     @property
     def every_data_volume(self) -> tuple[DataVolumeConfig, ...]:

@@ -66,9 +66,9 @@ def _trait(field: FieldInfo) -> TraitType[Any, Any]:
     if field.annotation in (AfterStopConfig, ImageConfig):
         # A text or a dict.
         return AnyTrait(default, help=field.description)
-    if field.annotation is float or field.annotation == (str | Literal[False]):
-        # Durations: "20m" as well as a number of seconds; and a text that may be False: no type
-        # of traitlets' fits.
+    if field.annotation in (float, float | None, str | Literal[False]):
+        # Durations: "20m" as well as a number of seconds; amounts that may be None; and a text
+        # that may be False: no type of traitlets' fits.
         return AnyTrait(default, help=field.description)
     return Unicode(default, help=field.description)
 

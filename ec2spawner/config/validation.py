@@ -19,6 +19,7 @@ from .mounts import mount_problems
 from .options import Options
 from .profile import Profile
 from .values import shown, suggest
+from .warm_pool import pool_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +237,10 @@ def _across(options: Options) -> list[Problem]:
     problems += [
         Problem(f"c.EC2Spawner.limits.{where}", wrong, fix)
         for where, wrong, fix in limit_problems(options.limits, options.payers)
+    ]
+    problems += [
+        Problem(f"c.EC2Spawner.warm_pool{where}", wrong, fix)
+        for where, wrong, fix in pool_problems(options.warm_pool, options.profile_list)
     ]
     certificate = f"{options.region}.pem"
     bundled = Path(data.__file__).parent / "identity-certificates"

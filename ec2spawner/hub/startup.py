@@ -323,6 +323,7 @@ def settings_of(options: Options) -> Settings:
         alarm_destinations=tuple(options.alarms.destinations()),
         time_zone=ZoneInfo(options.time_zone),
         limits=limits,
+        pool=options.pool_rules,
         spending_days=limits.days,
     )
 

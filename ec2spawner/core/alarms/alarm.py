@@ -33,6 +33,8 @@ class Kind(StrEnum):
     """A vCPU quota of the account is used up, or nearly."""
     DISCOUNT = "discount"
     """A discount expires soon."""
+    POOL_UNUSED = "pool-unused"
+    """Instances of the warm pool wait, and no server takes them."""
     SUMMARY = "summary"
     """The weekly summary."""
 
@@ -101,6 +103,8 @@ class AlarmRules:
     """Percent of a vCPU quota."""
     discount_expires: float = 14 * 86400.0
     """A discount that expires within this time."""
+    pool_unused: float = 86400.0
+    """Instances of the warm pool that wait for so long."""
     summary: Schedule | None = None
     """When the weekly summary is sent; None sends none."""
     per_hour: int = 10

@@ -8,6 +8,7 @@ from datetime import UTC, tzinfo
 from ...core.alarms.alarm import AlarmRules
 from ...core.homes.snapshot_schedule import Schedule
 from ...core.limits.bounds import Limits
+from ...core.pool.rules import PoolRules
 from ...core.pricing.discounts import Discount
 from .cloud import ImageQuery
 
@@ -91,6 +92,8 @@ class Settings:
     """Days before today whose spending is remembered, besides those of this month."""
     limits: Limits = field(default_factory=Limits)
     """Of users, payers and the hub."""
+    pool: PoolRules = field(default_factory=PoolRules)
+    """How many booted instances wait for servers of which profile."""
     reap_interval: float = 600.0
     """Between scans for disks and network interfaces that are left over."""
     alarms: AlarmRules = field(default_factory=AlarmRules)

@@ -1,0 +1,158 @@
+"""`c.EC2Spawner.warm_pool`: how many booted instances wait for servers of which profile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence, Set
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from ..core.hours_of_week import Hours
+from ..core.pool.rules import Auto, PoolRule, PoolRules
+from ..core.profiles.choices import MARKETS_OF, open_markets
+from ..wire import Market
+from .profile import Profile
+from .values import SpawnerFunction, Words, shown, suggest, wrong
+from .working_hours import hours
+
+MAX_RUNNING: Final = 1000
+"""Places of one entry: more is a slip of the pen."""
+
+WHEN: Final = "Mon-Fri 08:30-18:00 Europe/Berlin"
+
+_RUNNING_FIX: Final = f'write a whole number from 0 to {MAX_RUNNING}, or "auto"'
+_CAP_FIX: Final = "write USD per hour as a number above 0, such as 5; leave it out for no cap"
+
+
+def _running(value: object) -> object:
+    if value == "auto":
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RUNNING:
+        wrong(f"{shown(value)} is no number of instances", _RUNNING_FIX)
+    return value
+
+
+def _cap(value: object) -> object:
+    """A cap of 0 could be read as none: the words for no pool and for no cap are others."""
+    if value is None:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        wrong(f"{shown(value)} is no amount", _CAP_FIX)
+    if not 0 < value < math.inf:
+        wrong(f"{shown(value)} caps nothing", _CAP_FIX)
+    return value
+
+
+def _are_hours(text: str) -> str:
+    if text:
+        hours(text, default_zone="UTC")
+    return text
+
+
+Places = Annotated[int, Field(ge=0, le=MAX_RUNNING)]
+UsdPerHour = Annotated[float | None, BeforeValidator(_cap)]
+
+
+class WarmPoolConfig(Words):
+    """Booted instances that wait for servers of a profile. They belong to no user until a server
+    gets one, and are replaced then; an instance never returns to the pool. Of two entries for the
+    same profile and market the larger number counts."""
+
+    profile: str = Field(
+        description="Slug of a profile of `profile_list`.", min_length=1, examples=["t4"]
+    )
+    running: Annotated[int | Literal["auto"], BeforeValidator(_running)] = Field(
+        description=f"How many wait, 0 to {MAX_RUNNING}. `auto` takes it from the starts of the "
+        "last four weeks at the same weekday and time of day, and needs `max`.",
+        examples=[2],
+    )
+    min: Places | None = Field(
+        default=None, description="With `auto`, wait at least so many; 0 by default.", examples=[1]
+    )
+    max: Places | None = Field(
+        default=None, description="With `auto`, wait at most so many.", examples=[20]
+    )
+    market: Literal["spot", "on-demand"] | None = Field(
+        default=None,
+        description="Which market they are bought in. By default the profile's first.",
+        examples=["spot"],
+    )
+    when: Annotated[str, AfterValidator(_are_hours)] = Field(
+        default="",
+        description="Days and times at which they wait, with a time zone unless it is "
+        "`time_zone`. Instances are bought earlier by the usual time of a boot, so that they wait "
+        "when the hours begin. Times that end before they begin cross midnight. Empty is always.",
+        examples=[WHEN],
+    )
+    usd_per_hour: UsdPerHour = Field(
+        default=None,
+        description="What these instances may cost together, in USD/hour with their disks. With a "
+        "cap, nothing is bought at an unknown price. None is no cap.",
+        examples=[2.5],
+    )
+
+    @model_validator(mode="after")
+    def _bounds_of_auto(self) -> Self:
+        if self.running != "auto":
+            if self.min is not None or self.max is not None:
+                wrong(
+                    f"has bounds, and its running is {self.running}",
+                    'write "running": "auto", or leave out min and max',
+                )
+        elif self.max is None:
+            wrong('has no "max", so "auto" could buy without bounds', 'add one, such as "max": 20')
+        elif (self.min or 0) > self.max:
+            wrong(f"its min, {self.min}, is above its max, {self.max}", "swap them")
+        return self
+
+    def rule(self, profile: Profile, time_zone: str) -> PoolRule:
+        """As the provisioner follows it; hours without a time zone are in `time_zone`."""
+        market = Market(self.market) if self.market else profile.markets[0]
+        running = Auto(self.min or 0, self.max or 0) if self.running == "auto" else self.running
+        return PoolRule(self.profile, running, market, self._hours(time_zone), self.usd_per_hour)
+
+    def _hours(self, time_zone: str) -> Hours | None:
+        return hours(self.when, default_zone=time_zone) if self.when else None
+
+
+def pool_rules(
+    entries: Sequence[WarmPoolConfig],
+    profiles: Sequence[Profile],
+    time_zone: str,
+    usd_per_hour: float | None,
+) -> PoolRules:
+    """All entries for profiles of this list; `usd_per_hour` caps them together."""
+    by_slug = {each.slug: each for each in profiles}
+    rules = tuple(
+        each.rule(by_slug[each.profile], time_zone) for each in entries if each.profile in by_slug
+    )
+    return PoolRules(rules, usd_per_hour)
+
+
+def pool_problems(
+    entries: Sequence[WarmPoolConfig], profiles: Sequence[Profile] | SpawnerFunction
+) -> Iterator[tuple[str, str, str]]:
+    """What no entry has alone: (option below `warm_pool`, what is wrong, fix)."""
+    if callable(profiles):
+        if entries:
+            what = (
+                "needs a list of profiles: profile_list is a function of a user's spawner, and an "
+                "instance of the pool has no user"
+            )
+            yield "", what, "write profile_list as a list; `groups` of a profile may be a function"
+        return
+    known = {each.slug: each for each in profiles}
+    for place, entry in enumerate(entries):
+        if entry.profile not in known:
+            what = f"no profile has the slug {shown(entry.profile)}"
+            yield f"[{place}].profile", what, suggest(entry.profile, known)
+        elif entry.market and Market(entry.market) not in _markets(known[entry.profile]):
+            what = f"no server of {shown(entry.profile)} may take {entry.market} instances"
+            first = known[entry.profile].markets[0]
+            yield f"[{place}].market", what, f'write "{first}", or leave it out'
+
+
+def _markets(profile: Profile) -> Set[Market]:
+    """All that a server of the profile may run in, by its own market or by its user's choice."""
+    return {market for word in open_markets(profile) for market in MARKETS_OF[word]}
