@@ -27,6 +27,7 @@ DAY = 86400.0
         (4, {"a": 30, "b": 10}, {"a": 3, "b": 1}),
         (3, {"a": 30, "b": 10, "c": 1}, {"a": 2, "b": 1}),
         (1, {"a": 5, "b": 5}, {"a": 1}),
+        (2, {"a": 1, "b": 3}, {"b": 2}),
         (5, {"b": 6, "a": 6, ANY: 3}, {"a": 2, "b": 2, ANY: 1}),
     ],
 )
@@ -45,7 +46,7 @@ def test_zones_sum_to_the_target_and_none_is_off_by_a_place(
 ) -> None:
     found, total = by_zone(running, homes), sum(homes.values())
     assert sum(found.values()) == running
-    assert found == by_zone(running, dict(reversed(homes.items())))
+    assert found == by_zone(running, dict(reversed(list(homes.items()))))
     if total:
         assert all(
             abs(found.get(zone, 0) - running * number / total) < 1 for zone, number in homes.items()

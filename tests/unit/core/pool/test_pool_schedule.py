@@ -74,8 +74,10 @@ def test_a_lead_bridges_a_short_gap() -> None:
 
 
 def test_hours_that_a_change_of_the_clock_skips_still_end() -> None:
-    skipped = hours("Sun 02:15-02:45 Europe/Berlin")
-    assert next_change(skipped, berlin("2026-03-22 02:30")) == berlin("2026-03-22 02:45")
+    """On the 29th of March 02:30 is 03:30: the next window is two weeks away."""
+    skipped = hours("Sun 02:30-03:10 Europe/Berlin")
+    assert not is_in_force(skipped, berlin("2026-03-29 03:05"))
+    assert next_change(skipped, berlin("2026-03-22 02:45")) == berlin("2026-03-22 03:10")
 
 
 weeks = st.builds(

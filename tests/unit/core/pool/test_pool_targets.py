@@ -163,7 +163,9 @@ rules_ = st.builds(
     caps,
 )
 overrides = st.builds(
-    lambda place, running, minutes: Override(*place, running, NOW + timedelta(minutes=minutes)),
+    lambda place, running, minutes: Override(
+        place[0], place[1], running, NOW + timedelta(minutes=minutes)
+    ),
     places,
     st.integers(0, 60),
     st.integers(-60, 60),
