@@ -32,6 +32,7 @@ SEE: dict[str, str] = {
     "first-light": "See [Try a configuration on a real account](../how-to/first-light.md), with "
     "the exit statuses.",
     "prices": "See [Prices and discounts](../how-to/prices.md), with the exit statuses.",
+    "plan": "See [Plan a class](../how-to/plan.md), with the exit statuses.",
     "reap": "See [What is left over](../how-to/operate.md#what-is-left-over-ec2spawner-reap), with "
     "the exit statuses.",
     "report": "See [Report costs](../how-to/report.md), with the exit statuses.",

@@ -61,6 +61,10 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .first_light.command import run_first_light
 
         return run_first_light(arguments, for_the_hub)
+    if arguments.command == "plan":
+        from .plan.command import run_plan
+
+        return run_plan(arguments, for_the_hub)
     from .prices.command import run_prices
 
     return run_prices(arguments, for_the_hub)
@@ -86,6 +90,7 @@ def command_line() -> argparse.ArgumentParser:
         "check": _check,
         "first-light": _first_light,
         "prices": _prices,
+        "plan": _plan,
         "reap": _reap,
         "report": _report,
         "interrupt": _interrupt,
@@ -265,6 +270,27 @@ def _report(report: argparse.ArgumentParser) -> None:
     shape.add_argument("--csv", action="store_true", help="comma-separated values")
     shape.add_argument("--html", action="store_true", help="one HTML page, to attach or to print")
     shape.add_argument("--focus", action="store_true", help="FOCUS 1.2, for tools that read bills")
+
+
+def _plan(plan: argparse.ArgumentParser) -> None:
+    _hub_config(plan)
+    plan.add_argument(
+        "--profile", required=True, metavar="SLUG", help="the profile that they start"
+    )
+    plan.add_argument("--users", type=int, required=True, metavar="NUMBER", help="how many")
+    plan.add_argument(
+        "--at",
+        default="",
+        metavar="HH:MM",
+        help="when they begin, in the hub's time_zone (default: now)",
+    )
+    plan.add_argument(
+        "--hours",
+        type=float,
+        default=2.0,
+        help="how long they work, for the cost (default: %(default)g)",
+    )
+    plan.add_argument("--json", action="store_true", help="one line of JSON")
 
 
 def _prices(prices: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ SUMMARIES: Mapping[str, str] = {
     "check": "verify a hub's configuration without starting or changing anything",
     "first-light": "try a configuration on a real account: start, use, stop and delete a server",
     "prices": "compare the prices of each profile by region, market and zone",
+    "plan": "say whether a class can start at once, what it costs and how long starts take",
     "reap": "list what a hub left over in the account; delete it with --yes",
     "report": "report what was spent, by whom and for what; compare it with the bill",
     "interrupt": "rehearse a spot interruption of a server: do what AWS does",
@@ -38,6 +39,12 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner prices --region=us-east-1 --region=eu-west-1": "compare two regions",
         "ec2spawner prices --latency": "also measure the latency of each region",
         "ec2spawner prices --defaults --csv > prices.csv": "the built-in profiles, as CSV",
+    },
+    "plan": {
+        "ec2spawner plan --profile=t4 --users=40 --at=09:00": "a class tomorrow at nine",
+        "ec2spawner plan --profile=t4 --users=40 --hours=4": "now, for four hours",
+        "ec2spawner plan --profile=t4 --users=40 --json": "for programs; exit status 1 if "
+        "something is short",
     },
     "reap": {
         "ec2spawner reap": "list what is left over; changes nothing",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, false, null, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from ...core.ledger.cost_rows import (
@@ -30,6 +30,9 @@ from .databases.database import Database, StoreError
 from .ledger import cost_queries
 
 RECENT: Final = timedelta(hours=1)
+
+MAX_STARTS: Final = 1000
+"""Past starts that are read: enough for a 95th percentile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,49 @@ def _read_ledger(url: str, query: LedgerQuery, now: datetime) -> Ledger:
 
     with _explained(database):
         return database.peek(read)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshStart:
+    """A start that waited for its instance to boot, and got ready. Instants in UTC."""
+
+    requested_at: datetime
+    assigned_at: datetime
+    """When it got its instance, which had booted."""
+    ready_at: datetime
+
+
+async def read_fresh_starts(url: str, profile: str, since: datetime) -> Sequence[FreshStart]:
+    """Starts of a profile since an instant, latest first. Not those that waited for spot, whose
+    instance was replaced, or for which an instance was up already. Raises `StoreError`, also where
+    there is no store."""
+    return await asyncio.to_thread(_read_fresh_starts, url, profile, since)
+
+
+def _read_fresh_starts(url: str, profile: str, since: datetime) -> Sequence[FreshStart]:
+    column, binding = tables.lease_table.c, tables.binding_table.c
+    starts = (
+        select(column.requested_at, column.assigned_at, column.ready_at)
+        .outerjoin(tables.binding_table, binding.instance_id == column.instance_id)
+        .where(
+            # An instance is bound by its first claim, which is the end of its boot.
+            or_(binding.bound_at.is_(None), binding.bound_at > column.requested_at),
+            column.profile == profile,
+            column.ready_at >= since,
+            column.assigned_at.is_not(None),
+            column.replaced == 0,
+            column.on_retained == false(),
+            column.continues == "",
+            column.wait.is_(null()),
+        )
+        .order_by(column.ready_at.desc())
+        .limit(MAX_STARTS)
+    )
+    database = open_database(url)
+    with _explained(database):
+        return database.peek(
+            lambda connection: [FreshStart(*row) for row in connection.execute(starts)]
+        )
 
 
 @contextmanager
