@@ -84,46 +84,39 @@ def forecast(
     instance, in seconds. Weekdays and times of day are those of `place`.
     """
     length = timedelta(seconds=max(replacement, 1.0))
-    compared = tuple(
-        _compared(starts, at, length, place)
-        for at in _earlier(now, place)
-        if at - MARGIN >= known_since
-    )
-    basis, days = _comparable(compared, now.astimezone(place).date())
+    here = now.astimezone(place)
+    basis, earlier = _comparable(here, known_since)
+    days = tuple(_compared(starts, each, length) for each in earlier)
     today = _between(starts, now - MARGIN, now)
     behind = _expected([each.peak for each in days]) - len(today)
     ahead = _expected([each.peak_ahead for each in days])
     return Forecast(max(behind, ahead), basis, days, len(today), length.total_seconds())
 
 
-def _earlier(now: datetime, place: tzinfo) -> Iterator[datetime]:
-    """This time of day on each of the last days, latest first, in UTC."""
-    here = now.astimezone(place)  # within one zone, Python subtracts from the time of day
-    return ((here - timedelta(days=days)).astimezone(UTC) for days in range(1, 7 * WEEKS + 1))
-
-
-def _compared(
-    starts: Sequence[datetime], at: datetime, length: timedelta, place: tzinfo
-) -> ComparedDay:
-    end = at + length + MARGIN
-    around, ahead = _between(starts, at - MARGIN, end), _between(starts, at, end)
-    return ComparedDay(
-        at.astimezone(place).date(), len(around), _peak(around, length), _peak(ahead, length)
-    )
-
-
-def _comparable(
-    days: tuple[ComparedDay, ...], today: date
-) -> tuple[Basis, tuple[ComparedDay, ...]]:
-    same = tuple(each for each in days if each.day.weekday() == today.weekday())
+def _comparable(here: datetime, known_since: datetime) -> tuple[Basis, Sequence[datetime]]:
+    """This time of day on the days that count, latest first; `here` is in the hub's time zone."""
+    days = [day for day in _earlier(here) if day.astimezone(UTC) - MARGIN >= known_since]
+    same = [day for day in days if day.weekday() == here.weekday()]
     if len(same) >= MIN_SAME_WEEKDAYS:
         return Basis.SAME_WEEKDAY, same
-    alike = tuple(each for each in days if _is_weekend(each.day) == _is_weekend(today))
+    alike = [day for day in days if _is_weekend(day) == _is_weekend(here)]
     return (Basis.SAME_KIND_OF_DAY, alike) if alike else (Basis.NONE, ())
 
 
-def _is_weekend(day: date) -> bool:
+def _earlier(here: datetime) -> Iterator[datetime]:
+    # Within one zone, Python subtracts from the time of day.
+    return (here - timedelta(days=days) for days in range(1, 7 * WEEKS + 1))
+
+
+def _is_weekend(day: datetime) -> bool:
     return day.weekday() >= SATURDAY
+
+
+def _compared(starts: Sequence[datetime], here: datetime, length: timedelta) -> ComparedDay:
+    at = here.astimezone(UTC)
+    end = at + length + MARGIN
+    around, ahead = _between(starts, at - MARGIN, end), _between(starts, at, end)
+    return ComparedDay(here.date(), len(around), _peak(around, length), _peak(ahead, length))
 
 
 def _between(starts: Sequence[datetime], begin: datetime, end: datetime) -> Sequence[datetime]:
