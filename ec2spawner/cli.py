@@ -235,7 +235,7 @@ def _report(report: argparse.ArgumentParser) -> None:
         default="",
         metavar="DAY",
         help="the first day, such as 2026-11-01 (default: the first of the month; against Cost "
-        "Explorer not more than 13 days ago)",
+        "Explorer not more than 13 days ago; with --starts, six days ago)",
     )
     report.add_argument(
         "--to", dest="until", default="", metavar="DAY", help="the last day (default: today)"
@@ -248,6 +248,14 @@ def _report(report: argparse.ArgumentParser) -> None:
         "day, market, server, resource, purpose, cause (default: %(default)s)",
     )
     report.add_argument("--user", default="", metavar="NAME", help="only the servers of this user")
+    report.add_argument(
+        "--starts",
+        action="store_true",
+        help="report how long starts took and in which phase, instead of what was spent",
+    )
+    report.add_argument(
+        "--profile", default="", metavar="SLUG", help="with --starts: only this profile"
+    )
     report.add_argument(
         "--reconcile",
         action="store_true",

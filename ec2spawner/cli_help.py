@@ -12,7 +12,7 @@ SUMMARIES: Mapping[str, str] = {
     "prices": "compare the prices of each profile by region, market and zone",
     "plan": "say whether a class can start at once, what it costs and how long starts take",
     "reap": "list what a hub left over in the account; delete it with --yes",
-    "report": "report what was spent, by whom and for what; compare it with the bill",
+    "report": "report what was spent, by whom and for what, or how long starts took",
     "interrupt": "rehearse a spot interruption of a server: do what AWS does",
     "gpu-check": "compare the speed of this machine's GPUs with their datasheets",
 }
@@ -57,6 +57,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner report --from=2026-10-01 --to=2026-10-31 --by=group,profile": "last month",
         "ec2spawner report --by=day,user --csv > costs.csv": "for a spreadsheet",
         "ec2spawner report --html > report.html": "a page to attach to a mail",
+        "ec2spawner report --starts --profile=t4": "how long starts took, phase by phase",
         "ec2spawner report --reconcile --bill=s3://bucket/exports/hub": "against the bill",
     },
     "interrupt": {

@@ -18,7 +18,7 @@ from ..telemetry import Sampler, find_gpus
 from ..wire import Claim, Fault, LeaseGrant
 from .admin_key import keep_admin_key
 from .agent_lock import AgentLock
-from .claim import ANSWERED, UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
+from .claim import ANSWERED, UNCLAIMED_LIMIT_SECONDS, AgentStart, claim_lease, new_claim, new_key
 from .gpu_check import broken_gpu
 from .gpu_driver import gpu_without_driver
 from .hub.client import GoneError, HubClient, PowerOffError
@@ -45,6 +45,7 @@ class Agent:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._key = new_key()
+        self._start = AgentStart.now(is_real_boot=settings.metadata_is_amazon)
 
     async def run(self) -> None:
         """Run until powered off. Cancel it for an orderly end when the instance shuts down.
@@ -149,9 +150,8 @@ class Agent:
                 notice.set_result(at)
 
         def claim_as(identity: Identity) -> Claim:
-            on_ec2 = self._settings.metadata_is_amazon
             reclaimed_at = notice.result() if notice.done() else None
-            return new_claim(identity, self._key, __version__, on_ec2, fault, reclaimed_at)
+            return new_claim(identity, self._key, __version__, self._start, fault, reclaimed_at)
 
         async def renew_claim() -> Claim:
             return claim_as(await self._read_identity(http))

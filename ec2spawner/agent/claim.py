@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -30,6 +31,21 @@ UNCLAIMED_LIMIT_SECONDS = 900.0
 hub, so that a hub that never returns leaves nothing running."""
 
 
+@dataclass(frozen=True, slots=True)
+class AgentStart:
+    """When this agent started."""
+
+    at: float
+    """On the monotonic clock, in seconds."""
+    boot_seconds: float | None
+    """From kernel start; None where it is not known."""
+
+    @classmethod
+    def now(cls, *, is_real_boot: bool) -> AgentStart:
+        """Where the kernel is another machine's, such as in a simulation, its start is unknown."""
+        return cls(time.monotonic(), _seconds_since_boot() if is_real_boot else None)
+
+
 def new_key() -> str:
     """The agent's key: 32 random bytes, base64url without padding; it lives in memory only."""
     return secrets.token_urlsafe(32)
@@ -39,7 +55,7 @@ def new_claim(
     identity: Identity,
     key: str,
     agent_version: str,
-    real_boot: bool,
+    start: AgentStart,
     fault: Fault,
     interruption_at: datetime | None = None,
 ) -> Claim:
@@ -53,7 +69,8 @@ def new_claim(
         signature=identity.signature,
         key=key,
         agent_version=agent_version,
-        boot_seconds=_seconds_since_boot() if real_boot else None,
+        boot_seconds=start.boot_seconds,
+        agent_seconds=time.monotonic() - start.at,
         wait_seconds=WAIT_SECONDS,
         fault=fault,
         interruption_at=interruption_at,

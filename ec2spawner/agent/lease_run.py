@@ -201,13 +201,19 @@ class LeaseRun:
             await self._notebook.start_in(container, grant.command, environment)
         else:
             await self._notebook.start(grant.command, environment)
+        started = time.monotonic()
         await self._notebook.until_listening(f"{server}api", self._http, self._certificates)
         log.info("listening after %.1f s", time.monotonic() - began)
         at_least, at_most = EXTENSION_SECONDS
         limit = min(max(at_least, time.monotonic() - began), at_most)
         has_extension = container is None or await self._socket.until_extension(limit)
         self._status.begin()
-        self._reports.report("ready", "" if has_extension else NO_EXTENSION, port=grant.port)
+        self._reports.report(
+            "ready",
+            "" if has_extension else NO_EXTENSION,
+            port=grant.port,
+            listen_seconds=time.monotonic() - started,
+        )
         if container is not None:
             self._begin("images", container.prune())
 

@@ -64,6 +64,7 @@ from .app.default_payers import default_payers, user_names
 from .app.event_log import EventLog
 from .app.interruption_queue import InterruptionQueue
 from .app.resume import Resumes
+from .app.route_times import noting_routes
 from .app.service import HubService, publish, utc_now
 from .pages import start_page, usage_pages
 from .pages.jinja_environment import TEMPLATES
@@ -118,7 +119,7 @@ def arrange() -> None:
     page_handlers.default_handlers.extend(usage_pages.handlers)
     page_handlers.default_handlers[:0] = start_page.handlers
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
-    app.proxy_class = saving_before_stop(app.proxy_class)
+    app.proxy_class = noting_routes(saving_before_stop(app.proxy_class))
     _show_our_templates(app)
     # JupyterHub serves no request until it has checked every running server, or until this
     # timeout. Ours are checked once their agents call, which needs a hub that serves.

@@ -246,6 +246,7 @@ class Provisioner:
         """
         state, undecided = self._state, ExitStack()
         begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
+        state.leases.times.requested(lease)
         self.market.want(lease.spec.instance_types)
         await self.admission.prepare()
         lease = self.admission.admit(lease)  # reserves by being in the registry: no await yet
@@ -275,6 +276,10 @@ class Provisioner:
         Raises `StartFailed` when it ended before, `TimeoutError` after `timeout` seconds.
         """
         return await self._starts.wait_ready(lease_id, timeout)
+
+    def route_added(self, lease_id: str) -> None:
+        """JupyterHub has added the route of a server, which ends its start."""
+        self._starts.route_added(lease_id)
 
     async def end(self, lease_id: str, stop: Stop) -> None:
         """Let a lease end; the first reason stays. Returns once that is stored, or cannot be."""

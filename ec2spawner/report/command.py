@@ -36,6 +36,8 @@ from .document import report_json
 from .page import report_html
 from .reconciled import Reconciled
 from .request import WrongRequest, billing_period, scope_of
+from .starts.command import report_starts
+from .starts.contents import StartScope, start_scope_of
 from .table import print_reconciled, print_report
 
 NEEDED = ("region", "endpoint_url", "hub_name", "store_url", "time_zone", "discounts")
@@ -53,7 +55,8 @@ def run_report(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int
         with Console(stderr=True).status("Reading the hub's configuration"):
             options = load(Path(arguments.config), for_the_hub).require(*NEEDED)
         today = local_day(now, ZoneInfo(options.time_zone))
-        scope = scope_of(arguments, options.hub_name, options.time_zone, today)
+        asked = arguments, options.hub_name, options.time_zone, today
+        scope = start_scope_of(*asked) if arguments.starts else scope_of(*asked)
     except ConfigurationBroken as broken:
         for finding in broken.findings:
             complain("report", f"{finding.name}: {finding.said}. Fix: {finding.fix}")
@@ -62,6 +65,9 @@ def run_report(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int
         complain("report", str(error))
         return WRONG
     try:
+        if isinstance(scope, StartScope):
+            report_starts(scope, options, arguments, now)
+            return 0
         if arguments.focus:
             return _write_focus(scope, options, now)
         report, found = asyncio.run(_read(scope, options, arguments, now))

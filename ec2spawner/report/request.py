@@ -24,6 +24,8 @@ def scope_of(arguments: argparse.Namespace, hub: str, time_zone: str, today: dat
 
     Against Cost Explorer, it begins by default no earlier than that knows single instances.
     """
+    if arguments.profile:
+        raise WrongRequest("--profile is for --starts. Fix: add --starts, or use --by=profile")
     until = _day("--to", arguments.until, today) or today
     since = _day("--from", arguments.since, today) or min(today, until).replace(day=1)
     is_cut = False
@@ -35,10 +37,7 @@ def scope_of(arguments: argparse.Namespace, hub: str, time_zone: str, today: dat
         if since < oldest and arguments.since:
             raise _forgotten("--from", since, oldest)
         since, is_cut = max(since, oldest), since < oldest
-    if since > until:
-        raise WrongRequest(f"--from={since} is after --to={until}. Fix: exchange them")
-    if (until - since).days > MAX_DAYS:
-        raise WrongRequest(f"{since} to {until} is longer than ten years. Fix: a shorter period")
+    _check_period(since, until)
     by = [name.strip() for name in arguments.by.split(",") if name.strip()]
     for name in by:
         if name not in DIMENSIONS:
@@ -57,6 +56,22 @@ def scope_of(arguments: argparse.Namespace, hub: str, time_zone: str, today: dat
             "--csv and --focus have no place for a comparison. Fix: --json, --html or the table"
         )
     return Scope(hub, since, until, time_zone, tuple(dict.fromkeys(by)), arguments.user, is_cut)
+
+
+def period_of(arguments: argparse.Namespace, today: date, first: date) -> tuple[date, date]:
+    """`--from` and `--to`: by default from `first`, or from the last day where that is earlier,
+    until today. Raises `WrongRequest`."""
+    until = _day("--to", arguments.until, today) or today
+    since = _day("--from", arguments.since, today) or min(first, until)
+    _check_period(since, until)
+    return since, until
+
+
+def _check_period(since: date, until: date) -> None:
+    if since > until:
+        raise WrongRequest(f"--from={since} is after --to={until}. Fix: exchange them")
+    if (until - since).days > MAX_DAYS:
+        raise WrongRequest(f"{since} to {until} is longer than ten years. Fix: a shorter period")
 
 
 def billing_period(scope: Scope) -> Period:

@@ -52,6 +52,8 @@ class Claim(Message):
     agent_version: ShortText = ""
     boot_seconds: Seconds | None = None
     """Seconds from kernel start to this agent's start, where known."""
+    agent_seconds: Seconds | None = None
+    """Seconds from this agent's start to its first claim."""
     wait_seconds: Annotated[float, Field(ge=0, le=55)] = 25.0
     fault: Fault = Fault()
     interruption_at: AwareDatetime | None = None

@@ -48,6 +48,8 @@ class AgentEvent(Message):
     not be mounted."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """With `ready`: where the notebook listens on the instance's private address."""
+    listen_seconds: Seconds | None = None
+    """With `ready`: from the start of the notebook's process until it listened."""
     session: SavedSession | None = None
     """With `stopped`: what sleeps in the home; None where nothing was saved."""
     interruption_at: AwareDatetime | None = None

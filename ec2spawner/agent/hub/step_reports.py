@@ -30,9 +30,23 @@ class StepReports:
         self._hub = hub
         self._queue: asyncio.Queue[AgentEvent] = asyncio.Queue()
 
-    def report(self, step: StepName, message: str = "", *, port: int | None = None) -> None:
-        """Queue a step with the current time."""
-        self.post(AgentEvent(step=step, at=datetime.now(UTC), message=message[:500], port=port))
+    def report(
+        self,
+        step: StepName,
+        message: str = "",
+        *,
+        port: int | None = None,
+        listen_seconds: float | None = None,
+    ) -> None:
+        """Queue a step with the current time; see `AgentEvent` for what goes with `ready`."""
+        event = AgentEvent(
+            step=step,
+            at=datetime.now(UTC),
+            message=message[:500],
+            port=port,
+            listen_seconds=listen_seconds,
+        )
+        self.post(event)
 
     def post(self, event: AgentEvent) -> None:
         """Queue an event."""

@@ -28,6 +28,7 @@ from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import data_mounts
 from ...provisioner.model.session_wake import wakes
 from ...provisioner.sleeping import CannotSleep
+from ...provisioner.state.start_times import Arrival
 from ...wire import (
     AgentEvent,
     Certificates,
@@ -60,9 +61,10 @@ class ClaimsHandler(AgentHandler):
         """200 with a lease, 202 with none yet; 400, 403, 410, 429 or 503 as refused."""
         unfit = why_unfit(self.read(Spoken).protocol, needs=self.service.needs_protocol)
         claim = self.read(Claim, instead=unfit)
+        arrival = self.provisioner.agents.arrival(claim.agent_seconds, claim.boot_seconds)
         try:
             claimant = await self.claimant(claim)
-            granted = await self.settle(claim, claimant, unfit)
+            granted = await self.settle(claim, claimant, unfit, arrival)
         except (ClaimRefused, IdentityRefused) as error:
             unproved = isinstance(error, IdentityRefused)
             line = UNPROVED_CLAIM if unproved else REFUSED_CLAIM
@@ -86,7 +88,9 @@ class ClaimsHandler(AgentHandler):
             else:
                 self.answer(200, await self.grant(granted))
 
-    async def settle(self, claim: Claim, claimant: Claimant, unfit: str) -> Granted | None:
+    async def settle(
+        self, claim: Claim, claimant: Claimant, unfit: str, arrival: Arrival
+    ) -> Granted | None:
         """A lease, or none yet. An unfit agent's instance and start are ended."""
         try:
             return await self.provisioner.agents.claim(
@@ -96,6 +100,7 @@ class ClaimsHandler(AgentHandler):
                 unfit=unfit,
                 fault=claim.fault,
                 is_reclaimed=claim.interruption_at is not None,
+                arrival=arrival,
             )
         except SecondKey:
             SECOND_KEY_CLAIMS.inc()

@@ -87,13 +87,13 @@ class EventLog:
 def _content(event: LeaseEvent, contact: str) -> tuple[str, dict[str, Any], datetime]:
     """Id of the schema, data, and when it happened."""
     match event:
-        case PhaseEnded(subject, phase):
+        case PhaseEnded(subject, _, phase):
             of_phase = {
-                "phase": phase.step.value,
+                "phase": phase.phase.value,
                 "complete": phase.is_complete,
                 "seconds": round(phase.seconds, 3),
             }
-            return START_PHASE, {**_of(subject), **of_phase}, phase.ended_at
+            return START_PHASE, {**_of(subject), **of_phase}, event.at
         case LeaseEnded(subject):
             of_end = {
                 "reason": event.reason,

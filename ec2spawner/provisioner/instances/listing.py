@@ -62,6 +62,7 @@ class Listing:
             self._fail(CloudError("Timeout", message, retryable=True))
             return
         self.state.instances.replace(listing)
+        self.state.leases.times.listed(self.state.instances.listed)
         self.state.wake()
 
     def _fail(self, error: CloudError) -> None:

@@ -339,6 +339,7 @@ class LaunchController:
         usd = self._usd_per_hour(launched, order)
         changes: dict[str, Any] = {}
         if lease.state is LeaseState.WAITING:
+            changes["marks"] = self._state.leases.times.bought(lease, launched.instance_id)
             parts = [launched.instance_type, str(launched.market), launched.zone]
             parts += [price_words(usd)] if usd is not None else []
             changes["events"] = self._state.leases.story(

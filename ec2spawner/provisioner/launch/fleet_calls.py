@@ -75,6 +75,7 @@ class FleetCalls:
         Raises `CloudError`, and `TimeoutError` where its turn does not come by the `deadline`.
         """
         async with self._backoff.turn(deadline) as turn:
+            self._state.leases.times.launch_asked(request.client_token)
             try:
                 async with asyncio.timeout(LAUNCH_TIMEOUT):
                     response = await self._cloud.launch(request)
@@ -94,6 +95,8 @@ class FleetCalls:
         if any(error.code.startswith(IMAGE_GONE) for error in response.errors):
             self._images.doubt(intent.request.spec.image_id)
         _log_response(intent.request, response)
+        found = [launched.instance_id for launched in response.instances]
+        self._state.leases.times.launch_answered(intent.client_token, found)
         return self._state.launches.respond(intent, state, response, self._state.clock.now())
 
     async def store_response(self, intent: Intent) -> None:

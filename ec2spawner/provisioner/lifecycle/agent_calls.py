@@ -24,6 +24,7 @@ from ..instances.claims import Claimant, Granted
 from ..model.cloud import GONE
 from ..model.lease import Lease, LeaseState
 from ..model.sleeping_session import SleepingSession
+from ..state.start_times import Arrival
 from ..state.state import State
 from .heartbeat import Heartbeats
 from .start import Start
@@ -53,11 +54,13 @@ class AgentCalls:
         unfit: str = "",
         fault: Fault = NO_FAULT,
         is_reclaimed: bool = False,
+        arrival: Arrival | None = None,
     ) -> Granted | None:
         """A lease for the instance; None when there is nothing for it within `wait` seconds.
 
         `unfit` says why the hub cannot work with its agent, `fault` is what the agent says of
-        its own instance: both end the instance. `is_reclaimed`: EC2 has given it notice.
+        its own instance: both end the instance. `is_reclaimed`: EC2 has given it notice. `arrival`
+        is how it reached the hub.
         Raises `ClaimRefused`, `InstanceUnwanted`, `StoreError`.
         """
         if unfit:
@@ -68,7 +71,11 @@ class AgentCalls:
             return None  # no listing shows it yet, or it is being stopped
         if is_reclaimed:
             await self.starts.turn_away_reclaimed(claimant, key, wait)
-        return await self.starts.claim(claimant, key, wait)
+        return await self.starts.claim(claimant, key, wait, arrival)
+
+    def arrival(self, agent_seconds: float | None, boot_seconds: float | None) -> Arrival:
+        """A claim that arrives now; it is not verified yet, and what it says need not be true."""
+        return Arrival(self.state.leases.times.now(), agent_seconds, boot_seconds)
 
     def heard(self, lease_id: str) -> None:
         """The agent of a lease has called."""

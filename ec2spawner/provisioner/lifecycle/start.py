@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from ...core.names import lease_token, sha256_hex
+from ...core.starts.phases import Marks
 from ...wire import AgentEvent, Market, Step, Stop
 from ..instances import claims
 from ..instances.claims import Claimant, Claims, Granted, InstanceUnwanted, SecondKey
@@ -20,6 +21,7 @@ from ..model.lease import Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..retention.restart_failure import unfit
 from ..runtime.task_group import TaskGroup
+from ..state.start_times import Arrival
 from ..state.state import State
 from ..store.store import StoreError
 
@@ -78,21 +80,29 @@ class Start:
 
     # --- claims ---
 
-    async def claim(self, claimant: Claimant, key: str, wait: float) -> Granted | None:
+    async def claim(
+        self, claimant: Claimant, key: str, wait: float, arrival: Arrival | None = None
+    ) -> Granted | None:
         """Answer a verified claim; None when there is nothing within `wait` seconds.
 
-        Raises `ClaimRefused`, `InstanceUnwanted`.
+        `arrival` is how it reached the hub, now by default. Raises `ClaimRefused`,
+        `InstanceUnwanted`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait
+        times = self.state.leases.times
+        arrival = arrival or Arrival(times.now())
         while True:
+            considered = times.now()
             try:
                 instance = await self.claims.admit(claimant, key, claims.LISTING_PAUSE)
             except SecondKey:
                 await self._end_if_restarted(claimant.instance_id)
                 raise
-            if instance is not None and (granted := await self._grant(instance, claimant, key)):
-                return granted
+            if instance is not None:
+                times.claimed(instance.instance_id, arrival)
+                if granted := await self._grant(instance, claimant, key, considered):
+                    return granted
             remaining = deadline - loop.time()
             if remaining <= 0:
                 return None
@@ -168,9 +178,11 @@ class Start:
             message = "Its machine was restarted from outside the hub, which ended the notebook"
             await self.state.end(lease.lease_id, Stop(reason="lost", message=message))
 
-    async def _grant(self, instance: Instance, claimant: Claimant, key: str) -> Granted | None:
+    async def _grant(
+        self, instance: Instance, claimant: Claimant, key: str, considered: float
+    ) -> Granted | None:
         lease = self.state.leases.of_instance(instance.instance_id)
-        lease = lease or await self._assign(instance, claimant, key)
+        lease = lease or await self._assign(instance, claimant, key, considered)
         if lease is None:
             return None
         self.state.leases.contact(lease.lease_id).protocol = claimant.protocol
@@ -187,7 +199,9 @@ class Start:
             return None
         return Granted(lease, home, lease_token(key, lease.lease_id))
 
-    async def _assign(self, instance: Instance, claimant: Claimant, key: str) -> Lease | None:
+    async def _assign(
+        self, instance: Instance, claimant: Claimant, key: str, considered: float
+    ) -> Lease | None:
         kept = self.state.retained.get(instance.instance_id)
         if kept is None and has_served(self.state, instance):
             raise InstanceUnwanted("this instance has served another lease")
@@ -225,6 +239,7 @@ class Start:
             assigned_at=self.state.clock.now(),
             segments=(*lease.segments, segment),
             on_retained=kept is not None and kept.then == "stop",
+            marks=self.state.leases.times.granted(lease, instance.instance_id, considered),
             **changes,
         )
         if kept is not None:
@@ -266,8 +281,13 @@ class Start:
                 await self.state.leases.note(lease.lease_id, Step.HOME, "Opening your home")
             case "notebook":
                 # With it comes what could not be mounted.
+                mounted = self.state.leases.times.seconds(current)
                 await self.state.leases.note(
-                    lease.lease_id, Step.NOTEBOOK, "Starting JupyterLab", event.message
+                    lease.lease_id,
+                    Step.NOTEBOOK,
+                    "Starting JupyterLab",
+                    event.message,
+                    marks=replace(current.marks, mounted=mounted),
                 )
             case "ready":
                 await self.state.leases.note(
@@ -278,12 +298,31 @@ class Start:
                     state=LeaseState.READY,
                     url=url,
                     ready_at=self.state.clock.now(),
+                    marks=self._listening(current, event),
                 )
                 if (ready := self.state.leases.get(lease.lease_id)) is not None:
                     await self.state.sleeping.wake([ready])
             case "failed":
                 message = event.message or "The notebook server did not start"
                 await self.state.end(lease.lease_id, Stop(reason="failed", message=message))
+
+    def _listening(self, lease: Lease, event: AgentEvent) -> Marks:
+        listening = self.state.leases.times.seconds(lease)
+        took = event.listen_seconds
+        started = None if took is None else listening - took
+        return replace(lease.marks, notebook_started=started, listening=listening)
+
+    def route_added(self, lease_id: str) -> None:
+        """JupyterHub has added the route of a server: the first time ends its start."""
+        lease = self.state.leases.get(lease_id)
+        if lease is None or lease.state is not LeaseState.READY:
+            return
+        if lease.marks.listening is None or lease.marks.routed is not None:
+            return
+        times = self.state.leases.times
+        routed = replace(lease.marks, routed=times.seconds(lease))
+        times.forget(lease_id)
+        self.state.leases.remember(lease_id, marks=routed)
 
 
 def _wanted_at(lease: Lease) -> datetime:

@@ -23,6 +23,7 @@ from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
 from ...core.sleep.continuation import TakenOver
 from ...core.sleep.rules import SleepRules
+from ...core.starts.phases import Marks
 from ...wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
 from .denied_start import DeniedStart
@@ -165,6 +166,8 @@ class Lease:
     """Id of the lease whose server it continues on another instance; empty for none."""
     taken_over: TakenOver = field(default_factory=TakenOver)
     """What it has taken over from that lease."""
+    marks: Marks = field(default_factory=Marks)
+    """What its start has reached, and when."""
 
     @property
     def steps(self) -> Set[Step]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ...core.ledger.cost_rows import Purpose
 from ...core.limits.bounds import Kind
 from ...core.sleep.session_end import SessionEnd
 from ...core.starts.outcome import Outcome
-from ...core.starts.phases import Phase
+from ...core.starts.phases import PhaseTime
 from ...wire import Market
 from .sleeping_session import SleepingSession
 
@@ -41,10 +41,17 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class PhaseEnded:
-    """A phase of a start is over."""
+    """A phase of a start. All are reported together, once the start is over."""
 
     subject: Subject
-    phase: Phase
+    requested_at: datetime
+    """When the start was requested, UTC."""
+    phase: PhaseTime
+
+    @property
+    def at(self) -> datetime:
+        """When the phase was over, UTC."""
+        return self.requested_at + timedelta(seconds=self.phase.ended)
 
 
 @dataclass(frozen=True, slots=True)

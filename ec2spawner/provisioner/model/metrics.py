@@ -35,7 +35,7 @@ PHASE_SECONDS: Final = Histogram(
     "ec2spawner_start_phase_seconds",
     "How long the phases of starts took, without those in which a start ended",
     ["phase", "market"],
-    buckets=(0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200),
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200),
 )
 
 GPU_SECONDS: Final = Counter(

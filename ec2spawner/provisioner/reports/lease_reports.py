@@ -10,12 +10,20 @@ from typing import Final
 
 from ...core.ledger.amount import amount_of, total
 from ...core.ledger.cost_rows import Purpose
-from ...core.starts.outcome import Outcome, outcome_of_failure
-from ...core.starts.phases import Phase, phases
 from ..model import metrics
-from ..model.lease import AttemptOutcome, Lease, LeaseState
+from ..model.lease import Lease, LeaseState
 from ..model.lease_costs import costs_of, payer_of
 from ..model.lease_events import LeaseEnded, PhaseEnded, Subject
+from ..model.lease_start import (
+    ended_at,
+    is_measured,
+    is_start_over,
+    market_of,
+    outcome_of,
+    phases_of,
+    reason_of,
+    stopped_at,
+)
 from ..runtime.supervise import Supervised
 from ..state.state import State
 
@@ -32,95 +40,71 @@ class LeaseReports:
     """
 
     state: State
-    _reported: dict[str, _Reported] = field(default_factory=dict)
-    """By lease id."""
+    _reported: dict[str, Lease] = field(default_factory=dict)
+    """By lease id: the lease as it was reported last."""
     _reporting: Supervised = field(default_factory=lambda: Supervised("Reporting a lease"))
 
     def load(self) -> None:
         """What the store knew was reported by an earlier process."""
         for lease in self.state.leases.in_memory():
-            self._reported[lease.lease_id] = _Reported(lease, len(_phases(lease)))
+            self._reported[lease.lease_id] = lease
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises."""
-        found: dict[str, _Reported] = {}
+        found: dict[str, Lease] = {}
         changed = 0
         for lease in list(self.state.leases.in_memory()):
-            reported = self._reported.get(lease.lease_id, _NOTHING)
-            if reported.lease is not lease:
-                before, reported = reported, _Reported(lease, reported.phases)
+            reported = self._reported.get(lease.lease_id)
+            if reported is not lease:
                 with self._reporting:  # no defect here may end a pass
-                    reported = self._report(lease, before)
+                    self._report(lease, reported)
                 changed += 1
                 if changed % BATCH == 0:
                     await asyncio.sleep(0)
-            found[lease.lease_id] = reported
+            found[lease.lease_id] = lease
         self._reported = found
 
-    def _report(self, lease: Lease, reported: _Reported) -> _Reported:
-        found = _phases(lease)
-        for phase in found[reported.phases :]:
-            subject = _subject(lease, phase)
-            if phase.is_complete:
-                market = subject.market or metrics.NO_MARKET
-                metrics.PHASE_SECONDS.labels(phase.step, market).observe(phase.seconds)
-            self.state.lease_events.add(PhaseEnded(subject, phase))
-        if lease.events and _is_started(lease) and not _is_started(reported.lease):
+    def _report(self, lease: Lease, reported: Lease | None) -> None:
+        """`reported` is the lease as it was reported last, if it was."""
+        was_over = reported is not None and is_start_over(reported)
+        if is_start_over(lease) and is_measured(lease) and not was_over:
+            self._report_phases(lease)
+        if lease.events and _is_started(lease) and not _is_started(reported):
             self._count_start(lease)
-        is_news = reported.lease is None or reported.lease.state is not LeaseState.ENDED
+        is_news = reported is None or reported.state is not LeaseState.ENDED
         if lease.state is LeaseState.ENDED and is_news:
             self.state.lease_events.add(self._end(lease))
-        return _Reported(lease, len(found))
+
+    def _report_phases(self, lease: Lease) -> None:
+        subject = _subject(lease)
+        for phase in phases_of(lease).phases:
+            if phase.is_complete:
+                market = subject.market or metrics.NO_MARKET
+                metrics.PHASE_SECONDS.labels(phase.phase, market).observe(phase.seconds)
+            self.state.lease_events.add(PhaseEnded(subject, lease.requested_at, phase))
 
     def _count_start(self, lease: Lease) -> None:
-        over_at = lease.ready_at or _stopped_at(lease)
+        over_at = lease.ready_at or stopped_at(lease)
         took = max(over_at - lease.requested_at, timedelta()).total_seconds()
-        market = _subject(lease).market or metrics.NO_MARKET
-        metrics.START_SECONDS.labels(_outcome(lease), market).observe(took)
+        market = market_of(lease) or metrics.NO_MARKET
+        metrics.START_SECONDS.labels(outcome_of(lease), market).observe(took)
 
     def _end(self, lease: Lease) -> LeaseEnded:
-        ended_at = _ended_at(lease)
-        ready_at = lease.ready_at or _stopped_at(lease)
+        at = ended_at(lease)
+        ready_at = lease.ready_at or stopped_at(lease)
         return LeaseEnded(
             subject=_subject(lease),
-            at=ended_at,
-            start=_outcome(lease),
-            reason=_reason(lease),
-            ready_seconds=max(_stopped_at(lease) - ready_at, timedelta()).total_seconds(),
-            usd=_usd(lease, ended_at, self.state.settings.time_zone),
+            at=at,
+            start=outcome_of(lease),
+            reason=reason_of(lease),
+            ready_seconds=max(stopped_at(lease) - ready_at, timedelta()).total_seconds(),
+            usd=_usd(lease, at, self.state.settings.time_zone),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Reported:
-    """What has been reported of a lease."""
-
-    lease: Lease | None
-    """As it was then."""
-    phases: int
-    """Of its start."""
-
-
-_NOTHING = _Reported(None, 0)
-
-
-def _phases(lease: Lease) -> list[Phase]:
-    steps = [(event.step, event.at) for event in lease.events]
-    return phases(steps, _stopped_at(lease) if lease.state is LeaseState.ENDED else None)
 
 
 def _is_started(lease: Lease | None) -> bool:
     """Whether its start is over, one way or the other."""
     return lease is not None and (lease.ready_at is not None or lease.state is LeaseState.ENDED)
-
-
-def _ended_at(lease: Lease) -> datetime:
-    return lease.ended_at or lease.requested_at
-
-
-def _stopped_at(lease: Lease) -> datetime:
-    """When its stop began."""
-    return lease.stop_requested_at or _ended_at(lease)
 
 
 def _usd(lease: Lease, now: datetime, time_zone: tzinfo) -> Mapping[Purpose, float | None]:
@@ -131,38 +115,16 @@ def _usd(lease: Lease, now: datetime, time_zone: tzinfo) -> Mapping[Purpose, flo
     }
 
 
-def _reason(lease: Lease) -> str:
-    return lease.stop.reason if lease.stop else "failed"
-
-
-def _outcome(lease: Lease) -> Outcome:
-    if lease.ready_at is not None:
-        return Outcome.READY
-    refused = bool(lease.attempts) and lease.attempts[-1].outcome is AttemptOutcome.REFUSED
-    return outcome_of_failure(_reason(lease), is_refused=refused)
-
-
-def _subject(lease: Lease, phase: Phase | None = None) -> Subject:
-    """With the instance of that phase, or else the last one."""
-    segments = [
-        each
-        for each in lease.segments
-        if phase is None
-        or (each.start <= phase.ended_at and (each.end is None or each.end > phase.began_at))
-    ]
-    bought = [
-        each.market
-        for each in lease.attempts
-        if each.outcome is AttemptOutcome.FOUND and (not phase or each.at <= phase.ended_at)
-    ]
-    last = segments[-1] if segments else None
+def _subject(lease: Lease) -> Subject:
+    """With its last instance."""
+    last = lease.segments[-1] if lease.segments else None
     return Subject(
         lease_id=lease.lease_id,
         user=lease.user,
         server=lease.server,
         payer=payer_of(lease),
         profile=lease.profile,
-        market=last.market if last else bought[-1] if bought else None,
+        market=market_of(lease),
         instance_type=last.instance_type if last else "",
         zone=last.zone if last else "",
     )

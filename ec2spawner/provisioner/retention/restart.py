@@ -63,14 +63,17 @@ class RetainedRestarts:
 
     async def start(self, instance_id: str, lease: Lease) -> None:
         """Ask once. What is refused for good ends the lease."""
+        times = self.state.leases.times
         try:
             await self.disks.protect(instance_id)
+            asked = times.now()
             await self.cloud.start([instance_id])
         except CloudError as error:
             log.warning("Starting %s again: %s", instance_id, error)
             await self._failed(instance_id, lease.lease_id, error)
         else:
             self._unanswered.pop(lease.lease_id, None)
+            times.started_again(instance_id, asked)
         self.state.instances.refresh_soon()
 
     async def _failed(self, instance_id: str, lease_id: str, error: CloudError) -> None:

@@ -23,6 +23,7 @@ from ..runtime.clock import Clock
 from ..store.store import Store
 from ..store.write_behind import Write
 from .lease_table import LeaseTable, ServedInstances
+from .start_times import StartTimes
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class LeaseRegistry:
         self._store = store
         self._clock = clock
         self._time_zone = time_zone
+        self.times = StartTimes(clock)
         # Above all states that an earlier process may have reported to an agent: ours is newer.
         self._first_state = int(clock.now().timestamp())
         self._served = ServedInstances()
@@ -295,7 +297,8 @@ class LeaseRegistry:
 
         `segments` among the changes are already closed.
         """
-        closed = close(self._leases[lease_id].segments, self._clock.now())
+        lease = self._leases[lease_id]
+        closed = close(lease.segments, self._clock.now())
         contact = self.contact(lease_id)
         contact.notices, contact.interruption_at = Notices(), None  # of that instance
         await self.note(
@@ -308,6 +311,7 @@ class LeaseRegistry:
             token_sha256="",
             on_retained=False,
             assigned_at=None,
+            marks=self.times.sent_back(lease),
             **{"segments": closed, **changes},
         )
 
@@ -370,6 +374,7 @@ class LeaseRegistry:
         """
         self._drop(lease)
         self._contacts.pop(lease.lease_id, None)
+        self.times.forget(lease.lease_id)
         self.announce(lease.lease_id)
 
     def forget_last_ended(self, before: datetime) -> None:

@@ -173,10 +173,10 @@ class State:
             self.interruptions.record(found)
         self.termination_wanted.set()
         self.leases.notify_agent(lease_id)  # its heartbeat wakes after the change, before the store
+        marks = lease.marks if lease.ready_at else self.leases.times.ended(lease)
+        changes = {"stop": stop, "stop_requested_at": self.clock.now(), "marks": marks}
         try:
-            await self.leases.change(
-                lease_id, state=LeaseState.ENDING, stop=stop, stop_requested_at=self.clock.now()
-            )
+            await self.leases.change(lease_id, state=LeaseState.ENDING, **changes)
         except StoreError as error:
             log.error("That %s ends is not stored yet: %s", lease_id, error)
 

@@ -22,9 +22,10 @@ from ...core.ledger.cost_rows import (
     sum_rows,
 )
 from ...core.ledger.segments import Segment
+from ...core.starts.summary import GroupOfStarts, MeasuredStart, summary
 from ..model.lease import LeaseState, Snapshot
 from ..model.lease_costs import costs_of
-from . import queries, tables
+from . import queries, start_phases, tables
 from .databases.backends import open_database
 from .databases.database import Database, StoreError
 from .ledger import cost_queries
@@ -171,6 +172,60 @@ def _read_fresh_starts(url: str, profile: str, since: datetime) -> Sequence[Fres
         return database.peek(
             lambda connection: [FreshStart(*row) for row in connection.execute(starts)]
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SlowStart:
+    """One start, and whose it was."""
+
+    start: MeasuredStart
+    requested_at: datetime
+    """UTC."""
+    user: str
+    server: str
+    """Empty for the default server."""
+    instance_id: str
+
+
+async def read_starts(
+    url: str, since: datetime, until: datetime, profile: str = "", *, slowest: int
+) -> tuple[Sequence[GroupOfStarts], Sequence[SlowStart]]:
+    """The starts that were requested from `since` on, before `until`, both UTC, of one profile or
+    of all; and so many of the slowest. Raises `StoreError`, also where there is no store."""
+    return await asyncio.to_thread(_read_starts, url, since, until, profile, slowest)
+
+
+def _read_starts(
+    url: str, since: datetime, until: datetime, profile: str, slowest: int
+) -> tuple[Sequence[GroupOfStarts], Sequence[SlowStart]]:
+    database = open_database(url)
+
+    def read(
+        connection: Connection,
+    ) -> tuple[Sequence[GroupOfStarts], Sequence[SlowStart]]:
+        starts = start_phases.measured_starts(connection, since, until, profile)
+        found = summary(starts, slowest)
+        return found.groups, _named(connection, found.slowest)
+
+    with _explained(database):
+        return database.peek(read)
+
+
+def _named(connection: Connection, starts: Sequence[MeasuredStart]) -> Sequence[SlowStart]:
+    column = tables.lease_table.c
+    query = select(
+        column.lease_id,
+        column.requested_at,
+        column.user_name,
+        column.server_name,
+        column.instance_id,
+    ).where(column.lease_id.in_([start.lease_id for start in starts]))
+    leases = {row.lease_id: row for row in connection.execute(query)}
+    return [
+        SlowStart(start, row.requested_at, row.user_name, row.server_name, row.instance_id or "")
+        for start in starts
+        if (row := leases.get(start.lease_id)) is not None
+    ]
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
 from ...core.sleep.continuation import TakenOver
 from ...core.sleep.rules import SleepRules
+from ...core.starts.phases import Marks
 from ...wire import IdlePolicy, Market, Step, Stop
 from ..model.cloud import Image, LaunchRequest, LaunchSpec
 from ..model.lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
@@ -40,6 +41,7 @@ _WAIT = TypeAdapter(Wait)
 _IDLE_SPANS = TypeAdapter(tuple[IdleSpan, ...])
 _GPU_USE = TypeAdapter(tuple[GpuUse, ...])
 _SLEEP = TypeAdapter(SleepRules)
+_MARKS = TypeAdapter(Marks)
 _TAKEN_OVER = TypeAdapter(TakenOver)
 
 
@@ -80,6 +82,7 @@ def lease_row(lease: Lease) -> Row:
         "gpu_use": _GPU_USE.dump_python(lease.gpu_use, mode="json"),
         "continues": lease.continues,
         "sleep": _SLEEP.dump_python(lease.sleep, mode="json"),
+        "marks": _MARKS.dump_python(lease.marks, mode="json"),
         "taken_over": _TAKEN_OVER.dump_python(lease.taken_over, mode="json"),
     }
 
@@ -122,6 +125,7 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         gpu_use=_GPU_USE.validate_python(row["gpu_use"] or ()),
         continues=row["continues"],
         sleep=_SLEEP.validate_python(row["sleep"] or {}),
+        marks=_MARKS.validate_python(row["marks"] or {}),
         taken_over=_TAKEN_OVER.validate_python(row["taken_over"] or {}),
         segments=tuple(map(segment_from, segments)),
     )

@@ -30,7 +30,7 @@ from ..model.alarm_delivery import AlarmDelivery
 from ..model.denied_start import DeniedStart
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
 from ..model.sleeping_session import SleepingSession
-from . import alarms, denied_starts, queries, rows, sleeping_sessions, tables
+from . import alarms, denied_starts, queries, rows, sleeping_sessions, start_phases, tables
 from .cost_backfill import complete_ledger
 from .databases.backends import DEFAULT_URL, open_database
 from .databases.database import StoreAwayError, StoreError, StoreHeldError
@@ -119,7 +119,8 @@ class Store:
     async def save_lease(
         self, lease: Lease, costs: Sequence[CostRow] = (), given_up: Sequence[Kept] = ()
     ) -> None:
-        """Insert or replace the lease with its events and segments; `costs` once it has ended.
+        """Insert or replace the lease with its events and segments; `costs` once it has ended, the
+        phases of its start once that is over.
 
         `given_up` are retained instances that its start gives up: without the lease none is.
         """
@@ -136,6 +137,7 @@ class Store:
             if costs:
                 cost_queries.replace_lease_costs(connection, lease.lease_id, costs)
                 idle_queries.replace_idle_session(connection, lease, costs)
+            start_phases.save(connection, lease)
             for kept in given_up:
                 upsert(connection, tables.kept_table, rows.kept_row(kept))
 

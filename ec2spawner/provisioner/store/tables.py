@@ -28,6 +28,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
+from ...core.starts.phases import Phase
+
 
 class Instant(TypeDecorator[datetime]):
     """A timezone-aware instant: UTC in the database, UTC out of it."""
@@ -112,6 +114,7 @@ lease_table = Table(
     Column("continues", String, nullable=False, server_default=""),
     Column("sleep", JSON(none_as_null=True)),
     Column("taken_over", JSON(none_as_null=True)),
+    Column("marks", JSON(none_as_null=True)),
     Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),
@@ -225,6 +228,25 @@ idle_session_table = Table(
     Column("idle_microseconds", JSON, nullable=False),
     Column("idle_usd_per_hour", Float),
     Index(None, "ended_at"),
+)
+
+# Of the starts that are over: where their time went, in seconds. NULL is a phase without one.
+start_phases_table = Table(
+    "start_phases",
+    metadata,
+    Column("lease_id", String, ForeignKey("lease.lease_id"), primary_key=True),
+    Column("requested_at", Instant, nullable=False),
+    Column("profile", String, nullable=False),
+    # Empty where nothing was bought.
+    Column("market", String, nullable=False),
+    Column("outcome", String, nullable=False),
+    # The phase in which a start ended; empty for a server that was ready.
+    Column("unfinished", String, nullable=False),
+    Column("total", Float, nullable=False),
+    # Part of `queue`: spent on instances that were lost.
+    Column("lost", Float, nullable=False),
+    *(Column(phase.value, Float) for phase in Phase),
+    Index(None, "requested_at"),
 )
 
 intent_table = Table(

@@ -21,6 +21,7 @@ from ec2spawner.core.ledger.cost_rows import Cause
 from ec2spawner.core.ledger.idle_spans import IdleSpan
 from ec2spawner.core.ledger.lease_costs import overhead_costs
 from ec2spawner.core.ledger.segments import Segment
+from ec2spawner.core.starts.phases import Marks
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.lease_costs import costs_of
 from ec2spawner.provisioner.store.store import Store
@@ -76,6 +77,7 @@ async def ledger(admin: Admin) -> None:
         "lease-ada",
         SEGMENT,
         payer="group:research",
+        marks=Marks(asked=1.0, granted=1.5, mounted=4.0, listening=9.0, routed=10.0),
         idle_spans=(IdleSpan(START + 2 * HOUR, START + 3 * HOUR),),
     )
     evil = ended_lease("lease-evil", replace(SEGMENT, instance_id="i-evil"), user=HOSTILE)
@@ -134,6 +136,27 @@ async def test_users_are_charged_for_work_idleness_and_starts(admin: Admin) -> N
         ("2026-06-10", 5.5),
         ("2026-06-11", 12.0),
     ]
+
+
+@pytest.mark.usefixtures("ledger")
+async def test_starts_are_reported_by_phase_in_each_form(admin: Admin) -> None:
+    forms = [["--starts"], ["--starts", "--csv"], ["--starts", "--json", "--profile=t4"]]
+    table, separated, text = await outputs(admin, forms)
+    assert "t4, spot: 1 start, 1 ready; listen takes 50 % of the time" in table
+    lines = separated.splitlines()
+    assert lines[0] == "profile,market,phase,starts,median_s,p95_s,share"
+    assert lines[1] == "t4,spot,total,1,10.0,10.0,1.0"
+    assert "t4,spot,home,1,2.5,2.5,0.25" in lines
+    [group] = json.loads(text)["groups"]
+    assert list(group["phases"]) == ["queue", "claim", "home", "listen", "route"]
+    assert group["phases"]["listen"]["median_s"] == 5.0
+
+
+@pytest.mark.usefixtures("ledger")
+async def test_a_report_on_starts_refuses_what_is_about_costs(admin: Admin) -> None:
+    ended = await reported(admin, "--starts", "--focus")
+    assert ended.status == 2
+    assert "--focus is for costs. Fix: leave it or --starts out" in ended.errors
 
 
 FORMS = ("--json", "--csv", "--html", "--focus")

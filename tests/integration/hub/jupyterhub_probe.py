@@ -135,12 +135,17 @@ class Probe(Spawner):
 
 
 def probing(proxy_class: type) -> type:
-    """The proxy, which writes down when a server's route is removed."""
+    """The proxy, which writes down when a server's route is added or removed."""
 
     class ProbedProxy(proxy_class):
         async def delete_user(self, user: Any, server_name: str = "") -> None:
             note("delete_user", stop_pending=user.spawners[server_name]._stop_pending)
             await super().delete_user(user, server_name)
+
+        async def add_user(self, user: Any, server_name: str = "") -> None:
+            await super().add_user(user, server_name)
+            spawner = user.spawners[server_name]
+            note("add_user", start_pending=spawner._start_pending, pending=spawner.pending)
 
     return ProbedProxy
 

@@ -208,6 +208,17 @@ async def test_a_route_is_removed_by_delete_user_of_the_proxy_class_before_the_s
     assert noted[0]["stop_pending"]
 
 
+async def test_a_route_is_added_by_add_user_of_the_proxy_class_after_the_start(
+    ann: list[dict[str, Any]],
+) -> None:
+    """`hub.app.route_times` leans on it: a start is over once `Proxy.add_user` has returned, which
+    JupyterHub calls once for each start."""
+    kinds = [x["what"] for x in ann if x["what"] in {"start", "add_user"}]
+    assert kinds == ["start", "add_user"]
+    [added] = [x for x in ann if x["what"] == "add_user"]
+    assert (added["start_pending"], added["pending"]) == (False, "spawn")
+
+
 async def test_start_pending_from_the_options_to_the_end_of_start(
     ann: list[dict[str, Any]],
 ) -> None:

@@ -117,7 +117,7 @@ async def test_a_sample_starts_a_hub_that_offers_its_profiles(
             await fail_a_start(hub, "ann", token)
             events = await until(lambda: events_of(hub, "ann"), 20, "events of the start")
             assert events[-1]["start"] == "refused"
-            assert [event["phase"] for event in events[:-1]] == ["request"]
+            assert [event["phase"] for event in events[:-1]] == ["queue"]
     finally:
         await hub.stop()
         print(hub.tail(60))

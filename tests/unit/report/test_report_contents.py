@@ -17,7 +17,7 @@ TODAY = date(2026, 11, 23)
 
 
 def asked(**changes: object) -> argparse.Namespace:
-    defaults = {"since": "", "until": "", "by": "user", "user": "", "bill": ""}
+    defaults = {"since": "", "until": "", "by": "user", "user": "", "bill": "", "profile": ""}
     flags = dict.fromkeys(("reconcile", "json", "csv", "html", "focus"), False)
     return argparse.Namespace(**(defaults | flags | changes))
 

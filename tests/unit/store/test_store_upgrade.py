@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -10,8 +11,10 @@ from sqlalchemy import text
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import Dimension
+from ec2spawner.core.starts.phases import Marks
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState
+from ec2spawner.provisioner.store.read_only import read_starts
 from ec2spawner.provisioner.store.store import Store
 from tests.stored import dump, other_program, write_schema_0001
 
@@ -54,6 +57,20 @@ async def test_an_old_store_is_read_completely(url: str) -> None:
     await store.save_home(home)
     assert await store.load() == loaded
     await store.close()
+
+
+async def test_a_start_that_an_older_version_made_is_not_measured(url: str) -> None:
+    """One that was in progress is, from its request on."""
+    store = await Store.open(url, now=WRITTEN_AT)
+    running, waiting = (await store.load()).leases
+    assert (running.marks, waiting.marks) == (Marks(), Marks())
+    end = WRITTEN_AT + timedelta(hours=1)
+    await store.save_lease(replace(running, state=LeaseState.ENDED, ended_at=end))
+    marks = Marks(asked=2.0, granted=30.0, mounted=31.0, listening=33.0, routed=33.5)
+    await store.save_lease(replace(waiting, state=LeaseState.READY, ready_at=end, marks=marks))
+    await store.close()
+    [group], [slow] = await read_starts(url, WRITTEN_AT - timedelta(days=1), end, slowest=3)
+    assert (group.count, slow.user, slow.start.total) == (1, "eve", 33.5)
 
 
 async def test_an_old_store_is_upgraded_once(url: str) -> None:

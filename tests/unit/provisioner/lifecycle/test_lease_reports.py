@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
@@ -17,12 +18,19 @@ from ec2spawner.provisioner.model.lease_events import (
     PhaseEnded,
     StartDenied,
 )
+from ec2spawner.provisioner.model.lease_start import phases_of
 from ec2spawner.provisioner.reports import lease_reports
 from ec2spawner.provisioner.state import lease_events
 from ec2spawner.wire import Market
 from tests.unit.provisioner.costs import SPOT
 from tests.unit.provisioner.monitoring.counters import counted
 from tests.unit.provisioner.world import SPEC, Agent, World, until
+
+COLD = ["queue", "buy", "pending", "agent", "claim", "home", "listen", "route"]
+"""Agents of these tests measure nothing, so their phases are part of those that the hub sees."""
+
+COLD_AFTER_RESTART = ["queue", "buy", "agent", "claim", "home", "listen", "route"]
+"""A hub that was restarted knows no more when the instance ran."""
 
 
 async def events(world: World) -> list[LeaseEvent]:
@@ -37,7 +45,7 @@ async def events(world: World) -> list[LeaseEvent]:
 
 
 def phases(found: list[LeaseEvent]) -> list[str]:
-    return [event.phase.step for event in found if isinstance(event, PhaseEnded)]
+    return [event.phase.phase for event in found if isinstance(event, PhaseEnded)]
 
 
 def ends(found: list[LeaseEvent]) -> list[LeaseEnded]:
@@ -49,11 +57,13 @@ async def test_phases_and_the_end_of_a_server_are_reported_once(world: World) ->
     await until(lambda: world.provisioner.market.prices._spot, "prices")
     counts = {
         phase: counted("ec2spawner_start_phase_seconds_count", phase=phase, market="spot")
-        for phase in ("request", "boot", "home", "notebook")
+        for phase in COLD
     }
     lease, agent = await world.ready("ada", server="gpu")
+    assert phases(await events(world)) == [], "JupyterHub has not added its route"
+    world.provisioner.route_added(lease.lease_id)
     found = await events(world)
-    assert phases(found) == ["request", "boot", "home", "notebook"]
+    assert phases(found) == COLD
     for phase, before in counts.items():
         name = "ec2spawner_start_phase_seconds_count"
         assert counted(name, phase=phase, market="spot") == before + 1
@@ -63,8 +73,10 @@ async def test_phases_and_the_end_of_a_server_are_reported_once(world: World) ->
     assert (subject.lease_id, subject.user, subject.server) == (lease.lease_id, "ada", "gpu")
     assert (subject.profile, subject.instance_type) == ("t4", "g4dn.xlarge")
     assert (subject.market, subject.zone) == (Market.SPOT, "us-east-1a")
-    assert await events(world) == []
+    routed = world.now(lease).marks.routed
     world.clock.advance(2400)
+    world.provisioner.route_added(lease.lease_id)  # again, when JupyterHub checks its routes
+    assert world.now(lease).marks.routed == routed
     await agent.heartbeat()
     world.clock.advance(1200)
     await agent.heartbeat(idle_since=world.clock() - timedelta(seconds=1200))
@@ -83,6 +95,7 @@ async def test_phases_and_the_end_of_a_server_are_reported_once(world: World) ->
 async def test_a_restart_of_the_hub_reports_nothing_twice(world: World) -> None:
     world.silence_agents()
     lease, _ = await world.ready("ada")
+    world.provisioner.route_added(lease.lease_id)
     ready = {"outcome": "ready", "market": "spot"}
     await events(world)
     starts = counted("ec2spawner_start_seconds_count", **ready)
@@ -95,24 +108,48 @@ async def test_a_restart_of_the_hub_reports_nothing_twice(world: World) -> None:
 
 
 async def test_a_start_that_continues_after_a_restart_is_reported_from_there(world: World) -> None:
-    await world.request("ada")
+    lease = await world.request("ada")
     [instance_id] = await world.boot()
-    assert phases(await events(world)) == ["request"]
+    await until(lambda: world.now(lease).marks.answered is not None, "the response")
+    await world.complete_passes(1)
     await world.restart()
     await Agent(world, instance_id).serve()
-    assert phases(await events(world)) == ["boot", "home", "notebook"]
+    world.provisioner.route_added(lease.lease_id)
+    assert phases(await events(world)) == COLD_AFTER_RESTART
 
 
-async def test_a_lost_instance_is_another_request_and_another_boot(world: World) -> None:
-    await world.request("ada")
+async def test_the_time_of_a_lost_instance_is_reported_as_queue(world: World) -> None:
+    lease = await world.request("ada")
     [first] = await world.boot()
     await world.complete_passes(1)
+    world.clock.advance(40)
     world.cloud.end(first, "Server.InternalError")
     await until(lambda: first not in world.cloud.running() and world.cloud.running(), "another")
     [second] = world.cloud.running()
     await Agent(world, second).serve()
-    found = await events(world)
-    assert phases(found) == ["request", "boot", "request", "boot", "home", "notebook"]
+    world.provisioner.route_added(lease.lease_id)
+    found = [event.phase for event in await events(world) if isinstance(event, PhaseEnded)]
+    assert [phase.phase for phase in found] == COLD
+    assert found[0].seconds == pytest.approx(40, abs=2)
+    assert sum(phase.seconds for phase in found[1:]) < 2
+    assert phases_of(world.now(lease)).lost == pytest.approx(40, abs=2)
+
+
+async def test_an_instance_that_waited_has_nothing_to_boot(world: World) -> None:
+    cancelled = await world.request("bob")
+    [instance_id] = await world.boot()
+    async with world.no_pass:  # none may find that nobody needs the instance
+        await world.stop(cancelled)
+        claiming = asyncio.create_task(Agent(world, instance_id).serve())
+        await until(lambda: world.provisioner._state.claims.is_waiting(instance_id), "its claim")
+        world.clock.advance(100)
+        lease = await world.request("eve")
+    await claiming
+    world.provisioner.route_added(lease.lease_id)
+    found = phases_of(world.now(lease))
+    assert [each.phase for each in found.phases] == ["queue", "claim", "home", "listen", "route"]
+    assert found.phases[0].seconds > 0, "until its claim was looked at again"
+    assert found.total < 5
 
 
 async def test_a_start_that_a_limit_refuses_at_once_is_reported(world: World) -> None:
@@ -141,7 +178,7 @@ async def test_a_start_that_got_no_instance(world: World, code: str, outcome: st
     await world.state(lease, LeaseState.ENDED)
     found = await events(world)
     [phase] = [event.phase for event in found if isinstance(event, PhaseEnded)]
-    assert (phase.step, phase.is_complete) == ("request", False)
+    assert (phase.phase, phase.is_complete) == ("queue", False)
     [end] = ends(found)
     assert (end.start, end.ready_seconds, sum(end.usd.values())) == (outcome, 0, 0)
     assert end.subject.market is None
@@ -192,7 +229,8 @@ async def test_the_time_of_gpus_is_counted_by_what_they_do(world: World) -> None
 async def test_a_reader_that_is_slow_loses_the_oldest(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await world.ready("ada")
+    lease, _ = await world.ready("ada")
+    world.provisioner.route_added(lease.lease_id)
     found = await events(world)
     monkeypatch.setattr(lease_events, "MAX_WAITING", 3)
     queue = lease_events.LeaseEvents()
