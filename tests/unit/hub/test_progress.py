@@ -11,9 +11,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ec2spawner.core.starts.phases import Marks, Phase
 from ec2spawner.hub.pages.progress.attempt_text import request_text
 from ec2spawner.hub.pages.progress.migration_progress import Moving
-from ec2spawner.hub.pages.progress.progress import progress_event
+from ec2spawner.hub.pages.progress.progress import PHASE_TITLES, progress_event
 from ec2spawner.provisioner.model.cloud import LaunchSpec
 from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome, Lease, LeaseState, StepEvent
 from ec2spawner.wire import IdlePolicy, Market, Step
@@ -307,3 +308,14 @@ def test_after_a_move_the_search_begins_and_the_move_stays_done() -> None:
     shown = shown_at(lease(*story, event(Step.BOOT, 303), again), USUAL, 401)
     assert [each["state"] for each in shown["steps"]] == ["done", "now", "todo", "todo", "todo"]
     assert shown["steps"][1]["seconds"] == 1
+
+
+def test_only_phases_that_are_over_are_listed_with_their_time() -> None:
+    waiting = replace(lease(event(Step.REQUEST, 0)), marks=Marks())
+    assert progress_event(waiting, {}, NOW)["phases"] == []
+    found = replace(waiting, marks=Marks(asked=0.25, answered=1.754, lost=0.1))
+    assert progress_event(found, {}, NOW)["phases"] == [
+        {"name": "queue", "title": "Waiting for the purchase", "seconds": 0.25},
+        {"name": "buy", "title": "Buying the machine", "seconds": 1.5},
+    ]
+    assert PHASE_TITLES.keys() == set(Phase)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from ....core.starts.phases import Phase
 from ....provisioner.model.lease import AttemptOutcome, Lease, LeaseState, StepEvent
+from ....provisioner.model.lease_start import phases_of
 from ....wire import Step
 from .attempt_text import current_attempts, home_note, market_note, shown
 from .migration_progress import Moving
@@ -18,6 +20,20 @@ TITLES = {
     Step.HOME: "Opening your home",
     Step.NOTEBOOK: "Starting JupyterLab",
 }
+
+PHASE_TITLES = {
+    Phase.QUEUE: "Waiting for the purchase",
+    Phase.BUY: "Buying the machine",
+    Phase.PENDING: "Allocating it at AWS",
+    Phase.BOOT: "Booting the system",
+    Phase.AGENT: "Preparing for your server",
+    Phase.CLAIM: "Assigning the machine to you",
+    Phase.HOME: "Attaching your home",
+    Phase.NOTEBOOK: "Setting up the notebook",
+    Phase.LISTEN: "Loading JupyterLab",
+    Phase.ROUTE: "Connecting you",
+}
+"""Of what the page lists as “Where the time goes”; admins know the phases by their names."""
 
 MOVE_SHARE = 60.0
 """Share of a move in the bar, in seconds of a start; within it, the bar follows the percentage
@@ -68,6 +84,15 @@ def progress_event(
             for attempt in attempts
         ],
         "notes": [note for note in (market_note(lease), home_note(attempts, home_zone)) if note],
+        "phases": [
+            {
+                "name": each.phase,
+                "title": PHASE_TITLES[each.phase],
+                "seconds": round(each.seconds, 2),
+            }
+            for each in phases_of(lease).phases
+            if each.is_complete
+        ],
         "profile": lease.profile_name,
         "advice": moving.advice if moving and current is Step.MOVE else "",
         "usual_seconds": round(sum(known), 1)

@@ -120,6 +120,25 @@ require(["jhapi"], function (JHAPI) {
     setText(item.querySelector(".ec2-note"), notes.join(" "));
   }
 
+  // The parts of the start that are over: each has its final time, so that no number runs here.
+  function drawPhases(phases) {
+    element("ec2-phases").hidden = !phases.length;
+    const rows = element("ec2-phase-rows");
+    while (rows.children.length > phases.length) rows.lastChild.remove();
+    phases.forEach((phase, index) => {
+      if (!rows.children[index]) {
+        const row = document.createElement("tr");
+        const title = document.createElement("th");
+        title.scope = "row";
+        row.append(title, part("td", "time"));
+        rows.append(row);
+      }
+      const [title, time] = rows.children[index].children;
+      setText(title, phase.title);
+      setText(time, phase.seconds < 0.1 ? "under 0.1 s" : timeWords(phase.seconds));
+    });
+  }
+
   function drawSummary(elapsed, usual, advice) {
     const elapsedText = durationWords(elapsed) + " so far";
     if (advice) {
@@ -213,6 +232,7 @@ require(["jhapi"], function (JHAPI) {
     drawWaiting(latest.waiting);
     drawWaking(latest.waking);
     drawAttempts(latest);
+    drawPhases(latest.phases || []);
     latest.steps.forEach(drawStep);
     const usual = typeof latest.usual_seconds === "number" ? latest.usual_seconds : null;
     const elapsed = (latest.elapsed_seconds || 0) + since();
@@ -486,6 +506,7 @@ require(["jhapi"], function (JHAPI) {
     shown = 0;
     clearTimeout(retry);
     element("ec2-steps").replaceChildren();
+    drawPhases([]);
     drawWaking(null);
     element("ec2-failed").hidden = true;
     element("ec2-after-failure").hidden = true;
