@@ -43,7 +43,8 @@ from .hub.spawn import user_options
 from .hub.spawn.home_choice import release_home
 from .hub.spawn.home_migration import home_zone_of
 from .hub.spawn.idle_policy import follow_configuration, policy_of
-from .hub.spawn.lease_request import NotOfferedInHomeZone, Server, new_lease
+from .hub.spawn.launch_spec import NotOfferedInHomeZone
+from .hub.spawn.lease_request import Server, new_lease
 from .hub.spawn.limits import limit_error
 from .hub.spawn.notebook_port import NotebookNotReached, check_notebook_port
 from .hub.spawn.server_options import per_server_options

@@ -71,6 +71,7 @@ from .pages.jinja_environment import TEMPLATES
 from .security import instances_scope
 from .security.notebook_certificates import AUTHORITY, NotebookAuthority
 from .security.sealed_start import Seal
+from .spawn.pool_specs import PoolSpecs
 
 STORE_TIMEOUT = 15.0
 """Seconds to wait for a hub that is stopping to release the store, and for a database server
@@ -215,6 +216,8 @@ async def _begin(app: JupyterHub) -> None:
             provisioner.spawn(delivery.run(), "delivery of alarms")
         service.started(provisioner)
         provisioner.spawn(Resumes(app, service, provisioner).run(), "resumes")
+        address = api_address.api_address(app, options).url
+        provisioner.spawn(PoolSpecs(options, provisioner, address).run(), "warm pool")
         # Everything imported so far stays alive. Without this, each full garbage collection walks
         # it again and stalls the loop for 35 to 80 ms.
         gc.freeze()

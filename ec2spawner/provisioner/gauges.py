@@ -16,12 +16,15 @@ from ..wire import Market
 from .instances.unleased import unleased_segments
 from .model.lease import OPEN, LeaseState
 from .offers.market import MarketData
+from .pool.standing import WarmPool
 from .reports.gpu_time import gpus_by_purpose
 from .reports.purpose import purpose_now
 from .state.state import State
 
 Account = Literal["leases", "overhead"]
 """Whether a lease pays. A lease pays for overhead too: its start and its stop."""
+
+PoolState = Literal["target", "waiting", "booting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Figures:
     leases_usd: float
     """Since this process began."""
     overhead_usd: float
+    pool: Mapping[tuple[str, str, PoolState], int]
+    """Instances of the warm pool by profile and market: how many shall wait, wait, or boot."""
     sold_out: Mapping[ErrorClass, int]
     """Marks that hold: of an offer, a quota, a subnet, a type in a zone."""
     undelivered_alarms: Mapping[str, float]
@@ -88,6 +93,7 @@ def figures(
         ),
         leases_usd=state.spending.since_begin(state.leases),
         overhead_usd=state.spending.overhead_usd,
+        pool=_pool(WarmPool(state, market)),
         sold_out=Counter(mark.error_class for _, mark in marks),
         undelivered_alarms={
             name: max((now - raised_at).total_seconds(), 0.0) if raised_at else 0.0
@@ -106,6 +112,16 @@ def _usd_per_hour(
     for purpose, each in paid:
         found["leases", purpose] += each.known_usd_per_hour or 0.0
     found["overhead", Purpose.OVERHEAD] = sum(each.known_usd_per_hour or 0.0 for each in overhead)
+    return found
+
+
+def _pool(pool: WarmPool) -> Mapping[tuple[str, str, PoolState], int]:
+    found: dict[tuple[str, str, PoolState], int] = {}
+    for each in pool.standings():
+        profile, market = each.target.profile, each.target.market.value
+        found[profile, market, "target"] = each.target.running
+        found[profile, market, "waiting"] = each.waiting
+        found[profile, market, "booting"] = each.booting
     return found
 
 

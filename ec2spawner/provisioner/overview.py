@@ -70,14 +70,18 @@ class KeptNow:
     """With its disks and address; of its disks alone if it is stopped."""
 
 
+UnassignedStatus = Literal["starting", "pool", "ending", "foreign"]
+"""`starting`: a server that waits may get it. `pool`: it boots or waits in the warm pool. `ending`:
+the hub terminates it. `foreign`: it is of another store, or its tags are copied: the hub leaves it
+alone, and counts no cost of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnassignedNow:
     """A running instance that has no server and is kept for none."""
 
     instance: Instance
-    status: Literal["starting", "ending", "foreign"]
-    """`starting`: a server that waits may get it. `ending`: the hub terminates it. `foreign`: it is
-    of another store, or its tags are copied: the hub leaves it alone, and counts no cost of it."""
+    status: UnassignedStatus
     rate: Rate
 
 
@@ -156,12 +160,16 @@ class Overview:
         """Running instances that no server has, those that boot for one included."""
         stock, retained = self.state.stock, self.state.retained
         useless = {each.instance_id for each in (*stock.surplus, *stock.dead, *stock.unknown)}
+        in_places = {each.instance_id for each in stock.in_places}
+
+        def status(instance_id: str) -> UnassignedStatus:
+            if instance_id in useless:
+                return "ending"
+            return "pool" if instance_id in in_places else "starting"
+
         own = [each for each in unleased(self.state) if not retained.holds(each.instance_id)]
         return (
-            *(
-                self._unassigned(each, "ending" if each.instance_id in useless else "starting")
-                for each in own
-            ),
+            *(self._unassigned(each, status(each.instance_id)) for each in own),
             *(
                 self._unassigned(each, "foreign")
                 for each in foreign(self.state)
@@ -169,9 +177,7 @@ class Overview:
             ),
         )
 
-    def _unassigned(
-        self, instance: Instance, status: Literal["starting", "ending", "foreign"]
-    ) -> UnassignedNow:
+    def _unassigned(self, instance: Instance, status: UnassignedStatus) -> UnassignedNow:
         now = self.state.clock.now()
         return UnassignedNow(instance, status, rate(self.market.prices.segment(instance, now), now))
 

@@ -62,6 +62,11 @@ from .model.settings import Settings
 from .offers.market import MarketData
 from .overview import Overview
 from .pass_preparation import ClockUpkeep, StoreUpkeep
+from .pool.history import StartHistory
+from .pool.instance_failures import PoolInstanceFailures
+from .pool.purchases import PoolPurchases
+from .pool.standing import WarmPool
+from .pool.targets import PoolTargets
 from .reconciler import Controller, Reconciler
 from .reports.gpu_time import GpuTime
 from .reports.lease_reports import LeaseReports
@@ -143,10 +148,15 @@ class Provisioner:
             self._continuation,
             # What is retained serves its user before anything is bought, or becomes surplus.
             self._retention,
+            # What shall wait for nobody in particular comes after what somebody waits for.
+            StartHistory(state, store, tasks),
+            PoolTargets(state, market),
             # All above changes what is missing and surplus: it is weighed once, here.
             Inventory(state),
             SilentInstances(state, failures),
+            PoolInstanceFailures(state),
             self._launch,
+            PoolPurchases(state, market, fleet, tasks),
             InstanceTermination(state, cloud, overhead, tasks),
             # What follows the leases as they are by now.
             Tagging(state, cloud, tasks),
@@ -165,6 +175,7 @@ class Provisioner:
         self.agents = AgentCalls(state, starts, heartbeats, unhealthy)
         self.homes = ServerHomes(state, volumes, migrations)
         surveys = LimitSurveys(state, market, tasks)
+        self.pool = WarmPool(state, market)
         self.sleeping = Sleeping(state)
         self.overview = Overview(state, market, surveys)
         self.admin_actions = AdminActions(state)

@@ -1,7 +1,8 @@
 """Which claim gets which lease, and how many instances are missing or surplus. Pure.
 
-A *need* is a waiting lease (or a place in the warm pool); a *supply* is an instance that is
-nobody's yet, booting or waiting, or one that a running launch call is expected to bring.
+A *need* is a waiting lease or a place of the warm pool; a *supply* is an instance that is
+nobody's yet, booting or waiting, or one that a running launch call is expected to bring. Leases
+come first: a place never takes what a lease needs, nor makes it wait for a call of the pool's.
 """
 
 from __future__ import annotations
@@ -23,11 +24,17 @@ class Shape(NamedTuple):
     instance_types: frozenset[str]
     zones: frozenset[str]
     markets: frozenset[Market]
+    is_place: bool = False
+    """Of a need: it is a place. Of a supply: only a place may count on it."""
+    priced_key: str = ""
+    """Of a need: see there."""
+    usd_per_hour: float | None = None
+    """Of a need, the most that it pays; of a supply, what it costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A lease that waits for an instance."""
+    """A lease that waits for an instance, or a place of the pool."""
 
     lease_id: str
     base_key: str
@@ -36,11 +43,26 @@ class Need:
     zones: frozenset[str]
     markets: frozenset[Market]
     requested_at: datetime
+    is_place: bool = False
+    """A place of the pool, which comes after all leases; `lease_id` is its own id."""
+    priced_key: str = ""
+    """The base key without the lease's price limit; empty without a limit."""
+    usd_per_hour: float | None = None
+    """The most that it pays: with `priced_key`, it also takes an instance of the pool that has
+    that key and costs no more now."""
 
     @property
     def shape(self) -> Shape:
         """What decides which supply fits: equal shapes need one comparison."""
-        return Shape(self.base_key, self.instance_types, self.zones, self.markets)
+        return Shape(
+            self.base_key,
+            self.instance_types,
+            self.zones,
+            self.markets,
+            self.is_place,
+            self.priced_key,
+            self.usd_per_hour,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +78,22 @@ class Supply:
     instance_types: frozenset[str]
     zones: frozenset[str]
     markets: frozenset[Market]
+    is_place: bool = False
+    """Only a place may count on it: the pool's own call, which may fail."""
+    usd_per_hour: float | None = None
+    """What an instance of the pool costs now; None for all others, and while it is unknown."""
 
     @property
     def shape(self) -> Shape:
         """What decides which need fits: equal shapes need one comparison."""
-        return Shape(self.base_key, self.instance_types, self.zones, self.markets)
+        return Shape(
+            self.base_key,
+            self.instance_types,
+            self.zones,
+            self.markets,
+            self.is_place,
+            usd_per_hour=self.usd_per_hour,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +102,46 @@ class Balance:
 
     missing: tuple[str, ...]
     surplus: tuple[str, ...]
+    in_places: tuple[str, ...] = ()
+    """Ids of the supplies that fill places of the pool."""
 
 
 def fits(need: Need | Shape, supply: Supply | Shape) -> bool:
     """Whether *everything* that the supply may become serves the need."""
     return (
-        need.base_key == supply.base_key
+        (need.base_key == supply.base_key or _is_within_limit(need, supply))
+        and (need.is_place or not supply.is_place)
         and supply.instance_types <= need.instance_types
         and supply.zones <= need.zones
         and supply.markets <= need.markets
     )
 
 
+def _is_within_limit(need: Need | Shape, supply: Supply | Shape) -> bool:
+    """Whether an instance that was bought without a limit costs no more than the lease may pay.
+
+    Its price is known and is that of now, to which the user has agreed.
+    """
+    most, price = need.usd_per_hour, supply.usd_per_hour
+    is_priced = bool(need.priced_key) and need.priced_key == supply.base_key
+    return is_priced and most is not None and price is not None and price <= most
+
+
 def balance(needs: Iterable[Need], supplies: Sequence[Supply]) -> Balance:
-    """Match as many needs as possible, those who waited longest first.
+    """Match as many needs as possible: leases before places, those who waited longest first.
 
     A maximum matching (augmenting paths): a flexible lease makes room for one that can only
     have the instance it would otherwise have taken, so no instance is launched in vain.
     """
     matching = _Matching(supplies)
     missing = [
-        need.lease_id
-        for need in sorted(needs, key=_waited_longest)
-        if not matching.place(need.shape)
+        need.lease_id for need in sorted(needs, key=_first_served) if not matching.place(need.shape)
     ]
-    return Balance(tuple(missing), tuple(supplies[number].supply_id for number in matching.free()))
+    return Balance(
+        tuple(missing),
+        tuple(supplies[number].supply_id for number in matching.free()),
+        tuple(supplies[number].supply_id for number in matching.in_places()),
+    )
 
 
 class _Handover(NamedTuple):
@@ -124,6 +172,16 @@ class _Matching:
     def free(self) -> list[int]:
         """Numbers of the supplies that nobody holds, in order."""
         return sorted(number for numbers in self._free.values() for number in numbers)
+
+    def in_places(self) -> list[int]:
+        """Numbers of the supplies that places of the pool hold, in order."""
+        return sorted(
+            number
+            for by_holder in self._held.values()
+            for holder, numbers in by_holder.items()
+            if holder.is_place
+            for number in numbers
+        )
 
     def place(self, need: Shape) -> bool:
         """Give a need a supply, moving others along one augmenting path where that helps."""
@@ -182,6 +240,10 @@ def lease_for(
         return serving[shape], *_waited_longest(need)
 
     return min((need for need in needs if fits(need, claimant)), key=constraint, default=None)
+
+
+def _first_served(need: Need) -> tuple[bool, datetime, str]:
+    return need.is_place, *_waited_longest(need)
 
 
 def _waited_longest(need: Need) -> tuple[datetime, str]:

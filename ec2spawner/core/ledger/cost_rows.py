@@ -33,6 +33,8 @@ class Cause(StrEnum):
     """What an instance lacked to EC2's minimum of 60 seconds."""
     UNASSIGNED = "unassigned"
     """An instance without a lease: its start was cancelled, or another instance was faster."""
+    POOL = "pool"
+    """An instance of the warm pool, from its launch until a server takes it or it ends."""
     RETENTION = "retention"
     """An instance that was kept for its user after a stop."""
 

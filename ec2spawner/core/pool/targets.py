@@ -59,6 +59,8 @@ class ReasonCode(StrEnum):
     """`warm_pool_usd_per_hour`: what earlier rules leave of it."""
     PRICE_UNKNOWN = "price-unknown"
     """There is a cap, and no price to compare with it."""
+    LIMIT_REACHED = "limit-reached"
+    """A limit on the hub's spending is used up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,8 @@ class UnassignedModel(Model):
     market: Market
     since: AwareDatetime
     status: str
-    """`starting`: it boots for a server that waits. `ending`: it is about to be terminated.
+    """`starting`: it boots for a server that waits. `pool`: it waits in the warm pool, or boots for
+    it. `ending`: it is about to be terminated.
     `foreign`: it has this hub's tag but not this store's id; the hub leaves it alone."""
     usd_per_hour: float | None
     known_usd_per_hour: float | None

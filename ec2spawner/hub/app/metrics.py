@@ -120,6 +120,14 @@ def families(now: Figures) -> Iterator[Metric]:
     spent.add_metric(["leases"], now.leases_usd)
     spent.add_metric(["overhead"], now.overhead_usd)
     yield spent
+    pool = GaugeMetricFamily(
+        "ec2spawner_pool_instances",
+        "Instances of the warm pool: target (how many shall wait), waiting, booting",
+        labels=["profile", "market", "state"],
+    )
+    for labels, number in now.pool.items():
+        pool.add_metric(labels, number)
+    yield pool
     marks = GaugeMetricFamily(
         "ec2spawner_sold_out_marks",
         "Offers that are marked as sold out, by the scope of the refusal",

@@ -22,12 +22,14 @@ from ..limits.reaches import Reaches, limited_scopes
 from ..model.cloud import Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..offers.market import MarketData
+from ..pool.standing import WarmPool
 from ..runtime.cooperative_iteration import cooperatively
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from .leaked_instances import LeakedInstances
 from .outbox import Outbox
 from .quota_readings import QuotaReadings
+from .unused_pool import unused_pool
 
 INTERVAL: Final = 60.0
 """Seconds between two evaluations: what they look for lasts for minutes at least."""
@@ -73,6 +75,8 @@ class AlarmWatch:
             await self._add_limits(now)
             await self._add_storm(now)
             await self.outbox.add(await self._of_leaks(now))
+            pool, after = WarmPool(self.state, self.market), self.outbox.rules.pool_unused
+            await self.outbox.add([*unused_pool(pool, after, now)])
             await self._add_quotas(now)
             await self.outbox.upkeep(now)
         finally:

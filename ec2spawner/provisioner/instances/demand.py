@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from ...core.instances.matching import Need, Supply, fits, lease_for
 from ...core.instances.retention_rules import CLAIM_SILENCE, Kept, is_of_a_later_boot, may_take
 from ...core.tags import LEASE
 from ..model.cloud import GONE, Instance, InstanceState
-from ..model.launch_key import base_key_of, fit_key_of
+from ..model.launch_key import base_key_of, fit_key_of, unlimited_key_of
 from ..model.lease import Lease, LeaseState
 from ..state.state import State
 from .supply import supply_of
+
+EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""Places of the pool wait equally long."""
 
 RUNNING: Final = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
@@ -38,7 +41,25 @@ def need_of(state: State, lease: Lease) -> Need:
         zones=state.zones.of(lease.spec),
         markets=frozenset(lease.spec.markets),
         requested_at=lease.requested_at,
+        priced_key=unlimited_key_of(lease.spec),
+        usd_per_hour=lease.spec.max_usd_per_hour,
     )
+
+
+def places(state: State) -> list[Need]:
+    """Of the warm pool, as needs that come after those of all leases."""
+    return [
+        Need(
+            lease_id=place.place_id,
+            base_key=base_key_of(place.spec),
+            instance_types=frozenset(place.spec.instance_types),
+            zones=state.zones.of(place.spec),
+            markets=frozenset(place.spec.markets),
+            requested_at=EPOCH,
+            is_place=True,
+        )
+        for place in state.pool.places
+    ]
 
 
 def _waits_for_its_home(state: State, lease: Lease) -> bool:
@@ -61,7 +82,7 @@ def would_serve(state: State, instance: Instance, pending_time: datetime) -> Lea
         return _taker_after_boot(state, kept, pending_time)
     if has_served(state, instance):
         return None
-    free = supply_of(instance)
+    free = supply_of(instance, state.pool.usd_per_hour(instance.instance_id))
     others = [s for s in _free_supplies(state) if s.supply_id != free.supply_id]
     need = lease_for(free, needs(state), others)
     return state.leases.get(need.lease_id) if need is not None else None
@@ -74,7 +95,11 @@ def wake_claims_for(state: State, lease: Lease) -> None:
         state.claims.wake(retained.instance_id)
     listed, stocked = state.instances.listed, {x.supply_id for x in state.stock.supplies}
     # Instances that were listed since the last pass took stock can take it as well.
-    fresh = [supply_of(listed[x]) for x in state.claims.waiting if x in listed.keys() - stocked]
+    fresh = [
+        supply_of(listed[x], state.pool.usd_per_hour(x))
+        for x in state.claims.waiting
+        if x in listed.keys() - stocked
+    ]
     for supply in [*_free_supplies(state), *fresh]:
         if state.claims.is_waiting(supply.supply_id) and fits(need, supply):
             state.claims.wake(supply.supply_id)

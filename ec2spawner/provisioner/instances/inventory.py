@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from ...core.instances.matching import Supply, balance
 from ...core.instances.retention_rules import CLAIM_SILENCE
-from ...core.tags import INTENT, LEASE, STORE
+from ...core.tags import INTENT, LEASE, POOL, STORE
 from ..model.cloud import GONE, Instance, InstanceState
 from ..state.instances.launches import Round
 from ..state.instances.stock import Stock
 from ..state.state import State
-from .demand import needs
+from .demand import needs, places
 from .supply import supply_of, supply_of_expected
+
+SLOW_BOOT: Final = 180.0
+"""Seconds after which an instance that the pool bought and that has not called yet is not counted
+on for a lease: one that is bought now would be up sooner. Usual boots take a minute or two."""
 
 
 @dataclass(slots=True)
@@ -30,13 +35,14 @@ class Inventory:
             await launches.load_intents(tokens)
         self.state.stock = stock = take_stock(self.state)
         self.state.offered = frozenset(supply.supply_id for supply in stock.supplies)
+        self.state.pool.note_filled(stock.in_places, instances.listed.keys())
         surplus = {instance.instance_id for instance in stock.surplus}
         for instance_id in self.state.offered & instances.listed.keys() - surplus:
             self.state.claims.wake(instance_id)
 
 
 def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
-    """All our instances without a lease, compared with the leases that wait.
+    """All our instances without a lease, compared with the leases that wait and the pool's places.
 
     Launches of the rounds in `without` do not count as supply.
     """
@@ -62,7 +68,7 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
         elif _never_spoke(state, instance):
             silent.append(instance)
         else:
-            supplies.append(supply_of(instance))
+            supplies.append(_supply(state, instance))
     # First, so that an instance whose agent waits is not surplus beside one that still boots.
     supplies.sort(key=lambda supply: supply.supply_id not in state.claims.waiting)
     # One that ended before a pass saw it is not seen: it counts until a start has been judged by
@@ -75,15 +81,33 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
     ]
     # Last, so that a booted instance is not surplus because of a launch call that may fail.
     supplies += state.launches.outstanding(without)
-    result = balance(needs(state), supplies)
+    of_pool = places(state)
+    result = balance([*needs(state), *of_pool], supplies)
+    place_ids = {place.lease_id for place in of_pool}
     return Stock(
         supplies=tuple(supplies),
         dead=(*dead, *silent),
         unknown=tuple(unknown),
         silent=tuple(silent),
-        missing=frozenset(result.missing),
-        surplus=tuple(alive[each] for each in result.surplus if each in alive),
+        missing=frozenset(result.missing) - place_ids,
+        surplus=tuple(
+            alive[each]
+            for each in result.surplus
+            if each in alive and not state.pool.is_held(alive[each])
+        ),
+        missing_places=frozenset(result.missing) & place_ids,
+        in_places=tuple(alive[each] for each in result.in_places if each in alive),
     )
+
+
+def _supply(state: State, instance: Instance) -> Supply:
+    supply = supply_of(instance, state.pool.usd_per_hour(instance.instance_id))
+    is_slow = (
+        POOL in instance.tags
+        and not state.claims.is_bound(instance.instance_id)
+        and state.instances.seen_seconds(instance.instance_id) > SLOW_BOOT
+    )
+    return replace(supply, is_place=True) if is_slow else supply
 
 
 def have_instance(state: State) -> Set[str]:

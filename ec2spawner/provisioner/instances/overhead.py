@@ -35,7 +35,17 @@ class Overhead:
         """The time that it waited for a lease."""
         segment = _beside_disks(self._segment(instance, start, end), kept)
         key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
-        await self.save(segment, key, Cause.RETENTION if kept else Cause.UNASSIGNED)
+        await self.save(segment, key, Cause.RETENTION if kept else self._cause(instance))
+
+    async def of_place(self, instance: Instance) -> None:
+        """Of an instance that has waited in the pool since its launch, up to now."""
+        segment = self._segment(instance, instance.launched_at, self.state.clock.now())
+        await self.save(segment, overhead_key(instance.launched_at, ""), Cause.POOL)
+
+    def _cause(self, instance: Instance) -> Cause:
+        """Of the time before its first lease. Decided when it is counted: one that another start
+        had no use for, and that has filled a place of the pool since, was the pool's."""
+        return Cause.POOL if self.state.pool.is_of_pool(instance) else Cause.UNASSIGNED
 
     async def of_retained(self, kept: Kept, instance: Instance, start: datetime) -> None:
         """Of a retained instance that ran without a lease since `start`, up to now."""
@@ -110,7 +120,7 @@ class Overhead:
             last = remembered or await self.store.last_served(instance.instance_id)
             follows, start = last or ("", instance.launched_at)
             segment = self._segment(instance, start, until)
-            cause = Cause.TERMINATION if follows else Cause.UNASSIGNED
+            cause = Cause.TERMINATION if follows else self._cause(instance)
             key = overhead_key(instance.launched_at, follows)
             await self._store_now(about, segment, key, cause)
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from ...core.instances.matching import Supply
-from ...core.tags import LAUNCH_KEY
+from ...core.tags import LAUNCH_KEY, POOL
 from ..model.cloud import Instance
 from ..model.launch_key import base_key_of, base_of
 from ..state.instances.launches import Expected
 from ..state.zones import Zones
 
 
-def supply_of(instance: Instance) -> Supply:
-    """A listed instance: type, zone and market are known."""
+def supply_of(instance: Instance, usd_per_hour: float | None = None) -> Supply:
+    """A listed instance: type, zone and market are known; of one of the pool, its price."""
     return Supply(
         supply_id=instance.instance_id,
         base_key=base_of(instance.tags.get(LAUNCH_KEY, "")),
         instance_types=frozenset({instance.instance_type}),
         zones=frozenset({instance.zone}),
         markets=frozenset({instance.market}),
+        usd_per_hour=usd_per_hour,
     )
 
 
@@ -32,4 +33,6 @@ def supply_of_expected(expected: Expected, zones: Zones) -> Supply:
         ),
         zones=frozenset({launched.zone}) if launched.zone else zones.of(spec),
         markets=frozenset({launched.market}),
+        # An earlier process launched it for the pool, and it may have ended since.
+        is_place=POOL in expected.intent.request.tags and not launched.instance_type,
     )

@@ -56,11 +56,13 @@ def segments_beside_starts(
 ) -> Iterator[Segment]:
     """The same, without what belongs to a start: that has reserved its price.
 
-    What boots is some start's unless it is surplus. What is kept for a server that starts is taken
-    or released by it: that of the waiting leases, and of `server` of `user`, where it starts.
+    What boots is some start's unless it is surplus or the pool's. What is kept for a server that
+    starts is taken or released by it: that of the waiting leases, and of `server` of `user`, where
+    it starts.
     """
     stock = state.stock
-    useless = {each.instance_id for each in (*stock.surplus, *stock.dead, *stock.unknown)}
+    beside = (*stock.surplus, *stock.dead, *stock.unknown, *stock.in_places)
+    useless = {each.instance_id for each in beside}
     starting = {(each.user, each.server) for each in state.leases.open(LeaseState.WAITING)}
     starting.add((user, server))
 

@@ -12,6 +12,7 @@ from ...core.offers.launch_errors import ErrorClass, LaunchError
 from ...core.offers.purchase import MAX_PURCHASES, OfferKey
 from ...core.offers.spot_wait import Turn, is_in_vain
 from ...core.pricing.money import price_words
+from ...core.tags import POOL
 from ...wire import Step, Stop
 from ..instances.inventory import take_stock
 from ..model.cloud import CloudError, FleetResponse, Launched, LaunchRequest, LaunchSpec
@@ -205,6 +206,7 @@ class LaunchController:
             if not attempts.is_open(lease.attempts, request):
                 self._begin_attempt(lease, again)
         round_ = self._begin_round(request.spec, waiting, count=request.count)
+        round_.is_for_pool = POOL in request.tags
         round_.markets = frozenset({request.market})
         try:
             await self._call(round_, intent, None, self._fleet.deadline())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ...core.names import client_token
+from ...core.names import client_token, tag_value
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.quotas import quota_in_log
-from ...core.tags import HUB, INTENT, LAUNCH_KEY, STORE
+from ...core.tags import HUB, INTENT, LAUNCH_KEY, POOL, STORE
 from ..model.cloud import Cloud, CloudError, FleetResponse, LaunchRequest, LaunchSpec
 from ..model.error_hints import fix_of
 from ..model.launch_key import launch_key_of
@@ -43,8 +43,9 @@ class FleetCalls:
         """Until when a call that begins now may be repeated, in seconds of the loop's clock."""
         return asyncio.get_running_loop().time() + self._state.settings.launch_timeout
 
-    async def store_intent(self, spec: LaunchSpec, order: Order) -> Intent:
-        """The call for an order, stored with its token and its exact content.
+    async def store_intent(self, spec: LaunchSpec, order: Order, pool: str = "") -> Intent:
+        """The call for an order, stored with its token and its exact content; `pool` is the profile
+        of a call for the warm pool.
 
         Raises `StoreError`; then the call must not be made.
         """
@@ -55,6 +56,8 @@ class FleetCalls:
             LAUNCH_KEY: launch_key_of(spec),
             INTENT: token,
         }
+        if pool:
+            tags[POOL] = tag_value(pool)
         request = LaunchRequest(
             client_token=token,
             market=order.market,
@@ -77,18 +80,22 @@ class FleetCalls:
         async with self._backoff.turn(deadline) as turn:
             self._state.leases.times.launch_asked(request.client_token)
             try:
-                async with asyncio.timeout(LAUNCH_TIMEOUT):
-                    response = await self._cloud.launch(request)
-            except TimeoutError:
-                self._backoff.report(turn, busy=True)
-                message = f"no answer to CreateFleet within {LAUNCH_TIMEOUT:.0f} s"
-                raise CloudError("Timeout", message, retryable=True) from None
+                response = await self.create_once(request)
             except CloudError as error:
                 busy = error.retryable or error_class(error.code) is ErrorClass.BUSY
                 self._backoff.report(turn, busy=busy)
                 raise
             self._backoff.report(turn, busy=is_partly_busy(response))
             return response
+
+    async def create_once(self, request: LaunchRequest) -> FleetResponse:
+        """Make one call now, whatever other calls have met. Raises `CloudError`."""
+        try:
+            async with asyncio.timeout(LAUNCH_TIMEOUT):
+                return await self._cloud.launch(request)
+        except TimeoutError:
+            message = f"no answer to CreateFleet within {LAUNCH_TIMEOUT:.0f} s"
+            raise CloudError("Timeout", message, retryable=True) from None
 
     def respond(self, intent: Intent, state: IntentState, response: FleetResponse) -> Intent:
         """Apply the response in memory, and log it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...core.instances.matching import lease_for
+from ...core.tags import POOL
 from ...wire import Stop
 from ..instances.demand import needs
 from ..instances.supply import supply_of
@@ -64,6 +65,8 @@ class InstanceLoss:
         if ended:
             ended -= state.claims.unwanted.keys() | state.leases.served
         for instance_id in ended:
+            if POOL in listed[instance_id].tags:
+                continue  # no start was to wait for it
             need = lease_for(supply_of(listed[instance_id]), needs(state))
             if need is not None and (lease := state.leases.get(need.lease_id)):
                 state.lose(lease, listed[instance_id])

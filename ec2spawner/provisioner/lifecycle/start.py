@@ -15,6 +15,7 @@ from ..instances import claims
 from ..instances.claims import Claimant, Claims, Granted, InstanceUnwanted, SecondKey
 from ..instances.demand import has_served, would_serve
 from ..instances.overhead import Overhead
+from ..model import metrics
 from ..model.agent_protocol import too_old_for, what_it_lacks
 from ..model.cloud import Instance
 from ..model.lease import Lease, LeaseState
@@ -222,8 +223,17 @@ class Start:
                 changes["events"] = self.state.leases.story(
                     lease.lease_id, Step.BOOT, words, instance.instance_id
                 )
+        is_of_pool = kept is None and self.state.pool.is_of_pool(instance)
+        is_hit = is_of_pool and self._has_waited(instance, lease)
+        if kept is None and self._has_pool(lease):
+            metrics.POOL_STARTS.labels(lease.profile, "hit" if is_hit else "miss").inc()
+        if is_hit:
+            words = "A machine was ready and waiting"
+            changes["events"] = self.state.leases.story(
+                lease.lease_id, Step.BOOT, words, instance.instance_id
+            )
         # What was stored while it waited is replaced.
-        may_be_stored = kept is not None and kept.then == "linger"
+        may_be_stored = is_of_pool or (kept is not None and kept.then == "linger")
         if free_at < wanted_at or may_be_stored:  # it was nobody's, or of a cancelled start
             unused = self.overhead.before_lease(instance, free_at, wanted_at, kept)
             self.tasks.spawn(unused, f"overhead of {instance.instance_id}")
@@ -259,6 +269,16 @@ class Start:
             self.state.continuation_wanted.set()
         self.state.wake()
         return lease
+
+    def _has_pool(self, lease: Lease) -> bool:
+        return any(
+            each.profile == lease.profile and each.running for each in self.state.pool.targets
+        )
+
+    def _has_waited(self, instance: Instance, lease: Lease) -> bool:
+        """Whether it was up before the server was requested."""
+        binding = self.state.claims.binding(instance.instance_id)
+        return binding is not None and binding.bound_at <= lease.requested_at
 
     # --- what the agent reports ---
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ...core.instances.matching import lease_for
 from ...core.instances.termination_cause import Cause, termination_cause
+from ...core.tags import POOL
 from ...wire import Step, Stop
 from ..instances.boot_logs import BootLogs
 from ..instances.closed_segments import closed_segments
@@ -96,6 +97,8 @@ class SilentInstances:
         """Never raises: each start is ended in the background."""
         state = self.state
         for instance in state.stock.silent:
+            if POOL in instance.tags:
+                continue  # no start was to wait for it
             waited = [
                 need
                 for need in needs(state)

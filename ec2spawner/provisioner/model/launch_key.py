@@ -36,6 +36,14 @@ def base_key_of(spec: LaunchSpec) -> str:
 
 
 @lru_cache(maxsize=SPECS_KEPT)
+def unlimited_key_of(spec: LaunchSpec) -> str:
+    """The base key of the same spec without its price limit; empty for a spec without one."""
+    if spec.max_usd_per_hour is None:
+        return ""
+    return base_key_of(replace(spec, max_usd_per_hour=None))
+
+
+@lru_cache(maxsize=SPECS_KEPT)
 def launch_key_of(spec: LaunchSpec) -> str:
     """Hash of the whole spec: leases with equal keys share a launch call."""
     chosen = {key: value for key, value in asdict(spec).items() if key in _CHOICES}

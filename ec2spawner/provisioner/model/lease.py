@@ -28,6 +28,7 @@ from ...wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
 from .denied_start import DeniedStart
 from .mounts import Mounts
+from .pool_override import SetByHand
 from .sleeping_session import SleepingSession
 
 
@@ -258,6 +259,8 @@ class Snapshot:
     stopped is shown at the next login."""
     denied_starts: tuple[DeniedStart, ...] = ()
     """Starts that a limit refused lately."""
+    pool_overrides: tuple[SetByHand, ...] = ()
+    """What an admin has set of the warm pool by hand."""
     sleeping: tuple[SleepingSession, ...] = ()
     """What was saved last of the session of each server."""
     interrupted: tuple[Lease, ...] = ()

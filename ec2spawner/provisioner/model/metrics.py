@@ -38,6 +38,12 @@ PHASE_SECONDS: Final = Histogram(
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200),
 )
 
+POOL_STARTS: Final = Counter(
+    "ec2spawner_pool_starts_total",
+    "Starts of profiles with a warm pool: hit (an instance was waiting) or miss, by profile",
+    ["profile", "outcome"],
+)
+
 GPU_SECONDS: Final = Counter(
     "ec2spawner_gpu_seconds_total",
     "GPU-seconds of running instances: used, idle (of servers without work), or overhead (of no "

@@ -25,8 +25,9 @@ class RunningCosts:
     """Stores the overhead of what runs for nobody, and of the disks of what is stopped, under the
     key that its end will replace.
 
-    Only retained instances are in it. One that no lease has had yet boots for a lease, which pays
-    for it from its launch, or is surplus, and each try to terminate it stores its cost.
+    Only retained instances and those of the warm pool are in it. Any other that no lease has had
+    yet boots for a lease, which pays for it from its launch, or is surplus, and each try to
+    terminate it stores its cost.
     """
 
     state: State
@@ -57,6 +58,9 @@ class RunningCosts:
                 await self._store_one(kept.instance_id)
                 if with_disks:
                     await self._store_disks(kept.instance_id)
+            for instance in self.state.stock.in_places:
+                if not self.state.leases.of_instance(instance.instance_id):
+                    await self.overhead.of_place(instance)
         finally:
             self._is_storing = False
 

@@ -34,6 +34,7 @@ from .instances.retained_instances import RetainedInstances
 from .instances.stock import Stock
 from .lease_events import LeaseEvents
 from .lease_registry import LeaseRegistry
+from .pool import PoolState
 from .sleeping_sessions import SleepingSessions
 from .spending.home_storage import HomeStorage
 from .spending.spending import Spending
@@ -69,6 +70,7 @@ class State:
         self.retained = RetainedInstances(store, clock)
         self.claims = ClaimRegistry(store, clock)
         self.launches = Launches(store, self.instances)
+        self.pool = PoolState(store, clock)
         self.spending = Spending(clock, settings)
         self.incidents = Incidents()
         self.denied_starts = DeniedStarts(store)
@@ -114,6 +116,7 @@ class State:
         self.loaded_at = self.clock.uptime()
         self.leases.load(snapshot)
         self.denied_starts.load(snapshot.denied_starts)
+        self.pool.load(snapshot.pool_overrides)
         self.sleeping.load(snapshot.sleeping)
         self.interruptions.load((*snapshot.interrupted, *snapshot.leases))
         for lease in snapshot.leases:

@@ -26,7 +26,7 @@ from ..model.lease import (
     Snapshot,
     StepEvent,
 )
-from . import denied_starts, rows, sleeping_sessions, tables
+from . import denied_starts, pool_overrides, rows, sleeping_sessions, tables
 from .ledger import cost_queries, storage_costs
 
 BINDINGS_LOADED: Final = timedelta(days=30)
@@ -71,6 +71,7 @@ def snapshot(
         kept=tuple(map(rows.kept_from, _mappings(connection, kept))),
         ended_lately=leases(connection, _newest_ended(since - ENDED_LATELY)),
         denied_starts=denied_starts.load(connection),
+        pool_overrides=pool_overrides.load(connection),
         sleeping=sleeping_sessions.load(connection),
         interrupted=leases(connection, _interrupted(since - INTERRUPTED_LATELY)),
         costs=(

@@ -29,8 +29,19 @@ from ...wire import Step
 from ..model.alarm_delivery import AlarmDelivery
 from ..model.denied_start import DeniedStart
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
+from ..model.past_start import PastStart
+from ..model.pool_override import SetByHand
 from ..model.sleeping_session import SleepingSession
-from . import alarms, denied_starts, queries, rows, sleeping_sessions, start_phases, tables
+from . import (
+    alarms,
+    denied_starts,
+    pool_overrides,
+    queries,
+    rows,
+    sleeping_sessions,
+    start_phases,
+    tables,
+)
 from .cost_backfill import complete_ledger
 from .databases.backends import DEFAULT_URL, open_database
 from .databases.database import StoreAwayError, StoreError, StoreHeldError
@@ -341,6 +352,29 @@ class Store:
     async def forget_sleeping_session(self, user: str, server: str) -> None:
         """Delete the record; one that is not there is no error."""
         await self._write(lambda connection: sleeping_sessions.forget(connection, user, server))
+
+    # --- the warm pool ---
+
+    async def save_pool_override(self, found: SetByHand) -> None:
+        """Insert it, or replace the one of its profile and market; those that had ended by then
+        are deleted."""
+        await self._write(lambda connection: pool_overrides.save(connection, found))
+
+    async def forget_pool_overrides(self, profile: str) -> None:
+        """Of all markets; none is no error."""
+        await self._write(lambda connection: pool_overrides.forget(connection, profile))
+
+    async def starts_since(
+        self, profiles: Collection[str], since: datetime
+    ) -> Mapping[str, Sequence[PastStart]]:
+        """By profile, the starts that got ready since then, in the order of their requests."""
+        return await self._read(
+            lambda connection: pool_overrides.starts_since(connection, profiles, since)
+        )
+
+    async def first_start(self) -> datetime | None:
+        """When the first server of this store was ready; None for none."""
+        return await self._read(pool_overrides.first_start)
 
     # --- alarms ---
 

@@ -334,6 +334,19 @@ denied_start_table = Table(
     Column("denied", JSON, nullable=False),
 )
 
+# How many instances of the warm pool an admin wants, until then. At most one for each profile and
+# market: few, and those that have ended are deleted with the next one.
+pool_override_table = Table(
+    "pool_override",
+    metadata,
+    Column("profile", String, primary_key=True),
+    Column("market", String, primary_key=True),
+    Column("running", Integer, nullable=False),
+    Column("until", Instant, nullable=False),
+    Column("set_by", String, nullable=False),
+    Column("set_at", Instant, nullable=False),
+)
+
 # What was saved last of the kernels of each server. The values themselves are in the home.
 sleeping_session_table = Table(
     "sleeping_session",

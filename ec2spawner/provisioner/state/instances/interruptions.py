@@ -43,6 +43,10 @@ class Interruptions:
         if len(self._found) > MAX_INTERRUPTIONS:
             del self._found[next(iter(self._found))]
 
+    def knows(self, instance_id: str) -> bool:
+        """Whether this instance was reclaimed, or will be."""
+        return instance_id in self._found
+
     def since(self, instant: datetime) -> list[Interruption]:
         """Those after that instant."""
         return [each for each in self._found.values() if each.at > instant]

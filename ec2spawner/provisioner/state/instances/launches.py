@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from ....core.instances.matching import Supply
-from ....core.tags import INTENT, STORE
+from ....core.tags import INTENT, POOL, STORE
 from ....wire import Market
 from ...model.cloud import GONE, FleetResponse, Instance, InstanceState, Launched, LaunchSpec
 from ...model.launch_key import base_key_of
@@ -45,6 +45,8 @@ class Round:
     supply by itself, and no longer outstanding."""
     discount_places: Mapping[str, int] = field(default_factory=dict)
     """Instance type -> places of discounts that the current call may take."""
+    is_for_pool: bool = False
+    """Only places of the pool count on it: a lease must not wait for a call of the pool's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,10 @@ class Launches:
     def load(self, intents: Iterable[Intent], waiting: Collection[Lease], now: datetime) -> None:
         """Take over the calls of an earlier process, and expect the instances they named.
 
-        Only instances that may have been bought for a lease in `waiting`: one that was terminated
-        and left the listing looks the same, and later starts would wait for it in vain. Type and
-        zone of each were known to the earlier process only.
+        Only instances that may have been bought for a lease in `waiting` or for the pool: one that
+        was terminated and left the listing looks the same, and later starts would wait for it in
+        vain. No start counts on one of the pool. Type and zone of each were known to the earlier
+        process only.
         """
         self.intents = {intent.client_token: intent for intent in intents}
         for intent in self.intents.values():
@@ -206,6 +209,7 @@ class Launches:
                     instance_types=frozenset(round_.spec.instance_types),
                     zones=round_.zones,
                     markets=round_.markets,
+                    is_place=round_.is_for_pool,
                 )
 
     def discount_places_of_others(self, round_: Round) -> Counter[str]:
@@ -219,6 +223,8 @@ class Launches:
 
 def _may_serve(intent: Intent, waiting: Iterable[Lease]) -> bool:
     """Whether the call can have been made for one of these leases."""
+    if POOL in intent.request.tags:
+        return True
     base_key = base_key_of(intent.request.spec)
     return any(
         lease.requested_at <= intent.created_at and base_key_of(lease.spec) == base_key

@@ -10,7 +10,7 @@ from ...model.cloud import Instance
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """All our instances without a lease, compared with the leases that wait."""
+    """All our instances without a lease, compared with waiting leases and the pool's places."""
 
     supplies: tuple[Supply, ...] = ()
     """What can still take a lease."""
@@ -23,4 +23,8 @@ class Stock:
     missing: frozenset[str] = frozenset()
     """Ids of the waiting leases for which no instance is being launched."""
     surplus: tuple[Instance, ...] = ()
-    """Instances that could take a lease and that no lease needs."""
+    """Instances that could take a lease, that no lease needs and no place of the pool."""
+    missing_places: frozenset[str] = frozenset()
+    """Ids of the pool's places for which no instance is being launched."""
+    in_places: tuple[Instance, ...] = ()
+    """Listed instances that fill places of the pool: booting or waiting."""

@@ -40,6 +40,7 @@ function keptNote(row, now) {
 
 const UNASSIGNED = {
   starting: "boots, or waits for a server",
+  pool: "in the warm pool",
   ending: "is about to be terminated",
   foreign: "of another store: this hub does not end it",
 };

@@ -1,0 +1,176 @@
+"""Buys what places of the pool lack. A failure ends nothing: it is shown, and tried again later.
+
+Leases come first: nothing is bought for the pool while a launch call for a lease is under way, and
+a call for the pool takes no part in the back-off of theirs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from ...core.offers.launch_errors import ErrorClass, LaunchError
+from ...core.offers.purchase import MAX_PURCHASES, OfferKey
+from ..instances.unleased import unleased
+from ..launch.fleet_calls import FleetCalls
+from ..launch.fleet_response import Outcome, done_with, is_refused, without_summary
+from ..launch.launch_failure import launch_failure
+from ..model.cloud import CloudError, FleetResponse, LaunchSpec
+from ..model.lease import IntentState
+from ..offers.market import MarketData
+from ..offers.offers import Order
+from ..runtime.task_group import TaskGroup
+from ..state.instances.launches import Round
+from ..state.pool import Group
+from ..state.state import State
+from ..store.store import StoreError
+from .budget import Budget
+from .targets import beside, is_for
+
+log = logging.getLogger(__name__)
+
+MAX_AT_ONCE: Final = 20
+"""Instances that calls in progress may bring: a large pool fills in steps, and leases of other
+profiles find room in EC2's rate limits and the account's quotas in between."""
+
+STORE_FAILED: Final = "The hub's database does not answer, and nothing is bought without it"
+
+
+@dataclass(slots=True)
+class PoolPurchases:
+    """One purchase at a time for each group and spec of which places are missing."""
+
+    state: State
+    market: MarketData
+    fleet: FleetCalls
+    tasks: TaskGroup
+
+    async def reconcile(self, now: datetime) -> None:
+        """Never raises: the calls are made in the background."""
+        state, pool = self.state, self.state.pool
+        in_progress = state.launches.in_progress
+        if not pool.places or any(not each.is_for_pool for each in in_progress):
+            return
+        lacking = Counter(
+            (place.group, place.spec)
+            for place in pool.places
+            if place.place_id in state.stock.missing_places
+        )
+        room = MAX_AT_ONCE - sum(each.outstanding for each in in_progress)
+        for (group, spec), missing in lacking.items():
+            count = min(missing, room, self._within_cap(group))
+            if count <= 0 or pool.seconds_until_retry(group):
+                continue
+            room -= count
+            round_ = self._begin_round(spec, count)
+            self.tasks.spawn(self._run(group, round_), f"{count} instances for the pool")
+
+    def _within_cap(self, group: Group) -> int:
+        """How many more the group may have: with a cap, what is being terminated still counts."""
+        target = self.state.pool.target(group)
+        if target is None or target.max_usd_per_hour is None:
+            return MAX_AT_ONCE
+        running = sum(is_for(each, group) for each in unleased(self.state))
+        return target.running - running
+
+    def _begin_round(self, spec: LaunchSpec, count: int) -> Round:
+        round_ = Round(
+            spec=spec,
+            zones=self.state.zones.of(spec),
+            outstanding=count,
+            markets=frozenset(spec.markets),
+            is_for_pool=True,
+        )
+        self.state.launches.in_progress.append(round_)
+        return round_
+
+    async def _run(self, group: Group, round_: Round) -> None:
+        try:
+            why = await self._buy(group, round_)
+        except StoreError as error:
+            log.error("Nothing is bought for the pool: %s", error)
+            why = STORE_FAILED
+        finally:
+            self.state.launches.in_progress.remove(round_)
+        if why:
+            self.state.pool.failed(group, why)
+        else:
+            self.state.pool.bought(group)
+        self.state.wake()
+
+    async def _buy(self, group: Group, round_: Round) -> str:
+        """Make one call after another until nothing is missing; returns why there is no more, or
+        empty. Raises `StoreError`."""
+        errors: list[LaunchError] = []
+        asked: set[OfferKey] = set()
+        ended_by, budget = None, Budget(self.state, self.market)
+        for _ in range(MAX_PURCHASES):
+            order = self._next_order(group, round_, asked, budget)
+            if order is None:
+                break
+            response, ended_by = await self._call(group, round_, order)
+            errors += response.errors
+            asked |= done_with(order, response)
+            if not round_.outstanding or ended_by is not None:
+                break
+        target = self.state.pool.target(group)
+        if not round_.outstanding or target is None or not target.running:
+            return ""
+        if budget.refusal:
+            return budget.refusal
+        outcome = Outcome(tuple(errors), round_.outstanding, ended_by)
+        offers = self.market.offers.marked(self._limited(group, round_.spec))
+        return launch_failure(outcome, offers, home_zone="", now=self.state.clock.now()).message
+
+    def _next_order(
+        self, group: Group, round_: Round, asked: Set[OfferKey], budget: Budget
+    ) -> Order | None:
+        """As much as the caps of the pool and the limits of the hub allow; None for nothing."""
+        if round_.outstanding <= 0:
+            return None
+        spec = self._limited(group, round_.spec)
+        taken = self.state.launches.discount_places_of_others(round_)
+        count = budget.count(spec, round_.outstanding)
+        if not count:
+            return None
+        order = self.market.offers.next_order(budget.within(spec), asked, count, taken)
+        if order is not None:
+            round_.markets, round_.discount_places = order.markets, order.discount_places
+        return order
+
+    def _limited(self, group: Group, spec: LaunchSpec) -> LaunchSpec:
+        """The spec with what an instance may cost so that every cap holds; not what is launched:
+        that is what a start without a limit would launch."""
+        target = self.state.pool.target(group)
+        if target is None or target.max_usd_per_hour is None:
+            return spec
+        most = target.max_usd_per_hour - beside(spec, self.market)
+        return replace(spec, max_usd_per_hour=max(most, 0.0))
+
+    async def _call(
+        self, group: Group, round_: Round, order: Order
+    ) -> tuple[FleetResponse, ErrorClass | None]:
+        """One call, which is not repeated: what it may have launched without an answer is
+        terminated. With BUSY or REFUSED where that ends the round. Raises `StoreError`."""
+        intent = await self.fleet.store_intent(round_.spec, order, pool=group.profile)
+        round_.client_token = intent.client_token
+        state, ended_by = IntentState.ANSWERED, None
+        try:
+            verdict = response = await self.fleet.create_once(intent.request)
+        except CloudError as error:
+            state = IntentState.FAILED
+            verdict = response = FleetResponse((), (LaunchError(error.code, error.message),))
+            ended_by = ErrorClass.BUSY if error.retryable else ErrorClass.REFUSED
+        else:
+            verdict = without_summary(response)
+            self.market.offers.learn(intent.request, verdict)
+            ended_by = ErrorClass.REFUSED if is_refused(verdict) else None
+        intent = self.fleet.respond(intent, state, response)
+        round_.outstanding -= len(response.instances)
+        round_.client_token, round_.discount_places = "", {}
+        await self.fleet.store_response(intent)
+        return verdict, ended_by

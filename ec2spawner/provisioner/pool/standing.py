@@ -1,0 +1,182 @@
+"""The pool as the hub sees it: how it stands, what starts may want of it, what an admin sets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from ...core.instances.matching import fits
+from ...core.ledger.charges import Rate, rate
+from ...core.pool.targets import Override, PoolTarget
+from ..instances.demand import places
+from ..instances.supply import supply_of
+from ..model.cloud import Instance, LaunchSpec
+from ..model.pool_override import SetByHand
+from ..offers.market import MarketData
+from ..state.pool import Failure, Group
+from ..state.state import State
+from .targets import is_for
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An instance that fills a place."""
+
+    instance: Instance
+    is_waiting: bool
+    """It has booted, and its agent has called: a start gets it at once."""
+    waiting_since: datetime | None
+    """UTC; None while it boots."""
+    rate: Rate
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One profile and market of the pool."""
+
+    target: PoolTarget
+    members: tuple[Member, ...]
+    by_hand: SetByHand | None
+    """What an admin has set, while it holds."""
+    failure: Failure | None
+    """Why instances are missing; None where none is, and before the first failure."""
+    retry_seconds: float
+    """Until more is bought after the failure."""
+    problem: str
+    """Why the hub cannot say what an instance of this profile would be; empty if it can."""
+
+    @property
+    def waiting(self) -> int:
+        """Instances that a start gets at once."""
+        return sum(each.is_waiting for each in self.members)
+
+    @property
+    def booting(self) -> int:
+        """Instances that are not up yet."""
+        return len(self.members) - self.waiting
+
+    @property
+    def missing(self) -> int:
+        """Places without an instance."""
+        return max(self.target.running - len(self.members), 0)
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Of its instances, disks and addresses, as far as prices are known."""
+        return sum(each.rate.known_usd_per_hour or 0.0 for each in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class WarmPool:
+    """Reads the state; what is set by hand is stored before it holds."""
+
+    state: State
+    market: MarketData
+
+    @property
+    def profiles(self) -> frozenset[str]:
+        """Slugs of those that rules or admins name: the hub says what their instances would be."""
+        state = self.state
+        by_hand = {each.profile for each in state.pool.overrides}
+        return frozenset({each.profile for each in state.settings.pool.rules} | by_hand)
+
+    def set_specs(
+        self,
+        specs: Mapping[str, LaunchSpec],
+        problems: Mapping[str, str],
+        *,
+        homes_bind: bool,
+    ) -> None:
+        """By profile, what a start with default choices would launch now, or why nothing.
+
+        `homes_bind`: whether a home binds its servers to its zone.
+        """
+        pool = self.state.pool
+        if (pool.specs, pool.problems, pool.homes_bind) != (specs, problems, homes_bind):
+            pool.specs, pool.problems, pool.homes_bind = specs, problems, homes_bind
+            self.state.wake()
+
+    def standings(self) -> tuple[Standing, ...]:
+        """Of all profiles and markets that have a target, as of the last pass."""
+        pool, now = self.state.pool, self.state.clock.now()
+        members = self._members(now)
+        return tuple(
+            Standing(
+                target=target,
+                members=tuple(members.get(group, ())),
+                by_hand=pool.by_hand(group),
+                failure=pool.failures.get(group),
+                retry_seconds=pool.seconds_until_retry(group),
+                problem=pool.problems.get(target.profile, ""),
+            )
+            for target in pool.targets
+            for group in [Group(target.profile, target.market)]
+        )
+
+    def members(self) -> Iterator[tuple[Group, Member]]:
+        """All instances that fill places."""
+        for group, of_group in self._members(self.state.clock.now()).items():
+            yield from ((group, each) for each in of_group)
+
+    def _members(self, now: datetime) -> dict[Group, list[Member]]:
+        state = self.state
+        leased = {lease.instance_id for lease in state.leases.open()}
+        needs = places(state)
+        groups = {place.place_id: place.group for place in state.pool.places}
+        found: dict[Group, list[Member]] = {}
+        for instance in state.stock.in_places:
+            if instance.instance_id in leased:
+                continue
+            supply = supply_of(instance)
+            fitting = [groups[need.lease_id] for need in needs if fits(need, supply)]
+            own = [group for group in fitting if is_for(instance, group)]
+            if group := next(iter([*own, *fitting]), None):
+                found.setdefault(group, []).append(self._member(instance, now))
+        return found
+
+    def _member(self, instance: Instance, now: datetime) -> Member:
+        claims, instance_id = self.state.claims, instance.instance_id
+        binding = claims.binding(instance_id)
+        return Member(
+            instance=instance,
+            is_waiting=binding is not None,
+            waiting_since=binding.bound_at if binding else None,
+            rate=rate(self.market.prices.segment(instance, now), now),
+        )
+
+    async def specs_wanted(self, timeout: float) -> None:
+        """Return when `set_specs` is to be called again, after `timeout` seconds at the latest."""
+        wanted = self.state.pool.specs_wanted
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await wanted.wait()
+        wanted.clear()
+
+    # --- set by hand ---
+
+    async def set_by_hand(self, override: Override, by: str) -> None:
+        """Let this number hold instead of the rules', until its end. `by` is who sets it. Raises
+        `StoreError`."""
+        log.info(
+            "%s sets the pool of %s, %s, to %d until %s",
+            by,
+            override.profile,
+            override.market,
+            override.running,
+            override.until.isoformat(timespec="minutes"),
+        )
+        await self.state.pool.set_by_hand(override, by)
+        self.state.wake()
+
+    async def clear(self, profile: str, by: str) -> bool:
+        """Let the rules hold again; False where nothing was set. Raises `StoreError`."""
+        log.info("%s lets the rules hold for the pool of %s", by, profile)
+        had_any = await self.state.pool.clear(profile)
+        self.state.wake()
+        return had_any
