@@ -38,6 +38,8 @@ SEE: dict[str, str] = {
     "report": "See [Report costs](../how-to/report.md), with the exit statuses.",
     "interrupt": "See [Rehearse an interruption]"
     "(../how-to/interruptions.md#rehearse-an-interruption), with the exit statuses.",
+    "pool": "See [The warm pool](../how-to/warm-pool.md#set-it-by-hand). It needs a token in "
+    "`JUPYTERHUB_API_TOKEN` of a person who may see the page *Instances*.",
     "gpu-check": "See [GPU check](../how-to/gpu-check.md), with the exit statuses.",
 }
 """Command -> the page that explains it."""

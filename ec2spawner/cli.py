@@ -15,7 +15,7 @@ STOPPED = 130
 """Exit status after Ctrl-C, as of a shell."""
 
 
-WITHOUT_HUB_OPTIONS = frozenset({"gpu-check", "interrupt"})
+WITHOUT_HUB_OPTIONS = frozenset({"gpu-check", "interrupt", "pool"})
 """Commands that read no configuration of a hub."""
 
 
@@ -49,6 +49,10 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .interrupt.command import run_interrupt
 
         return run_interrupt(arguments)
+    if arguments.command == "pool":
+        from .pool.command import run_pool
+
+        return run_pool(arguments)
     if arguments.command == "reap":
         from .reap.command import run_reap
 
@@ -94,6 +98,7 @@ def command_line() -> argparse.ArgumentParser:
         "reap": _reap,
         "report": _report,
         "interrupt": _interrupt,
+        "pool": _pool,
         "gpu-check": gpu_check_options,
     }
     for name, add_options in options_of.items():
@@ -207,12 +212,7 @@ def _reap(reap: argparse.ArgumentParser) -> None:
 
 def _interrupt(interrupt: argparse.ArgumentParser) -> None:
     interrupt.add_argument("server", metavar="SERVER", help="USER, or USER/NAME of a named server")
-    interrupt.add_argument(
-        "--hub",
-        default="",
-        metavar="URL",
-        help="the hub's address; on a server of the hub it is known",
-    )
+    _hub_of(interrupt)
     interrupt.add_argument(
         "--notice-seconds",
         type=float,
@@ -224,7 +224,47 @@ def _interrupt(interrupt: argparse.ArgumentParser) -> None:
     interrupt.add_argument(
         "--yes", action="store_true", help="interrupt it; without this, nothing is changed"
     )
-    interrupt.add_argument("--json", action="store_true", help="one line of JSON")
+
+
+def _pool(pool: argparse.ArgumentParser) -> None:
+    pool.add_argument(
+        "action",
+        nargs="?",
+        choices=("show", "set", "clear"),
+        default="show",
+        metavar="ACTION",
+        help="show it; set how many instances wait for a profile; or clear what was set",
+    )
+    pool.add_argument(
+        "profile", nargs="?", default="", metavar="PROFILE", help="of set and clear: its slug"
+    )
+    pool.add_argument(
+        "running", nargs="?", type=int, metavar="N", help="of set: how many instances wait"
+    )
+    pool.add_argument(
+        "--until",
+        default="",
+        metavar="TIME",
+        help="of set: until when, such as 18:00 or 2026-11-24T18:00+01:00; without it for a day",
+    )
+    pool.add_argument(
+        "--market",
+        choices=("spot", "on-demand"),
+        default="",
+        metavar="MARKET",
+        help="of set: spot or on-demand; without it that of the configuration or of the profile",
+    )
+    _hub_of(pool)
+
+
+def _hub_of(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--hub",
+        default="",
+        metavar="URL",
+        help="the hub's address; on a server of the hub it is known",
+    )
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
 
 
 def _report(report: argparse.ArgumentParser) -> None:

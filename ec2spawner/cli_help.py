@@ -14,6 +14,7 @@ SUMMARIES: Mapping[str, str] = {
     "reap": "list what a hub left over in the account; delete it with --yes",
     "report": "report what was spent, by whom and for what, or how long starts took",
     "interrupt": "rehearse a spot interruption of a server: do what AWS does",
+    "pool": "show the warm pool of a running hub, and set it by hand",
     "gpu-check": "compare the speed of this machine's GPUs with their datasheets",
 }
 
@@ -66,6 +67,11 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner interrupt ann/training --yes": "a named server, in a terminal of a server",
         "ec2spawner interrupt ann --notice-seconds=300 --yes": "with an early warning by AWS",
     },
+    "pool": {
+        "ec2spawner pool --hub=https://hub.example.org": "how it stands, and why",
+        "ec2spawner pool set t4 5 --until=18:00": "five wait until then, on a server of the hub",
+        "ec2spawner pool clear t4": "the configuration holds again",
+    },
     "gpu-check": {
         "ec2spawner gpu-check": "run it in a terminal on the instance",
         "ec2spawner gpu-check --short": "finish within three seconds",
@@ -90,5 +96,5 @@ def epilog(command: str) -> str:
     lines = ["examples:"]
     for example, does in EXAMPLES[command].items():
         lines += [f"  {example}", f"      {does}"]
-    without = ("gpu-check", "interrupt")
+    without = ("gpu-check", "interrupt", "pool")
     return "\n".join(lines if command in without else [*lines, "", OF_THE_HUB])

@@ -50,6 +50,7 @@ from .api import (
     instances,
     jupyterhub_server_api,
     move,
+    pool,
     rehearsal,
     server_end,
 )
@@ -112,6 +113,7 @@ def arrange() -> None:
         instances,
         admin_actions,
         rehearsal,
+        pool,
         sleep_api,
         usage_api,
     )

@@ -1,0 +1,72 @@
+"""Calls of a hub's API by our commands, with the token of a person or program."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from .core.text.untrusted import visible
+from .terminal import complain
+
+TOKEN: Final = "JUPYTERHUB_API_TOKEN"  # noqa: S105 - a variable
+API_URL: Final = "JUPYTERHUB_API_URL"
+"""In the environment of each server, with the address of the hub's API."""
+
+TIMEOUT: Final = 90.0
+"""Seconds for the hub's answer: AWS takes up to half a minute to begin an interruption."""
+
+
+class HubRefused(Exception):
+    """The hub refused, or did not answer; the message says which, for people."""
+
+
+def token_and_hub(command: str, named: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """The token and the hub that a command calls; None after a complaint.
+
+    `named` is the address that was written; on a server of the hub it is known.
+    """
+    token, hub = environ.get(TOKEN, ""), named or environ.get(API_URL, "")
+    if not token:
+        complain(command, f"set {TOKEN} to a token of yours: the hub's page Token makes one")
+        return None
+    if urlsplit(hub).scheme not in ("http", "https"):
+        complain(command, "name the hub: --hub=https://hub.example.org")
+        return None
+    return token, hub
+
+
+def api_url(hub: str, path: str) -> str:
+    """The address of a call below `/hub/api/ec2/`, for a hub's own address or that of its pages or
+    API."""
+    base = hub.rstrip("/").removesuffix("/api").removesuffix("/hub")
+    return f"{base}/hub/api/ec2/{path}"
+
+
+def call(method: str, url: str, token: str, body: Mapping[str, Any] | None = None) -> Any:
+    """The answer's JSON; None where it has none. Raises `HubRefused`."""
+    request = urllib.request.Request(  # noqa: S310 - http or https, see `token_and_hub`
+        url,
+        None if body is None else json.dumps(body).encode(),
+        {"Authorization": f"token {token}", "Content-Type": "application/json"},
+        method=method,
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
+            text = answer.read()
+            return json.loads(text) if text else None
+    except urllib.error.HTTPError as error:
+        raise HubRefused(_reason(error)) from error
+    except (OSError, ValueError) as error:
+        raise HubRefused(f"{visible(url)} does not answer: {error}") from error
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        said = str(json.load(error)["message"])
+    except (ValueError, KeyError, TypeError, OSError):
+        said = "the hub does not know this call: is it ec2spawner's, and of this version?"
+    return visible(f"{said} (HTTP {error.code})")
