@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,7 +13,16 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.accessibility import is_accessible
-from tests.e2e.usage_scenes import IDLE_SAVINGS, MARKUP, NOW, costs, instances, server, usage
+from tests.e2e.usage_scenes import (
+    IDLE_SAVINGS,
+    MARKUP,
+    NOW,
+    costs,
+    instances,
+    pool,
+    server,
+    usage,
+)
 from tests.harness import BUSY, PASSWORD, Embedded, Hub, demo_config
 
 if TYPE_CHECKING:
@@ -123,6 +133,43 @@ async def test_a_thousand_servers_are_there_at_once_and_found(hub: Hub, visit: V
     await page.get_by_role("searchbox").fill("")
     await page.get_by_role("button", name="Idle").click()
     await expect(rows(page).first).to_contain_text("idle 38 min, stops at")
+    await page.set_viewport_size(PHONE)
+    assert await is_as_wide_as_the_screen(page)
+    await is_accessible(page)
+
+
+async def test_the_pool_is_shown_with_its_reasons_and_set_by_hand(hub: Hub, visit: Visit) -> None:
+    answers = {"instances": instances(3), "pool": pool()}
+    page = await open_page(hub, visit, "instances", answers)
+    groups = page.locator("#ec2-pool-rows tr")
+    await expect(groups).to_have_count(2)
+    await expect(groups.first).to_contain_text("The configuration asks for 2.")
+    await expect(groups.last).to_contain_text(f"Set by {MARKUP}")
+    await expect(groups.last).to_contain_text("It is tried again in 1 min.")
+    await expect(page.locator("#ec2-pool-cost")).to_contain_text("$0.42/h (estimate)")
+    assert await page.title() != "owned"
+    await is_accessible(page)
+    sent: list[tuple[str, str, Any]] = []
+
+    async def note(route: Any) -> None:
+        request = route.request
+        body = json.loads(request.post_data) if request.post_data else None
+        sent.append((request.method, request.url.partition("/hub/api/")[2], body))
+        await route.fulfill(json=pool())
+
+    await page.route("**/hub/api/ec2/pool/*", note)
+    await groups.first.get_by_role("button", name="Set").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("Instances that wait for T4, 16 GB, spot")
+    await dialog.get_by_label("How many").fill("20")
+    await is_accessible(page)
+    await dialog.get_by_role("button", name="Set").click()
+    await expect(dialog).to_have_count(0)
+    until = (NOW + timedelta(hours=4)).isoformat().replace("+00:00", ".000Z")
+    assert sent == [("PUT", "ec2/pool/t4", {"running": 20, "until": until, "market": "spot"})]
+    await groups.last.get_by_role("button", name="Clear").click()
+    await expect(page.locator("#ec2-done")).to_contain_text("The configuration holds")
+    assert sent[-1][:2] == ("DELETE", "ec2/pool/a10g")
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
     await is_accessible(page)

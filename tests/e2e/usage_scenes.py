@@ -257,3 +257,51 @@ IDLE_SAVINGS: dict[str, Any] = {
         {"limit_seconds": 1800, "idle_usd": 5.3, "saved_usd": 3.7, "stops": 130},
     ],
 }
+
+
+def pool() -> dict[str, Any]:
+    """The answer of `GET pool`: one group waits, one was set by hand and is sold out."""
+    waiting = {
+        "profile": "t4",
+        "profile_name": "T4, 16 GB",
+        "market": "spot",
+        "target": 2,
+        "why": ["The configuration asks for 2."],
+        "waiting": 1,
+        "booting": 1,
+        "missing": 0,
+        "usd_per_hour": 0.42,
+        "by_hand": None,
+        "failure": None,
+        "problem": "",
+        "instances": [],
+    }
+    sold_out = waiting | {
+        "profile": "a10g",
+        "profile_name": MARKUP,
+        "target": 5,
+        "why": ["An admin has set 5 until 20 November, 18:00 UTC."],
+        "waiting": 0,
+        "booting": 0,
+        "missing": 5,
+        "usd_per_hour": 0.0,
+        "by_hand": {
+            "running": 5,
+            "until": (NOW + timedelta(hours=4)).isoformat(),
+            "by": MARKUP,
+            "at": (NOW - timedelta(minutes=5)).isoformat(),
+        },
+        "failure": {
+            "message": "EC2 has no machine of this kind available right now: spot is sold out in "
+            "us-east-1a and b. Try again after 12:05 UTC.",
+            "at": (NOW - timedelta(minutes=1)).isoformat(),
+            "retry_seconds": 54.0,
+        },
+    }
+    return {
+        "now": NOW.isoformat(),
+        "usd_per_hour": 0.42,
+        "max_usd_per_hour": 8.0,
+        "places": [waiting, sold_out],
+        "profiles": ["t4", "a10g"],
+    }

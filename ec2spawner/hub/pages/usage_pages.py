@@ -11,6 +11,7 @@ from typing import Any
 from jupyterhub.handlers.base import BaseHandler
 from tornado.web import HTTPError, authenticated
 
+from ...config.warm_pool import MAX_RUNNING
 from ...wire import MAX_MESSAGE_LENGTH
 from ..security.instances_scope import SCOPE, has_scope
 
@@ -36,6 +37,7 @@ class InstancesPage(BaseHandler):
             "ec2spawner/usage/instances.html",
             may_stop="delete:servers" in self.parsed_scopes,
             max_message_length=MAX_MESSAGE_LENGTH,
+            max_pool=MAX_RUNNING,
         )
         self.finish(html)
 

@@ -70,6 +70,7 @@ const refresh = keepFresh(async () => {
   tiles(found);
   attention(found, table.now);
   drawTable();
+  drawPool(await call("ec2/pool"));
   drawMonthLimit(found.limits, "hub");
   drawNearlyUsedLimits(found, table.now);
   const days = await readCosts();
