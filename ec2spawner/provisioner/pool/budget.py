@@ -1,52 +1,62 @@
-"""What the limits of the hub leave for the pool: it buys nothing that a start could not afford."""
+"""What the limits of the hub leave for the pool: each place must be able to pay its first hour."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
 
+from ...core.ledger.charges import rate
 from ...core.ledger.cost_rows import HUB
-from ...core.limits.admission import Account, Grant, OfferPrice, Refusal, decide
+from ...core.limits.admission import (
+    FIRST_HOUR,
+    Account,
+    Grant,
+    OfferPrice,
+    decide,
+    nano,
+    reservation,
+)
 from ...core.limits.words import short_refusal
+from ..instances.unleased import unleased
 from ..limits.accounts import Accounts
 from ..model.cloud import LaunchSpec
 from ..offers.market import MarketData
+from ..state.instances.launches import Round
 from ..state.state import State
 
 
 @dataclass(slots=True)
 class Budget:
-    """The limits of the hub at one moment. Each place must be able to pay its first hour."""
+    """The limits of the hub, for one round of the pool's purchases."""
 
     state: State
     market: MarketData
     refusal: str = ""
-    """Why nothing is bought, for admins."""
+    """Why nothing is bought by the last answer of `count`, for admins."""
     _most: float | None = None
-    """USD/hour of each instance, without disk and address."""
-    _accounts: tuple[Account, ...] = field(init=False)
+    """What one instance may cost by that answer, USD/hour without disk and address."""
 
-    def __post_init__(self) -> None:
-        limits = self.state.settings.limits
-        accounts = Accounts(self.state, self.market).of((HUB,)) if limits.bind else ()
-        # A limit of servers does not bind what is no server.
-        self._accounts = tuple(replace(each, servers=0) for each in accounts)
+    def count(self, round_: Round, spec: LaunchSpec) -> int:
+        """How many of the round's instances it can pay; sets `refusal` where none.
 
-    def count(self, spec: LaunchSpec, wanted: int) -> int:
-        """How many of the `wanted` instances it can pay; sets `refusal` where none."""
+        `spec` is that of the round, with what an instance may cost at most.
+        """
         self.refusal, self._most = "", None
-        if not self._accounts:
-            return wanted
         accounts = Accounts(self.state, self.market)
+        limited = accounts.of((HUB,)) if self.state.settings.limits.bind else ()
+        if not limited:
+            return round_.outstanding
+        of_hub = [self._with_places(each, accounts, round_) for each in limited]
         own = accounts.beside_usd_per_hour(spec)
         prices = accounts.prices_of(self.market.offers.all_for(spec), own)
-        for count in range(wanted, 0, -1):
-            found = decide(self._accounts, [_times(each, count) for each in prices])
+        for number in range(round_.outstanding, 0, -1):
+            found = decide(of_hub, [_times(each, number) for each in prices])
             if isinstance(found, Grant):
                 if found.max_usd_per_hour is not None:
-                    self._most = found.max_usd_per_hour / count - own
-                return count
-            if isinstance(found, Refusal):
-                self.refusal = f"Nothing is bought for the pool: {short_refusal(found)}"
+                    self._most = found.max_usd_per_hour / number - own
+                return number
+            self.refusal = f"Nothing is bought for the pool: {short_refusal(found)}"
         return 0
 
     def within(self, spec: LaunchSpec) -> LaunchSpec:
@@ -54,7 +64,45 @@ class Budget:
         limits = [each for each in (spec.max_usd_per_hour, self._most) if each is not None]
         return replace(spec, max_usd_per_hour=min(limits, default=None))
 
+    def _with_places(self, account: Account, accounts: Accounts, round_: Round) -> Account:
+        """With what is left of the first hours of the places that run or are being bought.
 
-def _times(price: OfferPrice, count: int) -> OfferPrice:
+        A limit of servers does not bind what is no server.
+        """
+        now = self.state.clock.now()
+        others = [
+            each
+            for each in self.state.launches.in_progress
+            if each.is_for_pool and each is not round_
+        ]
+        places = [*self._running(now), *self._asked_for(others, accounts)]
+        money = sum(reservation(price, 0.0, seconds)[0] for price, seconds in places)
+        being_bought = sum(nano(price) for price, _ in self._asked_for(others, accounts))
+        return replace(
+            account,
+            servers=0,
+            reserved=account.reserved + money,
+            rate=account.rate + being_bought,  # what runs is in it
+        )
+
+    def _running(self, now: datetime) -> Iterator[tuple[float, float]]:
+        """Of each instance of the pool its price, USD/hour, and the seconds left of its first
+        hour."""
+        for instance in unleased(self.state):
+            if self.state.pool.is_of_pool(instance):
+                price = rate(self.market.prices.segment(instance, now), now).known_usd_per_hour
+                age = (now - instance.launched_at).total_seconds()
+                yield price or 0.0, max(FIRST_HOUR - age, 0.0)
+
+    def _asked_for(self, others: list[Round], accounts: Accounts) -> Iterator[tuple[float, float]]:
+        """The same of the instances that these calls may bring, at their highest price."""
+        for each in others:
+            offers = self.market.offers.all_for(each.spec)
+            most = max((offer.usd_per_hour or 0.0 for offer in offers), default=0.0)
+            price = most + accounts.beside_usd_per_hour(each.spec)
+            yield from ((price, FIRST_HOUR) for _ in range(each.outstanding))
+
+
+def _times(price: OfferPrice, number: int) -> OfferPrice:
     usd = price.usd_per_hour
-    return OfferPrice(None if usd is None else usd * count, price.gpus * count)
+    return OfferPrice(None if usd is None else usd * number, price.gpus * number)

@@ -134,7 +134,7 @@ class PoolPurchases:
             return None
         spec = self._limited(group, round_.spec)
         taken = self.state.launches.discount_places_of_others(round_)
-        count = budget.count(spec, round_.outstanding)
+        count = budget.count(round_, spec)
         if not count:
             return None
         order = self.market.offers.next_order(budget.within(spec), asked, count, taken)
