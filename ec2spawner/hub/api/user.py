@@ -138,6 +138,7 @@ class ProfileModel(Model):
     """How often AWS reclaims the cheapest spot offer: `rarely`, `sometimes`, `often`; empty if
     unknown."""
     usual_start_seconds: float | None
+    ready_at_once: bool
     value: ValueModel | None
     elsewhere: ElsewhereModel | None
     """Where the user may move their home to pay less: `move_home` in a start's options."""
@@ -221,6 +222,7 @@ def _profile(card: Card) -> ProfileModel:
         ),
         interruptions=risk(card),
         usual_start_seconds=card.usual_start_seconds,
+        ready_at_once=card.ready_at_once,
         value=card.value
         and ValueModel(t4s=card.value.t4s, usd_per_t4_hour=card.value.usd_per_t4_hour),
         elsewhere=_elsewhere(card),

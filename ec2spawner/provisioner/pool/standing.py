@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +12,7 @@ from datetime import datetime
 from ...core.instances.matching import fits
 from ...core.ledger.charges import Rate, rate
 from ...core.pool.targets import Override, PoolTarget
+from ...wire import Market
 from ..instances.demand import places
 from ..instances.supply import supply_of
 from ..model.cloud import Instance, LaunchSpec
@@ -117,6 +118,16 @@ class WarmPool:
             )
             for target in pool.targets
             for group in [Group(target.profile, target.market)]
+        )
+
+    def is_ready(self, profile: str, markets: Collection[Market], zones: Collection[str]) -> bool:
+        """Whether an instance waits that a start in these markets and zones gets at once."""
+        return any(
+            group.profile == profile
+            and group.market in markets
+            and member.is_waiting
+            and member.instance.zone in zones
+            for group, member in self.members()
         )
 
     def members(self) -> Iterator[tuple[Group, Member]]:

@@ -93,6 +93,10 @@ async def test_a_start_gets_a_waiting_instance_and_the_pool_fills_again(
     await waiting(hub, 2)
     [launch] = await embedded.calls("CreateFleet")
     before = await running(embedded)
+    await hub.add_user("ann")
+    profiles = await send(hub, "GET", "/hub/api/ec2/profiles", user="ann")
+    ready = {each["slug"]: each["ready_at_once"] for each in profiles.json()["profiles"]}
+    assert ready == {"small": True, "other": False}
     await hub.request_server("ann")
     model = await hub.wait_ready("ann")
     assert model is not None

@@ -204,6 +204,12 @@ def said_by(card: Card) -> str:
 # --- cards -----------------------------------------------------------------------------------
 
 
+def test_a_card_says_that_an_instance_waits() -> None:
+    text = page(replace(T4, ready_at_once=True)).text
+    assert "125 GB scratch · ready at once" in text
+    assert "starts in about" not in text
+
+
 def test_a_card_shows_its_hardware_and_price() -> None:
     text = page(T4).text
     assert "T4, 16 GB" in text

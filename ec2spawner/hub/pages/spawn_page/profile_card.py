@@ -107,6 +107,8 @@ class Card:
     several: Several | None = None
     """Several GPUs against one of them."""
     usual_start_seconds: float | None = None
+    ready_at_once: bool = False
+    """An instance of the warm pool waits that a start with default choices gets."""
     disk_gib: int = 0
     """Default size of the instance's own disk."""
     disk_bounds: Bounds | None = None

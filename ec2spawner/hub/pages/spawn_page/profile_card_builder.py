@@ -75,6 +75,7 @@ def _card(
         markets=open_markets(profile),
         offers=offers,
         usual_start_seconds=usual.get(profile.slug),
+        ready_at_once=provisioner.pool.is_ready(profile.slug, MARKETS_OF[profile.market], zones),
         disk_gib=max(options.disk(profile), root_gib),
         disk_bounds=_at_least(root_gib, chosen.disk_gib) if chosen.disk_gib else None,
         idle_seconds=idle.server_seconds,

@@ -208,7 +208,9 @@ def facts(card: Card) -> tuple[str, ...]:
     if scratch := hardware.scratch_gb:
         size = f"{scratch / 1000:g} TB" if scratch >= 1000 else f"{scratch} GB"
         words.append(f"{size} scratch")
-    if card.usual_start_seconds is not None:
+    if card.ready_at_once:
+        words.append("ready at once")
+    elif card.usual_start_seconds is not None:
         words.append(f"starts in about {approximate(card.usual_start_seconds)}")
     return tuple(words)
 
