@@ -11,7 +11,7 @@ from .billing.resource_price_list import ResourcePriceList
 from .calls.client import Client, Timeouts
 from .compute.images import find_image
 from .compute.instance_types import InstanceTypes
-from .compute.instances import Instances
+from .compute.instances import Instances, terminations
 from .compute.interfaces import Interfaces
 from .compute.launch import Fleets
 from .compute.quotas import Quotas
@@ -51,6 +51,7 @@ class EC2Cloud(
         self._templates = Templates(self.client, now)
         self._fleets = Fleets(self.client, self._templates)
         self.volume_reads = volume_reads(self.client)
+        self.terminations = terminations(self.client)
 
     async def launch(self, request: LaunchRequest) -> FleetResponse:
         """One CreateFleet of type `instant`; idempotent by the request's client token."""

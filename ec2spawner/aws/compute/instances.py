@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from ...provisioner.model.cloud import CloudError, Instance, InstanceState
 from ...wire import Market
+from ..calls.batcher import Batcher
 from ..calls.client import Answer, Client
 from ..tags import from_ec2, of_hub, to_ec2
 
@@ -42,10 +44,24 @@ _NO_LATEST: Final = frozenset({"InvalidParameterCombination", "UnsupportedOperat
 """Instances that are not on Nitro, and some terminated ones, have no latest console output."""
 
 
+Terminations = Batcher[CloudError]
+"""By instance id, EC2's refusal to terminate it."""
+
+
+def terminations(client: Client) -> Terminations:
+    """One TerminateInstances for all that end at the same time, such as a class."""
+
+    async def ask(instance_ids: Sequence[str]) -> Mapping[str, CloudError]:
+        return await _refusals(client, list(instance_ids))
+
+    return Batcher(ask, TERMINATE_BATCH)
+
+
 class Instances:
     """The instances of one region."""
 
     client: Client
+    terminations: Terminations
 
     async def list_instances(self, hub: str) -> list[Instance]:
         """Every instance with the hub's tag, in any state. Raises `CloudError` unless complete."""
@@ -56,8 +72,11 @@ class Instances:
     async def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate; an id that does not exist is no error. One that EC2 refuses to terminate does
         not keep the others: `CloudError` is raised when all have been tried."""
-        wanted = list(dict.fromkeys(instance_ids))
-        await _terminate_each(self.client, _batches(wanted, TERMINATE_BATCH))
+        asked = [self.terminations.get(each) for each in dict.fromkeys(instance_ids)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        for refusal in answers:
+            if isinstance(refusal, BaseException):
+                raise refusal
 
     async def stop(self, instance_ids: Sequence[str]) -> None:
         """Stop on-demand instances; one that is stopped is no error."""
@@ -98,22 +117,9 @@ class Instances:
         )
 
 
-async def _terminate_each(client: Client, batches: Iterable[list[str]]) -> None:
-    """Terminate every batch even if one is refused; then raise the last refusal."""
-    refusal: CloudError | None = None
-    for batch in batches:
-        try:
-            await _terminate(client, batch)
-        except CloudError as error:
-            if error.retryable:
-                raise
-            refusal = error
-    if refusal is not None:
-        raise refusal
-
-
-async def _terminate(client: Client, batch: list[str]) -> None:
-    """Terminate one batch, without an instance for which EC2 refuses all of it."""
+async def _refusals(client: Client, batch: list[str]) -> dict[str, CloudError]:
+    """Terminate a batch, without an instance for which EC2 refuses all of it. Those that it
+    refuses, by id. Raises the `CloudError` that is no instance's."""
     try:
         await client.do("terminate_instances", InstanceIds=batch)
     except CloudError as error:
@@ -121,11 +127,15 @@ async def _terminate(client: Client, batch: list[str]) -> None:
             raise
         rest = _without_unknown(batch, error)
         if len(rest) < len(batch):
-            await _terminate_each(client, _batches(rest, len(batch)))
-        elif len(batch) > 1:
-            await _terminate_each(client, _batches(batch, (len(batch) + 1) // 2))
-        elif error.code != _UNKNOWN:
-            raise
+            return await _refusals(client, rest) if rest else {}
+        if len(batch) == 1:
+            return {} if error.code == _UNKNOWN else {batch[0]: error}
+        half = (len(batch) + 1) // 2
+        return {
+            **await _refusals(client, batch[:half]),
+            **await _refusals(client, batch[half:]),
+        }
+    return {}
 
 
 def _without_unknown(batch: Sequence[str], error: CloudError) -> list[str]:

@@ -12,7 +12,7 @@ from ec2spawner.aws.calls import client
 from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
 from ec2spawner.wire import Market
 
-from .scripted_ec2 import HANG, Reply, ScriptedEC2, error, ok
+from .scripted_ec2 import HANG, Call, Reply, ScriptedEC2, error, ok
 
 
 def instance(instance_id: str, state: str = "running", more: str = "") -> str:
@@ -224,6 +224,34 @@ async def test_a_call_refused_as_a_whole_is_not_repeated_for_each_instance(
     with pytest.raises(CloudError, match="AuthFailure"):
         await cloud.terminate(["i-0aa", "i-0bb"])
     assert len(ec2.calls) == 1
+
+
+def named(call: Call) -> set[str]:
+    return {value for name, value in call.items() if name.startswith("InstanceId.")}
+
+
+async def test_instances_that_end_at_the_same_time_share_a_call(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("TerminateInstances", ok())
+    ids = [f"i-{number:02x}" for number in range(100)]
+    await asyncio.gather(*(cloud.terminate([each]) for each in ids))
+    assert [named(call) for call in ec2.calls] == [set(ids)]
+
+
+async def test_a_refusal_reaches_only_whoever_named_the_instance(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    refused = error("OperationNotPermitted", "not this one")
+    ec2.answer_by("TerminateInstances", lambda call: refused if "i-0dd" in call.values() else ok())
+    others = [["i-0aa"], ["i-0bb", "i-0cc"], ["i-0ee"]]
+    asked = [cloud.terminate(each) for each in (*others, ["i-0ff", "i-0dd"])]
+    *accepted, failed = await asyncio.gather(*asked, return_exceptions=True)
+    assert accepted == [None] * 3
+    assert isinstance(failed, CloudError)
+    assert failed.code == "OperationNotPermitted"
+    ended = set().union(*(named(call) for call in ec2.calls if "i-0dd" not in call.values()))
+    assert ended == {"i-0aa", "i-0bb", "i-0cc", "i-0ee", "i-0ff"}
 
 
 async def test_tags(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
