@@ -1,1 +1,1 @@
-"""One client for every AWS service: threads, timeouts, retries, errors, the log of calls."""
+"""One client for every AWS service: threads, timeouts, tokens, batches, errors, and a log."""

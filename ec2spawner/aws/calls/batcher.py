@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, Generic, TypeVar
 
 from ...provisioner.model.cloud import CloudError
@@ -18,6 +19,10 @@ SOON: Final = 0.1
 
 LATER: Final = 1.0
 """Seconds that a request waits for others if it is one of a series, such as a poll."""
+
+SPACING: Final = 0.5
+"""Seconds from one call to the next, unless it is full. Starts at once come one by one where they
+have waited for tokens, 0.1 to 0.2 s apart: each would have a call of its own."""
 
 V = TypeVar("V")
 
@@ -34,10 +39,13 @@ class Batcher(Generic[V]):
         self._open: _Batch[V] | None = None
         """What the next request joins: its call has not begun, so no answer is older than a
         request."""
+        self._begun_at = -inf
+        """When the last call began, on the loop's clock."""
         self._calls: set[asyncio.Task[None]] = set()
 
     async def get(self, key: str, within: float = SOON) -> V | None:
-        """What the call answers about the key, which begins within so many seconds.
+        """What the call answers about the key. It begins within so many seconds, or `SPACING` after
+        the call before it.
 
         Raises `CloudError`, of its own, where the call does. Others do not notice a cancellation.
         """
@@ -57,7 +65,7 @@ class Batcher(Generic[V]):
         if len(batch.keys) >= self._size:
             self._begin(batch)
             return
-        at = loop.time() + within
+        at = max(loop.time() + within, self._begun_at + SPACING)
         if batch.timer is None or at < batch.timer.when():
             if batch.timer is not None:
                 batch.timer.cancel()
@@ -65,6 +73,7 @@ class Batcher(Generic[V]):
 
     def _begin(self, batch: _Batch[V]) -> None:
         self._open = None
+        self._begun_at = asyncio.get_running_loop().time()
         if batch.timer is not None:
             batch.timer.cancel()
         call = asyncio.ensure_future(self._call(batch))

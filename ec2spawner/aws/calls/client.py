@@ -88,8 +88,8 @@ class Client:
     ) -> T:
         """Call the service's `operation` (boto3's method name) and parse its response, in the pool.
 
-        A retryable error is met by `attempts` in all. Each of them waits for its tokens where the
-        service is EC2.
+        After a retryable error it is repeated, up to `attempts` in all. Each of them waits for its
+        tokens if the service is EC2.
 
         Raises `CloudError`. After a cancellation or timeout the call itself continues in its
         thread: as with any lost response, it may have taken effect.

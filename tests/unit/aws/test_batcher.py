@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import pytest
 
-from ec2spawner.aws.calls.batcher import LATER, SOON, Batcher
+from ec2spawner.aws.calls.batcher import LATER, SOON, SPACING, Batcher
 from ec2spawner.provisioner.model.cloud import CloudError
 from tests.unit.provisioner.virtual_time import in_virtual_time
 
@@ -81,7 +82,29 @@ async def test_a_request_that_can_wait_delays_no_other() -> None:
 async def test_a_full_call_is_made_at_once() -> None:
     shelf = Shelf(size=3)
     await asyncio.gather(*shelf.begin("a", "b", "c", "d"))
-    assert shelf.calls == [(0.0, ["a", "b", "c"]), (SOON, ["d"])]
+    assert shelf.calls == [(0.0, ["a", "b", "c"]), (SPACING, ["d"])]
+
+
+@in_virtual_time
+async def test_requests_that_come_one_by_one_share_calls_too() -> None:
+    shelf, asked = Shelf(), []
+    for number in range(50):
+        asked += shelf.begin(str(number))
+        await asyncio.sleep(0.2)
+    await asyncio.gather(*asked)
+    assert len(shelf.calls) <= 10 / SPACING + 1
+    begun = [at for at, _ in shelf.calls]
+    assert all(after - before >= SPACING - 1e-9 for before, after in pairwise(begun))
+
+
+@in_virtual_time
+async def test_after_a_quiet_moment_a_request_does_not_wait_for_the_spacing() -> None:
+    shelf = Shelf()
+    await asyncio.gather(*shelf.begin("a"))
+    await asyncio.sleep(SPACING)
+    before = now()
+    await asyncio.gather(*shelf.begin("b"))
+    assert shelf.calls[1][0] == pytest.approx(before + SOON)
 
 
 @in_virtual_time
