@@ -34,7 +34,7 @@ RATIOS = ("ratio_to_naive", "p95_ratio_to_naive")
 CALLS = ("api_calls_per_start", "naive_api_calls_per_start")
 
 
-async def short_bench(name: str) -> dict[str, Any]:
+async def short_bench(name: str, *arguments: str) -> dict[str, Any]:
     """Run it as people do, and read its last line."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -43,6 +43,7 @@ async def short_bench(name: str) -> dict[str, Any]:
         name,
         "--short",
         "--json",
+        *arguments,
         cwd=TREE,
         env=os.environ | {SLOWNESS_VARIABLE: "3"},
         stdout=asyncio.subprocess.PIPE,
@@ -115,6 +116,21 @@ async def test_short_faults_bench_ends_every_cell_well() -> None:
     assert said["figures"]["said"] >= 4
     # Also that every action of the source is called by some part of the journey.
     assert all(said["met"].values()), said["figures"]
+
+
+async def test_short_scale_bench_loses_nothing_and_makes_few_calls() -> None:
+    said = await short_bench("scale", "--starts", "40")
+    figures = said["figures"]
+    assert figures["running_servers"] == 40
+    assert 0 < figures["starts_60_median_s"] <= figures["starts_60_p95_s"]
+    assert 0 < figures["health_p95_ms"] <= figures["health_max_ms"]
+    assert 0 < figures["restart_1000_serving_s"] <= figures["restart_1000_reachable_s"]
+    # These are counts, and so the same on any machine.
+    counted = ("starts_100_launch_calls", "starts_100_throttles", "login_storm_errors")
+    for name in (*counted, "restart_1000_lost"):
+        assert said["met"][name], f"{name}: {figures[name]}"
+    # Twice the servers are not in the short form.
+    assert figures["calls_per_min_2000"] is None
 
 
 async def test_short_widget_bench_measures_with_and_without_the_widget() -> None:

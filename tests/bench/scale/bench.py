@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from tests.bench.figures import Figure, Goal, Result
+from tests.bench.figures import Figure, Goal, Result, median
 from tests.bench.machine import describe_machine
 from tests.bench.scale import logins, reconcile, running, starts, warm_pool
 from tests.bench.scale.boot_times import BootTimes
+
+COMMITS = 50
 
 GOALS = {
     "starts_100_launch_calls": Goal(3),
@@ -100,7 +104,7 @@ PARTS = (
 
 def run(count: int | None, short: bool, console: Console, only: str = "") -> Result:
     """Run the parts whose names contain `only`. Raises `StartFailedError`."""
-    machine = describe_machine()
+    machine = describe_machine() | {"commit_ms": _commit_ms()}
     figures: dict[str, Figure] = {}
     for part in PARTS:
         if only in part.name:
@@ -111,3 +115,23 @@ def run(count: int | None, short: bool, console: Console, only: str = "") -> Res
             console.print(f"{part.name}: {time.monotonic() - began:.0f} s", style="dim")
     goals = GOALS if not only else {name: GOALS[name] for name in GOALS if name in figures}
     return Result("scale", figures, goals, machine)
+
+
+def _commit_ms() -> float:
+    """Milliseconds of one commit to a SQLite file where the hubs of this bench have theirs.
+
+    JupyterHub commits on its event loop, ten times and more for each start. A file system in memory
+    (`TMPDIR=/dev/shm`) shows what is left without the disk.
+    """
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        closing(sqlite3.connect(Path(directory) / "probe.sqlite")) as database,
+    ):
+        database.execute("CREATE TABLE probe (number INTEGER)")
+        took = []
+        for number in range(COMMITS):
+            began = time.perf_counter()
+            database.execute("INSERT INTO probe VALUES (?)", (number,))
+            database.commit()
+            took.append(1000 * (time.perf_counter() - began))
+    return round(median(took), 2)

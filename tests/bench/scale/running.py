@@ -79,16 +79,17 @@ async def running(
     """An idle hub, `servers` servers, a restart of the hub, and twice as many."""
     async with CannedSite(directory, BOOT_SECONDS) as site:
         users = [f"user-{number:04}" for number in range(2 * servers)]
-        await site.add_users(users)
+        first, more = users[:servers], users[servers:]
+        await site.add_users(first)
         await asyncio.sleep(SETTLE)
         idle = await watch(site, 0, lengths.idle)
-        first, more = users[:servers], users[servers:]
         await start_in_waves(site, first, console)
         await asyncio.sleep(SETTLE)
         once = await watch(site, servers, lengths.running)
         restart = await restart_hub(site, first)
         steady = [idle, once]
         if lengths.twice:
+            await site.add_users(more)
             await start_in_waves(site, more, console)
             await asyncio.sleep(SETTLE)
             steady.append(await watch(site, 2 * servers, lengths.twice))
