@@ -24,8 +24,8 @@ SINGLE_CLICKS = 5
 
 FILL_SECONDS = 120.0
 
-PROFILE = "t4"
-COLD_PROFILE = "a10g"
+PROFILE = "t4-16-gb"
+COLD_PROFILE = "a10g-24-gb"
 """A profile that has no pool: its start is the cold one beside the warm ones."""
 
 NONE: dict[str, Figure] = dict.fromkeys(
