@@ -12,9 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-CONNECT_TIMEOUT = 30.0
-"""Seconds; a hub whose loop is busy accepts late."""
-
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
 
@@ -93,8 +90,7 @@ class Connection:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> Response:
         if self._streams is None:
-            opening = asyncio.open_connection(self.host, self.port)
-            self._streams = await asyncio.wait_for(opening, CONNECT_TIMEOUT)
+            self._streams = await asyncio.open_connection(self.host, self.port)
         reader, writer = self._streams
         lines = [
             f"{method} {path} HTTP/1.1",

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.console import Console
+
 from ec2spawner.core import tags
 from tests.bench.loop_monitor import Turn
 from tests.bench.scale.canned_site import CannedSite
@@ -33,10 +35,11 @@ class Restart:
 
     stop_s: float
     """The end of the old process, by SIGTERM."""
-    serving_s: float
-    """Until the hub answered through the proxy."""
-    reachable_s: float
-    """Until the hub called every server ready and each had answered its user's URL."""
+    serving_s: float | None
+    """Until the hub answered through the proxy; None if it ended instead."""
+    reachable_s: float | None
+    """Until the hub called every server ready and each had answered its user's URL; None if some
+    never did."""
     lost: Sequence[str]
     calls: Counter[str]
     seconds: float
@@ -44,7 +47,7 @@ class Restart:
     turns: Sequence[Turn]
 
 
-async def restart_hub(site: CannedSite, users: Sequence[str]) -> Restart:
+async def restart_hub(site: CannedSite, users: Sequence[str], console: Console) -> Restart:
     """End the hub, start it, and wait until every server is ready and answers at its URL.
 
     The proxy keeps running, as in production. Each URL is requested through it, and the answer must
@@ -53,7 +56,11 @@ async def restart_hub(site: CannedSite, users: Sequence[str]) -> Restart:
     before = len(await site.calls())
     stop_s = await site.restart_hub()
     began, at = time.monotonic(), time.time()
-    await site.hub.wait_serving()
+    try:
+        await site.hub.wait_serving()
+    except AssertionError as error:
+        console.print(f"The hub did not start again: {error}", markup=False)
+        return Restart(stop_s, None, None, users, Counter(), time.monotonic() - began, ())
     serving_s = time.monotonic() - began
     missing = set(users)
     while missing and time.monotonic() - began < TIMEOUT:
@@ -65,11 +72,12 @@ async def restart_hub(site: CannedSite, users: Sequence[str]) -> Restart:
     calls = by_action(await site.calls(before))
     seconds = time.monotonic() - began
     turns = site.hub.turns(at, at + seconds)
+    lost = sorted(missing | unreachable)
     return Restart(
         stop_s,
         serving_s,
-        reachable_s,
-        sorted(missing | unreachable),
+        None if lost else reachable_s,
+        lost,
         calls,
         seconds,
         turns,

@@ -86,9 +86,9 @@ async def running(
         await start_in_waves(site, first, console)
         await asyncio.sleep(SETTLE)
         once = await watch(site, servers, lengths.running)
-        restart = await restart_hub(site, first)
+        restart = await restart_hub(site, first, console)
         steady = [idle, once]
-        if lengths.twice:
+        if lengths.twice and restart.serving_s is not None:
             await site.add_users(more)
             await start_in_waves(site, more, console)
             await asyncio.sleep(SETTLE)
@@ -169,8 +169,11 @@ def show(steady: Sequence[Steady], restart: Restart, console: Console) -> None:
         show_stalls(f"{each.servers} servers", each.turns, console)
     table = Table("restart of the hub", "")
     table.add_row("end of the old one, s", f"{restart.stop_s:.1f}")
-    table.add_row("start until it serves, s", f"{restart.serving_s:.1f}")
-    table.add_row("start until all are ready and answer, s", f"{restart.reachable_s:.1f}")
+    for name, seconds in (
+        ("start until it serves, s", restart.serving_s),
+        ("start until all are ready and answer, s", restart.reachable_s),
+    ):
+        table.add_row(name, "never" if seconds is None else f"{seconds:.1f}")
     table.add_row("lost", ", ".join(restart.lost[:5]) or "none")
     for action, number in restart.calls.most_common():
         table.add_row(f"{action} in {restart.seconds:.0f} s", str(number))
