@@ -180,6 +180,11 @@ class Site:
             await asyncio.sleep(FOLLOW_INTERVAL)
         raise StartFailedError(f"the start of {user} failed\n{self.hub.tail()}")
 
+    async def is_ready(self, user: str) -> bool:
+        """Whether the hub calls the user's server ready."""
+        servers = (await self.call("GET", f"/users/{user}")).json()["servers"]
+        return bool(servers and servers[""]["ready"])
+
     async def ready_servers(self) -> set[str]:
         """Users whose servers are ready, as the hub's API lists them."""
         found: set[str] = set()
