@@ -48,6 +48,12 @@ class Pool:
         self.world = world
         self.agents: dict[str, Agent] = {}
 
+    def advance(self, seconds: float) -> None:
+        """Let time pass, in which all agents claim again and again."""
+        self.world.clock.advance(seconds)
+        for instance_id in self.agents:
+            self.world.provisioner._state.claims.heard(instance_id)
+
     async def boot(self, number: int = 1) -> list[Agent]:
         """So many agents have claimed and wait."""
         world = self.world
@@ -56,5 +62,9 @@ class Pool:
             if instance_id not in self.agents:
                 self.agents[instance_id] = Agent(world, instance_id)
                 assert await self.agents[instance_id].claim(wait=0.05) is None
-        await until(lambda: standing(world).waiting >= number, f"{number} wait")
-        return [self.agents[each] for each in world.cloud.running()]
+        waiting = [each for each in world.cloud.running() if not self._serves(each)]
+        await until(lambda: standing(world).waiting == len(waiting), f"{waiting} wait")
+        return [self.agents[each] for each in waiting]
+
+    def _serves(self, instance_id: str) -> bool:
+        return self.world.provisioner._state.leases.of_instance(instance_id) is not None

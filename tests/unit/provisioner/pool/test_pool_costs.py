@@ -34,13 +34,15 @@ async def by_cause(world: World) -> dict[str, float]:
 
 async def test_waiting_is_overhead_of_the_pool_and_the_rest_is_the_leases(world: World) -> None:
     await priced(world, rules(1))
-    [agent] = await Pool(world).boot()
-    world.clock.advance(1800)
+    pool = Pool(world)
+    [agent] = await pool.boot()
+    pool.advance(1800)
     lease = await world.request()
     await agent.serve()
     await world.complete_passes(1)
     assert (await by_cause(world))["pool"] == pytest.approx(0.10, abs=0.001)
-    world.clock.advance(1800)
+    await pool.boot(2)
+    pool.advance(1800)
     world.silence_agents()
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
@@ -57,10 +59,10 @@ async def test_what_waits_is_in_the_hubs_sums_before_it_ends(
     world: World,
 ) -> None:
     await priced(world, rules(1))
-    [agent] = await Pool(world).boot()
+    pool = Pool(world)
+    await pool.boot()
     for _ in range(30):
-        world.clock.advance(120)
-        world.provisioner._state.claims.heard(agent.instance_id)
+        pool.advance(120)
         await world.complete_passes(1)
     assert spent(world, HUB).nano_usd == pytest.approx(0.2e9, rel=0.1)
     assert set(await by_cause(world)) == {"pool"}
@@ -74,6 +76,19 @@ async def test_a_cap_bounds_what_waits_and_what_is_bought(world: World) -> None:
     assert standing(world).target.reasons[-1].code is ReasonCode.CUT_TO_RULE_CAP
     world.cloud.prices = dict.fromkeys(SPOT, 0.30)
     await until(lambda: len(world.cloud.running()) == 2, "the cap pays for two")
+
+
+async def test_an_offer_above_a_cap_is_not_asked_for(world: World) -> None:
+    world.cloud.sell_out(Market.SPOT)
+    del world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1b"]
+    await priced(world, rules(0, usd_per_hour=0.3))
+    world.cloud.prices = SPOT | {("g4dn.xlarge", "us-east-1b"): 0.40}
+    await world.complete_passes(3)
+    world.provisioner._state.settings = replace(world.settings, pool=rules(1, usd_per_hour=0.3))
+    await until(lambda: world.cloud.requests(), "it asks where the cap pays for it")
+    await world.complete_passes(3)
+    asked = {subnet for request in world.cloud.requests() for _, subnet in request.offers}
+    assert asked == {"subnet-a"}
 
 
 async def test_no_price_is_no_purchase_under_a_cap_and_no_end(world: World) -> None:
@@ -155,7 +170,7 @@ async def test_a_number_set_by_hand_holds_until_its_end(world: World) -> None:
 
 
 async def test_a_slow_boot_of_the_pool_makes_no_start_wait(world: World) -> None:
-    await priced(world, rules(1))
+    await priced(world, rules(1, usd_per_hour=0.25))  # the cap pays for no other one
     [slow] = await world.boot(1)
     await world.complete_passes(1)
     world.clock.advance(200)
