@@ -44,8 +44,8 @@ def test_a_place_never_makes_a_lease_wait(
     leases: list[Need], places: list[Need], supplies: list[Supply]
 ) -> None:
     ids = {lease.lease_id for lease in leases}
-    alone, together = balance(leases, supplies), balance([*leases, *places], supplies)
-    assert ids & set(together.missing) == set(alone.missing)
+    without, together = balance(leases, supplies), balance([*leases, *places], supplies)
+    assert ids & set(together.missing) == set(without.missing)
 
 
 @given(limited_needs(), places_of(), pool_supplies())
