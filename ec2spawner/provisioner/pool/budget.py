@@ -18,12 +18,12 @@ from ...core.limits.admission import (
     reservation,
 )
 from ...core.limits.words import short_refusal
-from ..instances.unleased import unleased
 from ..limits.accounts import Accounts
 from ..model.cloud import LaunchSpec
 from ..offers.market import MarketData
 from ..state.instances.launches import Round
 from ..state.state import State
+from .own_instances import own_instances
 
 
 @dataclass(slots=True)
@@ -88,11 +88,10 @@ class Budget:
     def _running(self, now: datetime) -> Iterator[tuple[float, float]]:
         """Of each instance of the pool its price, USD/hour, and the seconds left of its first
         hour."""
-        for instance in unleased(self.state):
-            if self.state.pool.is_of_pool(instance):
-                price = rate(self.market.prices.segment(instance, now), now).known_usd_per_hour
-                age = (now - instance.launched_at).total_seconds()
-                yield price or 0.0, max(FIRST_HOUR - age, 0.0)
+        for instance in own_instances(self.state):
+            price = rate(self.market.prices.segment(instance, now), now).known_usd_per_hour
+            age = (now - instance.launched_at).total_seconds()
+            yield price or 0.0, max(FIRST_HOUR - age, 0.0)
 
     def _asked_for(self, others: list[Round], accounts: Accounts) -> Iterator[tuple[float, float]]:
         """The same of the instances that these calls may bring, at their highest price."""

@@ -15,7 +15,6 @@ from typing import Final
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError
 from ...core.offers.purchase import MAX_PURCHASES, OfferKey
-from ..instances.unleased import unleased
 from ..launch.fleet_calls import FleetCalls
 from ..launch.fleet_response import Outcome, done_with, is_refused, without_summary
 from ..launch.launch_failure import launch_failure
@@ -29,6 +28,7 @@ from ..state.pool import Group
 from ..state.state import State
 from ..store.store import StoreError
 from .budget import Budget
+from .own_instances import own_instances
 from .targets import beside, is_for
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class PoolPurchases:
         target = self.state.pool.target(group)
         if target is None or target.max_usd_per_hour is None:
             return MAX_AT_ONCE
-        running = sum(is_for(each, group) for each in unleased(self.state))
+        running = sum(is_for(each, group) for each in own_instances(self.state))
         return target.running - running
 
     def _begin_round(self, spec: LaunchSpec, count: int) -> Round:

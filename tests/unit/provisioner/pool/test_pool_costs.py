@@ -108,6 +108,7 @@ async def test_no_price_is_no_purchase_under_a_cap_and_no_end(world: World) -> N
 
 async def test_a_limit_of_the_hub_bounds_purchases(world: World) -> None:
     limits = Limits(scopes={HUB: Bounds(usd_per_month=0.45)})
+    world.cloud.listing_lag = 5.0  # what has just been bought counts as well
     await priced(world, rules(3), limits=limits, spending_days=31)
     await world.boot(2)
     await until(lambda: standing(world).failure, "it is shown")
