@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -323,13 +323,14 @@ class SimulatedCloud:
         )
         return Launched(instance_id, instance_type, zone, request.market)
 
-    async def list_instances(self, hub: str) -> Sequence[Instance]:
-        faults = await self._receive("list_instances", hub)
+    async def list_instances(self, hub: str, among: Collection[str] = ()) -> Sequence[Instance]:
+        faults = await self._receive("list_instances", hub, *([frozenset(among)] if among else []))
         now = self.clock()
         listing = [
             machine.shown(now)
             for machine in self.machines.values()
             if machine.instance.tags.get("ec2spawner:hub") == hub
+            and (not among or machine.instance.instance_id in among)
             and now >= machine.listed_from
             and not machine.hidden
         ]

@@ -18,15 +18,12 @@ from typing import Any, Final, TypeVar
 from ...core.backoff import Backoff
 from ...core.offers.launch_errors import THROTTLES
 from ...daemon_threads import DaemonThreads
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud import LISTING_PAGE, CloudError
 from . import call_log, metrics
 from .request_tokens import RequestTokens
 
 THREADS: Final = 16
 """Concurrent calls, and so connections: more would only be throttled by EC2's token buckets."""
-
-PAGE: Final = 50
-"""Resources to a page: parsing a page of 100 instances takes 56 ms of CPU, of 1000 600 ms."""
 
 MAX_PAGES: Final = 1000
 """Pages after which a listing counts as endless."""
@@ -166,7 +163,7 @@ class Client:
         parse: Callable[[Answer], Sequence[T]],
         *,
         service: str = "ec2",
-        page: int = PAGE,
+        page: int = LISTING_PAGE,
         **parameters: Any,
     ) -> list[T]:
         """All pages of a listing operation, or an exception; never only some of them."""

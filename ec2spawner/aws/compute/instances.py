@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -63,9 +63,13 @@ class Instances:
     client: Client
     terminations: Terminations
 
-    async def list_instances(self, hub: str) -> list[Instance]:
-        """Every instance with the hub's tag, in any state. Raises `CloudError` unless complete."""
-        found = await self.client.pages("describe_instances", _instances, Filters=of_hub(hub))
+    async def list_instances(self, hub: str, among: Collection[str] = ()) -> list[Instance]:
+        """Every instance with the hub's tag, in any state, or those of them with one of these ids.
+        Raises `CloudError` unless complete."""
+        filters = list(of_hub(hub))
+        if among:  # by filter: one that EC2 does not know yet is no error for the others
+            filters.append({"Name": "instance-id", "Values": sorted(among)})
+        found = await self.client.pages("describe_instances", _instances, Filters=filters)
         # The list can change between two pages and show an instance on both.
         return list({instance.instance_id: instance for instance in found}.values())
 

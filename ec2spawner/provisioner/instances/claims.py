@@ -86,9 +86,10 @@ class Claims:
         if booted_anew is None:
             self._check_key(claimant.instance_id, key_sha256)
         self._check_wanted(claimant.instance_id)
-        instance = self.state.instances.listed.get(claimant.instance_id)
-        if instance is None and await self.state.instances.next_listing(timeout):
-            instance = self.state.instances.listed.get(claimant.instance_id)
+        instances, instance_id = self.state.instances, claimant.instance_id
+        instance = instances.listed.get(instance_id)
+        if instance is None and await instances.next_listing(timeout, about=instance_id):
+            instance = instances.listed.get(instance_id)
             if instance is None and self._should_be_listed(claimant):
                 raise ClaimRefused("this instance does not carry this hub's tag")
         if instance is None:
@@ -143,6 +144,8 @@ class Claims:
     def _should_be_listed(self, claimant: Claimant) -> bool:
         """Old enough to be listed, and not missing from a single listing only."""
         age = self.state.clock.now() - claimant.pending_time
+        if claimant.instance_id in self.state.instances.asked:
+            return False  # the listing was of others
         return age > LISTING_LAG and not self.state.claims.is_bound(claimant.instance_id)
 
     def _check_key(self, instance_id: str, key_sha256: str) -> None:

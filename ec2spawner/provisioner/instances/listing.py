@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil
+from typing import Final
 
-from ..model.cloud import Cloud, CloudError
+from ..model.cloud import (
+    LISTING_PAGE,
+    MAX_FILTER_VALUES,
+    Cloud,
+    CloudError,
+    Instance,
+    InstanceState,
+)
 from ..model.lease import Lease, LeaseState
 from ..runtime.supervise import Supervised
 from ..state.state import State
@@ -25,12 +35,33 @@ MIN_PAUSE = 0.25
 requests one, and EC2 limits our calls."""
 
 
+SMALL: Final = 100
+"""Instances of a hub that are always listed completely: two pages."""
+
+PAGES_PER_MINUTE: Final = 8.0
+"""Of complete listings while nothing happens, and of those of a large hub at any time: the calls
+that a hub makes do not grow with its servers."""
+
+IN_TRANSITION: Final = frozenset(
+    {InstanceState.PENDING, InstanceState.STOPPING, InstanceState.SHUTTING_DOWN}
+)
+
+AGENT_SILENCE: Final = 75.0
+"""Seconds after which a silent agent's instance is asked about: one that lives is heard at least
+every 50 s, and a call takes a moment."""
+
+
 @dataclass(slots=True)
 class Listing:
-    """Updates the state's instances from EC2."""
+    """Updates the state's instances from EC2.
+
+    Of a large hub, it lists only what starts, stops or is silent, and all instances now and then.
+    """
 
     state: State
     cloud: Cloud
+    _complete_at: float = float("-inf")
+    """When the last complete listing began, in seconds of the loop's clock."""
 
     async def run(self) -> None:
         """List until the task is cancelled."""
@@ -40,20 +71,33 @@ class Listing:
             with supervised:
                 await self.list_once()
             await asyncio.sleep(MIN_PAUSE * state.settings.busy_interval)
-            interval = (
-                state.settings.busy_interval
-                if is_in_motion(state) or not state.instances.listings
-                else state.settings.quiet_interval
-            )
             with suppress(TimeoutError):
-                async with asyncio.timeout(interval):
+                async with asyncio.timeout(self._pause()):
                     await state.instances.wanted.wait()
 
+    def _pause(self) -> float:
+        """Seconds until the next listing, unless one is wanted sooner."""
+        settings, is_known = self.state.settings, self.state.instances.listings > 0
+        if is_in_motion(self.state) or not is_known:
+            return settings.busy_interval
+        # A large hub looks for silent agents in between.
+        return min(settings.quiet_interval, self._complete_interval())
+
+    def _complete_interval(self) -> float:
+        pages = ceil(len(self.state.instances.listed) / LISTING_PAGE)
+        return max(self.state.settings.quiet_interval, 60.0 * pages / PAGES_PER_MINUTE)
+
     async def list_once(self) -> None:
-        """One complete listing, or none."""
+        """One listing, or none; of nothing where a large hub has nothing to ask."""
+        now, instances = asyncio.get_running_loop().time(), self.state.instances
+        is_due = now - self._complete_at >= self._complete_interval()
+        is_complete = is_due or not instances.listings or len(instances.listed) <= SMALL
+        among = set() if is_complete else in_question(self.state)
+        if not is_complete and not among:
+            return
         try:
             async with asyncio.timeout(LISTING_TIMEOUT):
-                listing = await self.cloud.list_instances(self.state.settings.hub)
+                listing = await self._list(sorted(among))
         except CloudError as error:
             self._fail(error)
             return
@@ -61,9 +105,20 @@ class Listing:
             message = f"no complete listing within {LISTING_TIMEOUT:.0f} s"
             self._fail(CloudError("Timeout", message, retryable=True))
             return
-        self.state.instances.replace(listing)
-        self.state.leases.times.listed(self.state.instances.listed)
+        if is_complete:
+            self._complete_at = now
+            instances.replace(listing)
+        else:
+            instances.update(listing, among)
+        self.state.leases.times.listed(instances.listed)
         self.state.wake()
+
+    async def _list(self, ids: Sequence[str]) -> Sequence[Instance]:
+        hub, found = self.state.settings.hub, list[Instance]()
+        for first in range(0, max(len(ids), 1), MAX_FILTER_VALUES):
+            some = ids[first : first + MAX_FILTER_VALUES]
+            found += await self.cloud.list_instances(hub, some)
+        return found
 
     def _fail(self, error: CloudError) -> None:
         log.warning("Listing instances failed, keeping the last listing: %s", error)
@@ -85,3 +140,26 @@ def _may_be_gone(state: State, lease: Lease) -> bool:
     """True for a server under check after the hub's start whose instance EC2 does not list."""
     unheard = not state.leases.contact(lease.lease_id).heartbeats
     return unheard and state.instances.is_missing(lease.instance_id or "")
+
+
+def in_question(state: State) -> set[str]:
+    """Ids of the instances of which something is to change soon, or may have changed unheard."""
+    listed, uptime = state.instances.listed, state.clock.uptime()
+    ids = set(state.instances.asked)
+    ids |= {each.instance_id for each in listed.values() if each.state in IN_TRANSITION}
+    ids |= state.launches.expected.keys() - listed.keys()
+    ids |= state.claims.waiting.keys() - listed.keys()
+    ids |= {each for each in state.claims.unwanted if each in listed and not _is_over(listed[each])}
+    ids |= {kept.instance_id for kept in state.retained.all() if kept.started_for}
+    for lease in state.leases.open():
+        if lease.instance_id is None:
+            continue
+        heard_at = state.leases.contact(lease.lease_id).heard_at
+        is_silent = heard_at is None or uptime - heard_at > AGENT_SILENCE
+        if lease.state is not LeaseState.READY or is_silent or lease.instance_id not in listed:
+            ids.add(lease.instance_id)
+    return ids
+
+
+def _is_over(instance: Instance) -> bool:
+    return instance.state is InstanceState.TERMINATED

@@ -149,7 +149,7 @@ class AgentCalls:
             instance = instances.instance_of(lease)
             if instance is not None and instance.state in GONE:
                 break
-            await instances.next_listing(left)
+            await instances.next_listing(left, about=lease.instance_id or "")
         await self.state.end(lease.lease_id, Stop(reason="failed", message=message))
         self.state.leases.report_agent_stopped(lease.lease_id)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from ...core.ledger.segments import reprice
 from ..model.lease import LeaseState
 from ..offers.prices import PriceCache
+from ..runtime.cooperative_iteration import cooperatively
 from ..state.state import State
 
 
@@ -21,7 +22,8 @@ class Repricing:
     async def reconcile(self, now: datetime) -> None:
         """Raises `StoreError`."""
         leases = self.state.leases
-        for lease in leases.open(LeaseState.STARTING, LeaseState.READY):
+        running = list(leases.open(LeaseState.STARTING, LeaseState.READY))
+        async for lease in cooperatively(running):
             instance = self.state.instances.instance_of(lease)
             if instance is None or leases.get(lease.lease_id) is not lease:
                 continue

@@ -1,7 +1,7 @@
 """Leases by id, in the order of their requests, and found by state, server and instance.
 
 A hub with thousands of running servers asks for the few leases that wait, or for that of one
-instance, with every call of an agent: no such question may look at all leases.
+instance, with every call of an agent: no such question may scan all leases.
 """
 
 from __future__ import annotations

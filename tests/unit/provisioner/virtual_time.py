@@ -38,7 +38,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(self._leap)
         self._work: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
         self.refusal: Exception | None = None
-        """What becomes of all work for executors while it is set, in place of the work."""
+        """What becomes of all work for the store's executor while it is set, in place of the work.
+        Threads of the loop's own executor only compute."""
         self._begun: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
         self._numbers = itertools.count()
         self.set_task_factory(self._begin)  # type: ignore[arg-type]
@@ -51,7 +52,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     ) -> Any:
         """In this thread, in order, a moment later: as an executor with one thread does it."""
         done = self.create_future()
-        self._work.append((done, lambda: func(*args)))
+
+        def work() -> Any:
+            if executor is not None and self.refusal is not None:
+                raise self.refusal
+            return func(*args)
+
+        self._work.append((done, work))
         if len(self._work) == 1:
             self.call_later(WORK_SECONDS, self._next)
         return done
@@ -79,8 +86,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if done.cancelled():
             return
         try:
-            if self.refusal is not None:
-                raise self.refusal
             done.set_result(work())
         except Exception as error:
             done.set_exception(error)

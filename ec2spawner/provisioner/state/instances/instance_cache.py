@@ -16,6 +16,10 @@ MAX_CLOCK_SKEW = timedelta(minutes=5)
 """Between EC2's clock and the hub's: with more, AWS refuses the signatures of all calls."""
 
 
+NEVER = (0, float("-inf"))
+"""Of an instance that no listing has lacked."""
+
+
 class InstanceCache:
     """The instances as EC2 listed them last, and the listings in which a known one was missing."""
 
@@ -26,6 +30,8 @@ class InstanceCache:
         self._next = asyncio.Event()
         self.wanted = asyncio.Event()
         """Set to request a listing now."""
+        self.asked: set[str] = set()
+        """Ids of the instances that somebody waits to see."""
         self.listed: Mapping[str, Instance] = {}
         """By instance id, in any state."""
         self.listings = 0
@@ -38,19 +44,27 @@ class InstanceCache:
         """Why the last listing failed; None where it did not."""
         self._seen_at: dict[str, float] = {}
         """By instance id: uptime at which this process first saw it listed, in seconds."""
-        self._missing: dict[str, int] = {}
+        self._missing: dict[str, tuple[int, float]] = {}
+        """By id: how many listings in a row have lacked it, and when the last one counted, in
+        seconds of the loop's clock."""
         self._shown: dict[str, tuple[datetime, float]] = {}
         """By id: EC2's time of the last launch or start, and the uptime at which a listing first
         showed it, in seconds."""
-        self._counted_at = float("-inf")
-        """By the loop's clock, in seconds."""
+        self._recent: Set[str] = frozenset()
+        """Ids of those that a listing may still lack."""
 
     def refresh_soon(self) -> None:
         """List now, and once more if a listing is in progress."""
         self.wanted.set()
 
-    async def next_listing(self, timeout: float) -> bool:
-        """Wait until a listing completes. False when `timeout` seconds passed."""
+    async def next_listing(self, timeout: float, about: str = "") -> bool:
+        """Wait until a listing completes, which may be one of some instances only. False when
+        `timeout` seconds passed.
+
+        `about` is the id of the instance that the caller wants to see in it.
+        """
+        if about:
+            self.asked.add(about)
         self.refresh_soon()
         try:
             async with asyncio.timeout(timeout):
@@ -72,7 +86,7 @@ class InstanceCache:
         instance = self.listed.get(instance_id)
         if instance is not None:
             return instance.state in GONE
-        return self._missing.get(instance_id, 0) >= self._settings.missing_listings
+        return self._missing.get(instance_id, NEVER)[0] >= self._settings.missing_listings
 
     def ended(self, instance_ids: Set[str]) -> set[str]:
         """Those that the last listing shows as ended."""
@@ -92,7 +106,7 @@ class InstanceCache:
 
     def track(self, instance_ids: Iterable[str]) -> None:
         """Count the listings that lack these instances, and forget all others."""
-        self._missing = {each: self._missing.get(each, 0) for each in instance_ids}
+        self._missing = {each: self._missing.get(each, NEVER) for each in instance_ids}
 
     def forget_gone(self) -> None:
         """Drop what is known of instances that the last listing does not show."""
@@ -101,13 +115,26 @@ class InstanceCache:
     def replace(self, listing: Iterable[Instance]) -> None:
         """Replace the last listing by another complete one."""
         found = {instance.instance_id: instance for instance in listing}
-        self.failure = None
-        self._count_missing(found)
-        self._record_interruptions(found)
-        self.listed = found
-        self.unseen -= found.keys()
+        self._count_missing(found, self._missing.keys())
+        self._take(found, found)
+        self.asked.clear()
         self.listings += 1
         self.listed_at = self._clock.uptime()
+
+    def update(self, listing: Iterable[Instance], among: Set[str]) -> None:
+        """Take in a listing of these instances only: it says nothing of others."""
+        found = {instance.instance_id: instance for instance in listing}
+        self._count_missing(found, among & self._missing.keys())
+        others = {each: known for each, known in self.listed.items() if each not in among}
+        self._take(found, {**others, **found})
+        self.asked -= among
+
+    def _take(self, found: Mapping[str, Instance], listed: Mapping[str, Instance]) -> None:
+        self.failure = None
+        self._record_interruptions(found)
+        self.listed = listed
+        self._forget_shown()
+        self.unseen -= found.keys()
         done, self._next = self._next, asyncio.Event()
         done.set()
 
@@ -118,17 +145,19 @@ class InstanceCache:
             if after.state_reason == SPOT_TERMINATION and before.state_reason != SPOT_TERMINATION:
                 self._interruptions.record(interruption_seen(after, self._clock.now()))
 
-    def _count_missing(self, found: Mapping[str, Instance]) -> None:
+    def _count_missing(self, found: Mapping[str, Instance], among: Set[str]) -> None:
         """Listings in quick succession are one: they may come from the same stale copy. One that
         lacks an instance which was just launched says nothing of it."""
         now = asyncio.get_running_loop().time()
-        fresh = now - self._counted_at >= self._settings.busy_interval
-        if fresh:
-            self._counted_at = now
         new = self._new(found)
-        for instance_id, count in self._missing.items():
+        for instance_id in among:
+            count, counted_at = self._missing[instance_id]
+            fresh = now - counted_at >= self._settings.busy_interval
             counts = instance_id not in found and instance_id not in new
-            self._missing[instance_id] = count + fresh if counts else 0
+            self._missing[instance_id] = (
+                count + fresh if counts else 0,
+                now if fresh else counted_at,
+            )
 
     def _new(self, found: Mapping[str, Instance]) -> Set[str]:
         """Ids of those that a listing may still lack.
@@ -142,11 +171,13 @@ class InstanceCache:
             shown = self._shown.get(instance_id)
             if shown is None or shown[0] != instance.launched_at:
                 self._shown[instance_id] = instance.launched_at, uptime
-        new = {
+        self._recent = {
             instance_id
             for instance_id, (launched_at, since) in self._shown.items()
             if uptime - since < lag and launched_at > oldest
         }
-        keep = found.keys() | new
+        return self._recent
+
+    def _forget_shown(self) -> None:
+        keep = self.listed.keys() | self._recent
         self._shown = {each: shown for each, shown in self._shown.items() if each in keep}
-        return new

@@ -92,11 +92,17 @@ class DatabaseThread:
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._executor is None:
             raise StoreError("the store is closed")
-        async with asyncio.timeout(ANSWER_SECONDS):
-            # Shielded: a write that waits for its turn would be dropped with its caller.
-            return await asyncio.shield(
-                asyncio.get_running_loop().run_in_executor(self._executor, work)
-            )
+        done = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                # Shielded: a write that waits for its turn would be dropped with its caller.
+                return await asyncio.shield(done)
+        except TimeoutError:
+            # Where the event loop itself was blocked for so long, as JupyterHub's start with a
+            # thousand servers may block it, the database has answered meanwhile.
+            if done.done() and not done.cancelled():
+                return done.result()
+            raise
 
     def _log_failure(self, said: str) -> None:
         """Log once that it fails; callers log what could not be done."""

@@ -1,4 +1,4 @@
-"""The indexes of leases agree with a look at all of them, whatever was changed."""
+"""The indexes of leases agree with a scan of all of them, whatever was changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_lease(
 
 
 @given(st.lists(CHANGES, max_size=30))
-def test_indexes_agree_with_a_look_at_all_leases(
+def test_indexes_agree_with_a_scan_of_all_leases(
     changes: list[tuple[str, str, str, LeaseState, str | None, list[str]]],
 ) -> None:
     served = ServedInstances()
