@@ -40,6 +40,7 @@ SEE: dict[str, str] = {
     "(../how-to/interruptions.md#rehearse-an-interruption), with the exit statuses.",
     "pool": "See [The warm pool](../how-to/warm-pool.md#set-it-by-hand). It needs a token in "
     "`JUPYTERHUB_API_TOKEN` of a person who may see the page *Instances*.",
+    "load-test": "See [Load test](../how-to/load-test.md), with the exit statuses.",
     "gpu-check": "See [GPU check](../how-to/gpu-check.md), with the exit statuses.",
 }
 """Command -> the page that explains it."""

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from . import iri_grammar
 from .cli_help import SUMMARIES, description, epilog
 from .gpu_check.options import gpu_check_options
+from .load_test.options import load_test_options
 
 STOPPED = 130
 """Exit status after Ctrl-C, as of a shell."""
 
 
-WITHOUT_HUB_OPTIONS = frozenset({"gpu-check", "interrupt", "pool"})
+WITHOUT_HUB_OPTIONS = frozenset({"gpu-check", "interrupt", "load-test", "pool"})
 """Commands that read no configuration of a hub."""
 
 
@@ -53,6 +54,10 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .pool.command import run_pool
 
         return run_pool(arguments)
+    if arguments.command == "load-test":
+        from .load_test.command import run_load_test
+
+        return run_load_test(arguments)
     if arguments.command == "reap":
         from .reap.command import run_reap
 
@@ -99,6 +104,7 @@ def command_line() -> argparse.ArgumentParser:
         "report": _report,
         "interrupt": _interrupt,
         "pool": _pool,
+        "load-test": load_test_options,
         "gpu-check": gpu_check_options,
     }
     for name, add_options in options_of.items():

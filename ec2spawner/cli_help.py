@@ -15,6 +15,7 @@ SUMMARIES: Mapping[str, str] = {
     "report": "report what was spent, by whom and for what, or how long starts took",
     "interrupt": "rehearse a spot interruption of a server: do what AWS does",
     "pool": "show the warm pool of a running hub, and set it by hand",
+    "load-test": "let simulated users start and use servers of a hub; report how long it takes",
     "gpu-check": "compare the speed of this machine's GPUs with their datasheets",
 }
 
@@ -72,6 +73,16 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner pool set t4 5 --until=18:00": "five wait until then, on a server of the hub",
         "ec2spawner pool clear t4": "the configuration holds again",
     },
+    "load-test": {
+        "ec2spawner load-test http://127.0.0.1:8000 --password-file=password": "10 users of a demo",
+        "ec2spawner load-test http://127.0.0.1:8000 --users=40 --at-once": "40 in the same second",
+        "ec2spawner load-test https://hub.example.org --token-file=token --max-usd=5 --yes": (
+            "with an admin's token; starts real instances"
+        ),
+        "ec2spawner load-test http://127.0.0.1:8000 --json": (
+            "for programs; exit status 1 if something failed"
+        ),
+    },
     "gpu-check": {
         "ec2spawner gpu-check": "run it in a terminal on the instance",
         "ec2spawner gpu-check --short": "finish within three seconds",
@@ -96,5 +107,5 @@ def epilog(command: str) -> str:
     lines = ["examples:"]
     for example, does in EXAMPLES[command].items():
         lines += [f"  {example}", f"      {does}"]
-    without = ("gpu-check", "interrupt", "pool")
+    without = ("gpu-check", "interrupt", "load-test", "pool")
     return "\n".join(lines if command in without else [*lines, "", OF_THE_HUB])

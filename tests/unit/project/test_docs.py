@@ -201,6 +201,7 @@ def test_every_configuration_on_a_page_works(
         tmp_path = prepared_laptop(tmp_path, monkeypatch)
     monkeypatch.setenv("ALARM_MAIL", "mailtos://ops:secret@mail.example.org?to=ops@example.org")
     monkeypatch.setenv("ALARM_CHAT", "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ")
+    monkeypatch.setenv("LOAD_TEST_TOKEN", "0" * 32)
     file = tmp_path / "jupyterhub_config.py"
     file.write_text(f"{around}\n{snippet}", encoding="utf-8")
     assert_works(load_config(file))
