@@ -7,7 +7,6 @@ provisioner runs from the hub's start, even before any user logs in.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sys
 from collections.abc import Mapping
@@ -63,6 +62,7 @@ from .app import api_address, internal_ssl, log_limits, log_sanitizer, metrics
 from .app.cloudwatch import CloudWatchMetrics
 from .app.default_payers import default_payers, user_names
 from .app.event_log import EventLog
+from .app.gc_pauses import GCPauses, nothing_starts_or_stops
 from .app.interruption_queue import InterruptionQueue
 from .app.resume import Resumes
 from .app.route_times import noting_routes
@@ -220,10 +220,9 @@ async def _begin(app: JupyterHub) -> None:
         provisioner.spawn(Resumes(app, service, provisioner).run(), "resumes")
         address = api_address.api_address(app, options).url
         provisioner.spawn(PoolSpecs(options, provisioner, address).run(), "warm pool")
-        # Everything imported so far stays alive. Without this, each full garbage collection walks
-        # it again and stalls the loop for 35 to 80 ms.
-        gc.freeze()
-        with metrics.on_metrics_endpoint(provisioner):
+        pauses = GCPauses(lambda: nothing_starts_or_stops(provisioner.figures().leases))
+        provisioner.spawn(pauses.run(), "garbage collection")
+        with pauses.kept_short(), metrics.on_metrics_endpoint(provisioner):
             await asyncio.get_running_loop().create_future()
     finally:
         publish(None)

@@ -1,0 +1,98 @@
+"""Full collections stay short while the hub grows, and what dies frozen is collected once a day."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ec2spawner.hub.app.gc_pauses import (
+    FULL_INTERVAL,
+    LATEST,
+    QUIET,
+    is_due,
+    nothing_starts_or_stops,
+)
+from ec2spawner.provisioner.model.lease import LeaseState
+
+GROWTH = """
+import asyncio, gc
+from ec2spawner.hub.app.gc_pauses import GCPauses
+
+OBJECTS = 600_000
+
+def walked():
+    return len(gc.get_objects())
+
+async def main():
+    pauses, callbacks = GCPauses(lambda: True), list(gc.callbacks)
+    gc.disable()
+    with pauses.kept_short():
+        at_first = walked()
+        lives = [[] for _ in range(OBJECTS)]
+        gc.collect()
+        assert walked() > at_first + OBJECTS  # it is the event loop's turn to freeze them
+        await asyncio.sleep(0)
+        assert walked() < at_first + 1000, walked()
+
+        # The next full collection does not wait for a growth by a quarter of what is frozen.
+        full = gc.get_stats()[2]["collections"]
+        gc.enable()
+        lives.extend([] for _ in range(OBJECTS // 5))  # full collections are at least 85,000 apart
+        assert gc.get_stats()[2]["collections"] > full
+    assert gc.callbacks == callbacks
+
+asyncio.run(main())
+"""
+
+FROZEN_GARBAGE = """
+import asyncio, gc, weakref
+from ec2spawner.hub.app.gc_pauses import FULL_INTERVAL, GCPauses
+from tests.unit.provisioner.virtual_time import VirtualTimeLoop
+
+class Spawner:
+    def __init__(self):
+        self.itself = self
+
+async def main():
+    pauses = GCPauses(lambda: True)
+    spawner = Spawner()
+    stopped = weakref.ref(spawner)
+    with pauses.kept_short():
+        task = asyncio.create_task(pauses.run())
+        del spawner
+        await asyncio.sleep(FULL_INTERVAL - 3600)
+        gc.collect()
+        assert stopped() is not None  # frozen
+        frozen = gc.get_freeze_count()
+        await asyncio.sleep(2 * 3600)
+        assert stopped() is None
+        assert gc.get_freeze_count() > frozen // 2  # what lives is frozen again
+        task.cancel()
+
+with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    runner.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [GROWTH, FROZEN_GARBAGE], ids=["growth", "frozen-garbage"])
+def test_in_a_process_of_its_own(program: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_everything_is_collected_once_a_day_in_a_quiet_moment() -> None:
+    assert not is_due(FULL_INTERVAL - 1, QUIET)
+    assert is_due(FULL_INTERVAL, QUIET)
+    assert not is_due(FULL_INTERVAL, QUIET - 1)
+    assert not is_due(LATEST - 1, 60)
+    assert is_due(LATEST, 60)
+
+
+def test_a_moment_with_a_start_or_a_stop_is_not_quiet() -> None:
+    assert nothing_starts_or_stops({LeaseState.WAITING: 0, LeaseState.READY: 1000})
+    for state in (LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING):
+        assert not nothing_starts_or_stops({LeaseState.READY: 1000, state: 1})
