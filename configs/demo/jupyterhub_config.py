@@ -7,6 +7,9 @@ JupyterHub with this file. One password is valid for every user name: never serv
 
 import json
 import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 c = get_config()
 demo = json.loads(os.environ["EC2SPAWNER_DEMO"])
@@ -96,7 +99,11 @@ c.JupyterHub.template_vars = {
 c.JupyterHub.bind_url = demo["hub_url"]
 c.JupyterHub.hub_bind_url = demo["hub_api_bind_url"]
 c.ConfigurableHTTPProxy.api_url = demo["proxy_api_url"]
-c.JupyterHub.db_url = f"sqlite:///{demo['data_dir']}/jupyterhub.sqlite"
+database = Path(demo["data_dir"], "jupyterhub.sqlite")
+c.JupyterHub.db_url = f"sqlite:///{database}"
+# JupyterHub commits about ten times for a start, on its event loop: see docs/how-to/large-hubs.md.
+with closing(sqlite3.connect(database)) as connection:
+    connection.execute("PRAGMA journal_mode = WAL")
 c.JupyterHub.cookie_secret_file = f"{demo['data_dir']}/jupyterhub_cookie_secret"
 c.ConfigurableHTTPProxy.pid_file = f"{demo['data_dir']}/jupyterhub-proxy.pid"
 c.JupyterHub.services = [{"name": "demo", "api_token": demo["admin_token"]}]

@@ -127,7 +127,8 @@ def find_openssl() -> str:
 def pinned_certificates(region: str, extra: Iterable[Path] = ()) -> tuple[Path, ...]:
     """PEM files of the certificates for the region; raises `IdentitySetupError` without any."""
     bundled = Path(str(files("ec2spawner.data").joinpath("identity-certificates", f"{region}.pem")))
-    certificates = tuple(path for path in (bundled, *extra) if path != bundled or path.is_file())
+    # Where an admin names some, they are tried first: each try is a process.
+    certificates = tuple(path for path in (*extra, bundled) if path != bundled or path.is_file())
     for path in certificates:
         try:
             if b"-----BEGIN CERTIFICATE-----" not in path.read_bytes():

@@ -21,7 +21,7 @@ from ...core.rate_limit import Rate, TokenBucket
 from ...provisioner.model.cloud import CloudError
 from . import metrics
 
-SHARE: Final = 0.8
+SHARE: Final = 0.9
 """Of each bucket's size, what the hub uses. Others call EC2 under the same account: a second hub,
 Terraform, the console. The rest is theirs, and covers what the hub cannot see: EC2's bucket refills
 from a request's arrival, ours from its sending, up to a second earlier. The refill is used in full:
