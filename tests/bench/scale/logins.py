@@ -32,6 +32,7 @@ async def login_storm(directory: Path, console: Console) -> dict[str, Figure]:
         people = [f"person-{number:03}" for number in range(LOGINS)]
         starting = [f"student-{number:03}" for number in range(STARTS)]
         await site.add_users([*people, *starting])
+        await site.add_tokens(starting)
         await asyncio.sleep(SETTLE)
         began = time.time()
         starts = asyncio.gather(*(site.start(user) for user in starting))

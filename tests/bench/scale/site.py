@@ -39,7 +39,8 @@ NEEDED_FILES = 20_000
 """Open files of the bench and, inherited, of hub and proxy: 2,000 servers have 2,000 agents'
 connections to the hub, and as many from the bench."""
 
-API_HEADERS = {"Authorization": f"token {ADMIN_TOKEN}", "Content-Type": "application/json"}
+TOKENS_AT_ONCE = 20
+"""Requests for users' tokens at a time."""
 
 
 class Site:
@@ -60,6 +61,8 @@ class Site:
         self.hub = BenchHub("scale", directory / "hub", self.embedded, HERE / "hub_config.py")
         self.agents = Agents("127.0.0.1", self.hub.api_port, self.notebook_port)
         self._probe_log = directory / "health.txt"
+        self._tokens: dict[str, str] = {}
+        """By user; JupyterHub hashes those that it has made once, and an admin's 16,384 times."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -133,15 +136,18 @@ class Site:
         self.process = HubProcess(self._hub_pid())
         return seconds
 
-    async def call(self, method: str, path: str, body: Any = None) -> Response:
-        """A call of JupyterHub's API through the proxy, on a connection of its own."""
+    async def call(self, method: str, path: str, body: Any = None, *, user: str = "") -> Response:
+        """A call of JupyterHub's API through the proxy, on a connection of its own: the user's, or
+        the admin's by default."""
+        token = self._tokens.get(user, ADMIN_TOKEN)
+        headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
         connection = Connection("127.0.0.1", self.hub.port)
         content = b"" if body is None else json.dumps(body).encode()
         try:
             return await connection.request(
                 method,
                 f"/hub/api{path}",
-                headers=API_HEADERS,
+                headers=headers,
                 body=content,
                 timeout=START_TIMEOUT,
             )
@@ -155,13 +161,24 @@ class Site:
             response = await self.call("POST", "/users", {"usernames": list(some)})
             assert response.status == 201, response.body
 
+    async def add_tokens(self, names: Sequence[str]) -> None:
+        """Let these users start their servers themselves from now on."""
+
+        async def add(name: str) -> None:
+            response = await self.call("POST", f"/users/{name}/tokens", {"note": "bench"})
+            self._tokens[name] = response.json()["token"]
+
+        for first in range(0, len(names), TOKENS_AT_ONCE):
+            await asyncio.gather(*(add(name) for name in names[first : first + TOKENS_AT_ONCE]))
+
     async def start(self, user: str, options: dict[str, Any] | None = None) -> float:
         """Start the user's server: seconds from the request until the hub says it is ready.
 
         Raises `StartFailedError`.
         """
         began = time.perf_counter()
-        response = await self.call("POST", self.hub.server_path(user), options or {})
+        path = self.hub.server_path(user)
+        response = await self.call("POST", path, options or {}, user=user)
         if response.status == 202:  # after a minute the hub lets its caller go
             await self._follow(user)
         elif response.status != 201:

@@ -111,6 +111,7 @@ async def starts_100(
         await site.embedded.control("limits", {"token_buckets": True})
         users = [f"student-{number:03}" for number in range(count)]
         await site.add_users(users)
+        await site.add_tokens(users)
         await asyncio.sleep(SETTLE)
         new = await start_at_once(site, users)
         await site.stop(users)
@@ -174,6 +175,7 @@ async def _wave_of_60(site: Site, count: int, console: Console) -> Wave:
     async with site:
         users = [f"student-{number:03}" for number in range(count)]
         await site.add_users(users)
+        await site.add_tokens(users)
         await asyncio.sleep(SETTLE)
         wave = await start_at_once(site, users)
         show_waves({type(site).__name__: wave}, console)

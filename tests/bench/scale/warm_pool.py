@@ -43,6 +43,7 @@ async def warm_pool(directory: Path, console: Console) -> dict[str, Figure]:
         people = [f"student-{number:03}" for number in range(POOL)]
         single = [f"early-{number}" for number in range(SINGLE_CLICKS)]
         await site.add_users([*people, *single, "cold"])
+        await site.add_tokens([*people, *single, "cold"])
         await _full(site)
         singly = []
         for user in single:

@@ -17,7 +17,9 @@ from ec2spawner.provisioner.model.cloud import CloudError
 from tests.unit.provisioner.virtual_time import VirtualTimeLoop, in_virtual_time
 
 ATTACH = "AttachVolume"
-"""A bucket of 50 that refills by 5 a second; ours has 40."""
+"""A bucket of 50 that refills by 5 a second; ours has `OURS`."""
+
+OURS = 45
 
 FAR = 1e9
 
@@ -80,23 +82,23 @@ async def test_a_burst_goes_at_once_and_the_rest_by_the_refill_in_its_order() ->
     hub = Hub()
     await asyncio.gather(*hub.begin(*range(60)))
     assert [name for name, _ in hub.sent] == list(range(60))
-    assert [at for _, at in hub.sent[:40]] == [0.0] * 40
-    assert hub.sent[40][1] == pytest.approx(0.2)
-    assert hub.sent[59][1] == pytest.approx(4.0)
+    assert [at for _, at in hub.sent[:OURS]] == [0.0] * OURS
+    assert hub.sent[OURS][1] == pytest.approx(0.2)
+    assert hub.sent[59][1] == pytest.approx((60 - OURS) / 5)
 
 
 @in_virtual_time
 async def test_cancelled_waiters_leave_no_hole() -> None:
     hub = Hub()
-    await asyncio.gather(*hub.begin(*range(40)))
-    waiting = hub.begin(*range(40, 60))
+    await asyncio.gather(*hub.begin(*range(OURS)))
+    waiting = hub.begin(*range(OURS, OURS + 20))
     await asyncio.sleep(0.01)
     for task in (*waiting[:5], *waiting[10:]):
         task.cancel()
     await asyncio.sleep(0)
     await hub.send("after them", latest=1.3)
     await asyncio.gather(*waiting, return_exceptions=True)
-    assert [name for name, _ in hub.sent[40:]] == [45, 46, 47, 48, 49, "after them"]
+    assert [name for name, _ in hub.sent[OURS:]] == [*range(OURS + 5, OURS + 10), "after them"]
     assert hub.sent[-1][1] == pytest.approx(1.2), "six tokens later, not 21"
 
 
@@ -110,7 +112,7 @@ async def test_cancelled_at_the_moment_of_its_turn_a_request_returns_its_token()
     waiting.cancel()
     free.set()
     await asyncio.gather(*sending, waiting, return_exceptions=True)
-    await asyncio.gather(*hub.begin(*range(40 - CONCURRENT)))
+    await asyncio.gather(*hub.begin(*range(OURS - CONCURRENT)))
     assert "late" not in dict(hub.sent)
     assert hub.sent[-1][1] == pytest.approx(0.01), "it found the token that was returned"
 
@@ -132,7 +134,7 @@ async def test_after_a_throttle_a_bucket_is_empty_and_recovers_by_its_refill() -
 @in_virtual_time
 async def test_a_turn_that_would_come_too_late_is_refused_at_once_as_a_throttle() -> None:
     hub = Hub()
-    waiting = hub.begin(*range(50))
+    waiting = hub.begin(*range(OURS + 10))
     await asyncio.sleep(0)
     await hub.send("in time", latest=2.3)
     late = hub.begin(*range(100, 110), latest=2.3)
@@ -141,7 +143,7 @@ async def test_a_turn_that_would_come_too_late_is_refused_at_once_as_a_throttle(
     assert now() == pytest.approx(2.2), "the waiting ones kept their places"
     assert (refused.value.code, refused.value.retryable) == ("RequestLimitExceeded", True)
     await asyncio.gather(*waiting, *late, return_exceptions=True)
-    assert len(hub.sent) == 51
+    assert len(hub.sent) == OURS + 11
 
 
 @in_virtual_time
@@ -161,7 +163,7 @@ async def test_instances_are_taken_from_their_own_bucket() -> None:
     hub, many = Hub(), [f"i-{number}" for number in range(500)]
     for name in ("first", "second"):
         await hub.send(name, action="TerminateInstances", InstanceIds=many)
-    assert hub.sent[1][1] == pytest.approx(10.0), "200 more, at 20 a second"
+    assert hub.sent[1][1] == pytest.approx(5.0), "100 more than ours has, at 20 a second"
 
 
 @in_virtual_time
@@ -178,5 +180,5 @@ async def test_the_seconds_waited_are_counted_by_action() -> None:
         return REGISTRY.get_sample_value("ec2spawner_aws_queued_seconds_total", labels) or 0.0
 
     hub, before = Hub(), counted()
-    await asyncio.gather(*hub.begin(*range(42), action="ModifyVolume"))
+    await asyncio.gather(*hub.begin(*range(OURS + 2), action="ModifyVolume"))
     assert counted() - before == pytest.approx(0.2 + 0.4)
