@@ -47,7 +47,7 @@ from .hub.spawn.launch_spec import NotOfferedInHomeZone
 from .hub.spawn.lease_request import Server, new_lease
 from .hub.spawn.limits import limit_error
 from .hub.spawn.notebook_port import NotebookNotReached, check_notebook_port
-from .hub.spawn.server_options import per_server_options
+from .hub.spawn.server_options import configured_options
 from .hub.spawn.sleep_choice import sleep_of
 from .provisioner.lifecycle.recovery import SavedServer, saved
 from .provisioner.lifecycle.start import StartFailed
@@ -87,7 +87,7 @@ class EC2Spawner(OptionTraits, Spawner):
         self._saved: SavedServer | None = None
         self._recovered = False
         super().__init__(**kwargs)
-        self.configured = per_server_options(self)
+        self.configured = configured_options(self)
 
     # --- defaults that differ from a local server's ---
 

@@ -15,6 +15,7 @@ from ...core.sleep.rules import SleepRules
 from ...provisioner.model.launch_key import launch_key_of
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import Mounts
+from ...provisioner.model.shared_values import shared
 from ...provisioner.provisioner import Provisioner
 from ...wire import BucketMount, HomeMount, IdlePolicy
 from .home_choice import apply_home_choice, home_size_gib
@@ -54,7 +55,7 @@ async def new_lease(
     image = await current_image(provisioner)
     await apply_home_choice(provisioner, server.user, server.name, choice, options)
     subnets = _subnets(provisioner, server, options.home.kind)
-    spec = launch_spec(choice, subnets, image, options, provisioner, hub_api_url)
+    spec = shared(launch_spec(choice, subnets, image, options, provisioner, hub_api_url))
     if (asked := asked_disk_gib(choice, options)) < spec.disk_gib:
         log.warning(
             "The root disk of %s has %d GiB, so servers of profile %r get that instead of %d GiB: "
@@ -79,8 +80,8 @@ async def new_lease(
         requested_at=provisioner.now(),
         sealed_start=sealed_start,
         image=image,
-        after_stop=options.after_stop_of(profile),
-        sleep=sleep,
+        after_stop=shared(options.after_stop_of(profile)),
+        sleep=shared(sleep),
         mounts=mounts_of(server, options, profile),
         wait=_wait(choice, provisioner.now(), start_timeout),
         # A user who is renamed still pays.

@@ -46,6 +46,21 @@ def per_server_options(spawner: Spawner) -> dict[str, Any]:
     return {name: deepcopy(getattr(spawner, name)) for name in PER_SERVER}
 
 
+_configured: dict[str, Any] = {}
+"""The newest result of `configured_options`."""
+
+
+def configured_options(spawner: Spawner) -> dict[str, Any]:
+    """The `PER_SERVER` options of a new spawner, before any override. Not to be changed.
+
+    All spawners have them from the same configuration, so a thousand share one copy.
+    """
+    global _configured
+    if any(getattr(spawner, name) != _configured.get(name) for name in PER_SERVER):
+        _configured = per_server_options(spawner)
+    return _configured
+
+
 async def options_for(options: Options, spawner: Spawner) -> Options:
     """The options for a server whose group overrides JupyterHub has applied, with `profile_list`
     as a list. Raises `ProfileListError`."""

@@ -25,6 +25,7 @@ from ...wire import IdlePolicy, Market, Step, Stop
 from ..model.cloud import Image, LaunchRequest, LaunchSpec
 from ..model.lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
 from ..model.mounts import Mounts
+from ..model.shared_values import shared
 
 Row = Mapping[str, Any]
 
@@ -95,7 +96,7 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         server=row["server_name"],
         profile=row["profile"],
         profile_name=row["profile_name"],
-        spec=_SPEC.validate_python(row["spec"]),
+        spec=shared(_SPEC.validate_python(row["spec"])),
         launch_key=row["launch_key"],
         home_kind=row["home_kind"],
         home_gib=row["home_gib"],
@@ -114,8 +115,8 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         replaced=row["replaced"],
         events=tuple(map(event_from, events)),
         attempts=_ATTEMPTS.validate_python(row["attempts"]),
-        image=None if row["image"] is None else _IMAGE.validate_python(row["image"]),
-        after_stop=_AFTER_STOP.validate_python(row["after_stop"] or {}),
+        image=None if row["image"] is None else shared(_IMAGE.validate_python(row["image"])),
+        after_stop=shared(_AFTER_STOP.validate_python(row["after_stop"] or {})),
         mounts=_MOUNTS.validate_python(row["mounts"] or {}),
         wait=None if row["wait"] is None else _WAIT.validate_python(row["wait"]),
         on_retained=row["on_retained"],
@@ -124,7 +125,7 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         idle_spans=idle_spans_from(row["idle_spans"] or ()),
         gpu_use=_GPU_USE.validate_python(row["gpu_use"] or ()),
         continues=row["continues"],
-        sleep=_SLEEP.validate_python(row["sleep"] or {}),
+        sleep=shared(_SLEEP.validate_python(row["sleep"] or {})),
         marks=_MARKS.validate_python(row["marks"] or {}),
         taken_over=_TAKEN_OVER.validate_python(row["taken_over"] or {}),
         segments=tuple(map(segment_from, segments)),

@@ -54,6 +54,17 @@ async def test_groups_decide_which_profiles_are_visible() -> None:
     assert await visible(spawner_of("staff", profile_list=profiles)) == ["cpu", "t4"]
 
 
+async def test_spawners_share_what_is_configured_but_no_override() -> None:
+    first, second = (spawner_of(profile_list=[dict(CPU), dict(T4)]) for _ in range(2))
+    other = spawner_of(profile_list=[T4])
+    assert first.configured is second.configured
+    assert [each["slug"] for each in other.configured["profile_list"]] == ["t4"]
+    first.profile_list[1]["slug"] = "group-t4"  # as JupyterHub merges an override
+    options = hub_options(second)
+    assert [p.slug for p in (await options_for(options, first)).profiles] == ["cpu", "group-t4"]
+    assert [p.slug for p in (await options_for(options, second)).profiles] == ["cpu", "t4"]
+
+
 async def test_groups_may_be_a_function() -> None:
     def by_name(spawner: Any) -> bool:
         return bool(spawner.user.name == "ann")

@@ -35,7 +35,7 @@ from ec2spawner.provisioner.store import tables
 from ec2spawner.provisioner.store.store import KeyAlreadyBound, Store, StoreError, StoreHeldError
 from ec2spawner.wire import Market, Step, Stop
 from tests.harness import TREE
-from tests.stored import NOW, SECOND, dump, intent, lease, other_program, sleeping, story
+from tests.stored import NOW, SECOND, SPEC, dump, intent, lease, other_program, sleeping, story
 from tests.unit.provisioner.monitoring.counters import counted
 
 # --- opening ---
@@ -216,6 +216,16 @@ async def test_saving_a_lease_again_replaces_it(store: Store) -> None:
     )
     await store.save_lease(changed)
     assert (await store.load()).leases == (changed,)
+
+
+async def test_leases_that_want_the_same_share_it_in_memory(store: Store) -> None:
+    other = replace(SPEC, disk_gib=200)
+    await store.save_lease(lease("lease-1"))
+    await store.save_lease(lease("lease-2"))
+    await store.save_lease(lease("lease-3", spec=other))
+    first, second, third = (await store.load()).leases
+    assert first.spec is second.spec
+    assert (first.spec, third.spec) == (SPEC, other)
 
 
 async def test_load_separates_open_leases_from_the_newest_ended_of_each_server(
