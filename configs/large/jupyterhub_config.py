@@ -2,7 +2,7 @@
 and events.
 
 Replace what is marked with `<-`. The hub's machine needs the package with the extra `postgresql`,
-and oauthenticator. See `docs/how-to/operate.md` and `docs/how-to/monitoring.md`.
+and oauthenticator. See `docs/how-to/large-hubs.md` and `docs/how-to/monitoring.md`.
 """
 
 import logging.handlers

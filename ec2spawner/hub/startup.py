@@ -65,6 +65,7 @@ from .app.event_log import EventLog
 from .app.gc_pauses import GCPauses, nothing_starts_or_stops
 from .app.interruption_queue import InterruptionQueue
 from .app.resume import Resumes
+from .app.route_activity import without_activity
 from .app.route_times import noting_routes
 from .app.service import HubService, publish, utc_now
 from .pages import start_page, usage_pages
@@ -122,7 +123,7 @@ def arrange() -> None:
     page_handlers.default_handlers.extend(usage_pages.handlers)
     page_handlers.default_handlers[:0] = start_page.handlers
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
-    app.proxy_class = noting_routes(saving_before_stop(app.proxy_class))
+    app.proxy_class = without_activity(noting_routes(saving_before_stop(app.proxy_class)))
     _show_our_templates(app)
     # JupyterHub serves no request until it has checked every running server, or until this
     # timeout. Ours are checked once their agents call, which needs a hub that serves.

@@ -45,7 +45,8 @@ class Lengths:
 
 
 FULL = Lengths(idle=60, running=600, twice=120)
-SHORT = Lengths(idle=20, running=60, twice=0)
+SHORT = Lengths(idle=20, running=150, twice=0)
+"""A complete listing is made every 150 seconds with as many servers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ asyncio.run(main())
 
 FROZEN_GARBAGE = """
 import asyncio, gc, weakref
-from ec2spawner.hub.app.gc_pauses import FULL_INTERVAL, GCPauses
+from ec2spawner.hub.app.gc_pauses import FULL_INTERVAL, QUIET, GCPauses
 from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 
 class Spawner:
@@ -56,17 +56,21 @@ class Spawner:
         self.itself = self
 
 async def main():
-    pauses = GCPauses(lambda: True)
+    is_quiet = False
+    pauses = GCPauses(lambda: is_quiet)
     spawner = Spawner()
     stopped = weakref.ref(spawner)
     with pauses.kept_short():
         task = asyncio.create_task(pauses.run())
         del spawner
-        await asyncio.sleep(FULL_INTERVAL - 3600)
+        await asyncio.sleep(FULL_INTERVAL + 3600)
         gc.collect()
-        assert stopped() is not None  # frozen
+        assert stopped() is not None  # frozen, and there was no quiet moment
         frozen = gc.get_freeze_count()
-        await asyncio.sleep(2 * 3600)
+        is_quiet = True
+        await asyncio.sleep(QUIET - 120)
+        assert stopped() is not None
+        await asyncio.sleep(240)
         assert stopped() is None
         assert gc.get_freeze_count() > frozen // 2  # what lives is frozen again
         task.cancel()
