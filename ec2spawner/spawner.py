@@ -232,7 +232,7 @@ class EC2Spawner(OptionTraits, Spawner):
             async with asyncio.timeout_at(deadline):
                 ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
                 await check_notebook_port(ready.url)
-                await running.start_turns.take()  # JupyterHub's next part yields nowhere
+                await running.ready_turns.take()  # JupyterHub's next part yields nowhere
         except StartFailed as error:
             raise spawn_error(await diagnosis.of_stop(error.stop), self._start_link) from error
         except NotebookNotReached as error:

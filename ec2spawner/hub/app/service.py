@@ -48,7 +48,9 @@ class HubService:
     lease_calls: RateLimit = field(default_factory=lambda: RateLimit(LEASE_CALLS))
     """By lease id."""
     start_turns: LoopTurns = field(default_factory=LoopTurns)
-    """Of JupyterHub's own work for starts."""
+    """Of JupyterHub's own work when a start is requested."""
+    ready_turns: LoopTurns = field(default_factory=LoopTurns)
+    """The same when a server is ready: no flood of requests holds up starts that are complete."""
     rehearsed: set[str] = field(default_factory=set)
     """Ids of the leases whose instance this process has had interrupted on purpose."""
     spawners: WeakValueDictionary[str, Spawner] = field(default_factory=WeakValueDictionary)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
+from ...core.instances.retention_rules import Kept
 from ..model.cloud import (
     LISTING_PAGE,
     MAX_FILTER_VALUES,
@@ -150,7 +151,8 @@ def in_question(state: State) -> set[str]:
     ids |= state.launches.expected.keys() - listed.keys()
     ids |= state.claims.waiting.keys() - listed.keys()
     ids |= {each for each in state.claims.unwanted if each in listed and not _is_over(listed[each])}
-    ids |= {kept.instance_id for kept in state.retained.all() if kept.started_for}
+    ids |= {each for each in _unused(state) if _is_unheard(state, each)}
+    ids |= {kept.instance_id for kept in state.retained.all() if _is_changing(state, kept)}
     for lease in state.leases.open():
         if lease.instance_id is None:
             continue
@@ -159,6 +161,28 @@ def in_question(state: State) -> set[str]:
         if lease.state is not LeaseState.READY or is_silent or lease.instance_id not in listed:
             ids.add(lease.instance_id)
     return ids
+
+
+def _unused(state: State) -> set[str]:
+    """Running instances without a lease: they boot for a start, or wait for one."""
+    leased = {lease.instance_id for lease in state.leases.open()}
+    return {
+        each.instance_id
+        for each in state.instances.listed.values()
+        if each.state is InstanceState.RUNNING and each.instance_id not in leased
+    }
+
+
+def _is_unheard(state: State, instance_id: str) -> bool:
+    """Its agent has not called yet, or not for some time: it may have ended."""
+    return state.claims.silent_seconds(instance_id) > AGENT_SILENCE
+
+
+def _is_changing(state: State, kept: Kept) -> bool:
+    """It is being stopped or started."""
+    instance = state.instances.listed.get(kept.instance_id)
+    runs = instance is not None and instance.state is InstanceState.RUNNING
+    return bool(kept.started_for) or (runs and kept.then == "stop")
 
 
 def _is_over(instance: Instance) -> bool:

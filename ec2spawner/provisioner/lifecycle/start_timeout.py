@@ -99,6 +99,8 @@ class SilentInstances:
         for instance in state.stock.silent:
             if POOL in instance.tags:
                 continue  # no start was to wait for it
+            if state.claims.is_bound(instance.instance_id):
+                continue  # it has called since the stock was taken
             waited = [
                 need
                 for need in needs(state)

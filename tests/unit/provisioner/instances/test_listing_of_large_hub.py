@@ -83,6 +83,20 @@ async def test_an_instance_that_changes_is_listed_until_it_has(watch: Watch) -> 
     assert await watch.ask() == []
 
 
+async def test_a_running_instance_without_a_lease_is_listed_while_unheard(watch: Watch) -> None:
+    """It boots for a start, or waits for one: it may have powered itself off, or been reclaimed."""
+    known = watch.state.instances.listed[watch.instance_id]
+    booting = replace(known, instance_id="i-booting")
+    watch.state.instances.update([booting], {"i-booting"})
+    assert await watch.ask() == [{"i-booting"}]
+    watch.state.instances.update([booting], {"i-booting"})
+    watch.state.claims.heard("i-booting")
+    assert await watch.ask() == []
+    watch.world.clock.advance(AGENT_SILENCE + 1)
+    await watch.agent.heartbeat()
+    assert await watch.ask() == [{"i-booting"}]
+
+
 async def test_many_are_asked_about_in_steps(watch: Watch) -> None:
     ids = {f"i-{number:04}" for number in range(2 * MAX_FILTER_VALUES + 1)}
     watch.state.instances.asked |= ids
