@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from .core.text.untrusted import visible
 from .terminal import complain
@@ -18,6 +18,9 @@ API_URL: Final = "JUPYTERHUB_API_URL"
 
 TIMEOUT: Final = 90.0
 """Seconds for the hub's answer: AWS takes up to half a minute to begin an interruption."""
+
+BELOW_HUB: Final = "/hub/api/ec2/"
+"""Path of our calls below the hub's own address."""
 
 
 class HubRefused(Exception):
@@ -43,11 +46,18 @@ def api_url(hub: str, path: str) -> str:
     """The address of a call below `/hub/api/ec2/`, for a hub's own address or that of its pages or
     API."""
     base = hub.rstrip("/").removesuffix("/api").removesuffix("/hub")
-    return f"{base}/hub/api/ec2/{path}"
+    return f"{base}{BELOW_HUB}{path}"
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Leave a redirect to its caller: urllib would send the token along, to another host, too."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Make no request."""
 
 
 def call(method: str, url: str, token: str, body: Mapping[str, Any] | None = None) -> Any:
-    """The answer's JSON; None where it has none. Raises `HubRefused`."""
+    """The answer's JSON; None where it has none. Raises `HubRefused`, for a redirect, too."""
     request = urllib.request.Request(  # noqa: S310 - http or https, see `token_and_hub`
         url,
         None if body is None else json.dumps(body).encode(),
@@ -55,7 +65,7 @@ def call(method: str, url: str, token: str, body: Mapping[str, Any] | None = Non
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT) as answer:
             text = answer.read()
             return json.loads(text) if text else None
     except urllib.error.HTTPError as error:
@@ -65,8 +75,19 @@ def call(method: str, url: str, token: str, body: Mapping[str, Any] | None = Non
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
+    if 300 <= error.code < 400 and (location := error.headers.get("Location")):
+        return visible(f"{_redirect(urljoin(error.url, location))} (HTTP {error.code})")
     try:
         said = str(json.load(error)["message"])
     except (ValueError, KeyError, TypeError, OSError):
         said = "the hub does not know this call: is it ec2spawner's, and of this version?"
     return visible(f"{said} (HTTP {error.code})")
+
+
+def _redirect(target: str) -> str:
+    base, is_this_call, _ = target.partition(BELOW_HUB)
+    if is_this_call:
+        return f"the hub redirects to {base}: name that address with --hub"
+    # A login's address may have a state or key in its query.
+    page = target.partition("?")[0]
+    return f"the hub redirects to {page}: check the address in --hub"
