@@ -116,7 +116,7 @@ c.JupyterHub.hub_connect_url = "http://10.0.0.5:8081"  # <- this machine's priva
 c.ConfigurableHTTPProxy.should_start = False  # it is a unit of its own
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:8001"
 
-c.JupyterHub.concurrent_spawn_limit = 200  # one launch call serves them all
+c.JupyterHub.concurrent_spawn_limit = 200  # a launch call for each profile, zone and market
 c.JupyterHub.active_server_limit = 400  # limits the bill; some 1,500 open files of the hub
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.named_server_limit_per_user = 2
