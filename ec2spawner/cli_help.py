@@ -74,12 +74,16 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner pool clear t4": "the configuration holds again",
     },
     "load-test": {
-        "ec2spawner load-test http://127.0.0.1:8000 --password-file=password": "10 users of a demo",
-        "ec2spawner load-test http://127.0.0.1:8000 --users=40 --at-once": "40 in the same second",
+        "ec2spawner load-test http://127.0.0.1:8000 --password-file=password": (
+            "say what would start, and what it costs"
+        ),
+        "ec2spawner load-test http://127.0.0.1:8000 --users=40 --at-once --yes": (
+            "40 in the same second"
+        ),
         "ec2spawner load-test https://hub.example.org --token-file=token --max-usd=5 --yes": (
             "with an admin's token; starts real instances"
         ),
-        "ec2spawner load-test http://127.0.0.1:8000 --json": (
+        "ec2spawner load-test http://127.0.0.1:8000 --json --yes": (
             "for programs; exit status 1 if something failed"
         ),
     },

@@ -2,7 +2,8 @@
 
 The users run in a child process, by locust (`locustfile`); `user` is what one of them does. The
 command itself reads the price, measures the hub's health, holds the budget, and stops whatever the
-child leaves running. Any JupyterHub will do, with any spawner.
+child leaves running. Any JupyterHub will do that serves users below its own address, with any
+spawner.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the servers of a running test have cost so far, and whether it has to end."""
+"""What the servers of a running test have cost so far, about, and whether it has to end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ class Budget:
         self._max_usd = max_usd
 
     def spent_usd(self) -> float | None:
-        """USD so far, at the most expensive offer; None without a price."""
+        """USD so far while servers existed, at the most expensive offer; None without a price.
+
+        Not included: what instances cost before and after their servers, those that were replaced,
+        and those of the pool.
+        """
         if self._price is None:
             return None
-        return round(self._price.at_most(read(self._folder).server_seconds(time.monotonic())), 4)
+        return round(self._price.of_servers(read(self._folder).server_seconds(time.monotonic())), 4)
 
     def why_end(self) -> str:
         """Why the test has to end now; empty if it need not."""
@@ -30,4 +34,4 @@ class Budget:
         spent = self.spent_usd()
         if spent is None or spent < self._max_usd:
             return ""
-        return f"its instances may have cost ${spent:.2f}, and --max-usd={self._max_usd:g}"
+        return f"its servers have cost about ${spent:.2f}, and --max-usd={self._max_usd:g}"

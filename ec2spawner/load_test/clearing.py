@@ -8,7 +8,7 @@ from typing import Final
 
 from .journal import Journal, read
 from .settings import Settings
-from .user.session import PhaseFailed
+from .user.session import StepFailed
 from .user.visitor import Visitor
 
 AT_ONCE: Final = 8
@@ -24,7 +24,7 @@ def clear(settings: Settings, secret: str) -> dict[str, str]:
         visitor = Visitor(settings, user, secret, journal, lambda _sample: None)
         try:
             visitor.clear(delete_user=user in made.users)
-        except PhaseFailed as error:
+        except StepFailed as error:
             return str(error)
         return ""
 

@@ -9,10 +9,8 @@ import signal
 import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -22,11 +20,11 @@ from .budget import Budget
 from .health import HealthWatch
 from .plan import Plan, PlanRefused, plan_of
 from .price import Price
-from .report import Report, failures, phases, times
+from .report import Report, failures, steps, times
 from .report_table import print_report
 from .run import INTERRUPTED, run
 from .user.price_request import ask_price
-from .user.session import PhaseFailed
+from .user.session import StepFailed
 
 FAILED: Final = 1
 WRONG: Final = 2
@@ -46,11 +44,11 @@ def run_load_test(arguments: argparse.Namespace, environ: Mapping[str, str] = os
         plan = plan_of(arguments, environ)
         price = ask_price(plan.settings, plan.secret)
         require_price(plan, price)
-    except (PlanRefused, PhaseFailed) as refused:
+    except (PlanRefused, StepFailed) as refused:
         complain("load-test", str(refused))
         return WRONG
     console.print(text(in_words(plan, price)))
-    if not (arguments.yes or is_loopback(plan.settings.url)):
+    if not arguments.yes:
         complain("load-test", "add --yes to run it: on an AWS account these are real instances")
         return WOULD_RUN
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -67,15 +65,6 @@ def status_of(report: Report) -> int:
     if report.ended_by == INTERRUPTED:
         return STOPPED
     return 0 if report.is_clean else FAILED
-
-
-def is_loopback(url: str) -> bool:
-    """Whether the hub is on this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def require_price(plan: Plan, price: Price | None) -> None:
@@ -127,10 +116,10 @@ def _run(plan: Plan, price: Price | None) -> Report:
         found = samples.read(Path(folder))
         return Report(
             users=plan.arrival.users,
-            phases=phases(found),
+            steps=steps(found),
             health=times(health.seconds, health.failures),
             failures=failures(found),
-            at_most_usd=budget.spent_usd(),
+            estimated_usd=budget.spent_usd(),
             driver_busy=samples.driver_was_busy(Path(folder)),
             ended_by=reason,
             left=left,

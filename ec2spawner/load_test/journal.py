@@ -55,7 +55,10 @@ class Made:
     """Seconds for which each server that is gone was there."""
 
     def server_seconds(self, now: float) -> float:
-        """Seconds of all servers until now, as EC2 would bill them."""
+        """Seconds for which all servers existed until now, each for a minute at least.
+
+        EC2 bills instances, which may run for longer than their servers exist.
+        """
         lasted = [*self.ended, *(now - since for since in self.running.values())]
         return sum(max(each, MINIMUM_SECONDS) for each in lasted)
 

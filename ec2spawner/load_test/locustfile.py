@@ -21,7 +21,7 @@ from locust.runners import WorkerRunner
 from ec2spawner.load_test.journal import Journal
 from ec2spawner.load_test.samples import Sample, append, note_busy
 from ec2spawner.load_test.settings import PASSWORD, SETTINGS, TOKEN, Settings
-from ec2spawner.load_test.user.session import PhaseFailed
+from ec2spawner.load_test.user.session import StepFailed
 from ec2spawner.load_test.user.visitor import Visitor
 
 settings: Final = Settings.model_validate_json(os.environ[SETTINGS])
@@ -76,7 +76,7 @@ class HubUser(User):
         visiting.add(self._name)
         try:
             Visitor(settings, self._name, secret, journal, self._record).visit()
-        except PhaseFailed:
+        except StepFailed:
             pass  # recorded
         finally:
             visiting.discard(self._name)
@@ -89,9 +89,9 @@ class HubUser(User):
         append(settings.folder, sample)
         self.environment.events.request.fire(
             request_type="hub",
-            name=sample.phase,
+            name=sample.step,
             response_time=1000 * sample.seconds,
             response_length=0,
-            exception=PhaseFailed(sample.error) if sample.error else None,
+            exception=StepFailed(sample.error) if sample.error else None,
             context={},
         )

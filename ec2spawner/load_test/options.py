@@ -23,10 +23,11 @@ def load_test_options(parser: argparse.ArgumentParser) -> None:
         "--max-usd",
         type=float,
         metavar="USD",
-        help="end the test when its instances may have cost so much, by the hub's prices",
+        help="end the test when its servers have cost about so much, by the hub's prices; "
+        "retained, replaced and pool instances are not included",
     )
     parser.add_argument(
-        "--yes", action="store_true", help="run it; needed for a hub that is not on this machine"
+        "--yes", action="store_true", help="run it, instead of only printing what would happen"
     )
     parser.add_argument("--html", default="", metavar="FILE", help="also write locust's report")
     parser.add_argument("--json", action="store_true", help="one line of JSON at the end")

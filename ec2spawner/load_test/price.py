@@ -17,13 +17,13 @@ class Price:
     lowest: float
     highest: float
 
-    def at_most(self, server_seconds: float) -> float:
-        """USD for so many seconds of servers."""
+    def of_servers(self, server_seconds: float) -> float:
+        """USD for so many seconds of servers, at the most expensive offer."""
         return self.highest * server_seconds / 3600
 
     def estimate(self, servers: int, seconds: float) -> float:
         """USD for so many servers that run so long each."""
-        return self.at_most(servers * max(seconds, MINIMUM_SECONDS))
+        return self.of_servers(servers * max(seconds, MINIMUM_SECONDS))
 
 
 def price_of(answer: Mapping[str, Any], profile: str) -> Price | None:

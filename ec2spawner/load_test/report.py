@@ -1,4 +1,4 @@
-"""What the samples of a test say: times of each phase, failures by their message. Pure."""
+"""What the samples of a test say: times of each step, failures by their message. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from .samples import Phase, Sample
+from .samples import Sample, Step
 
 MAX_MESSAGES = 20
 """Different failures that are listed; the others are counted together."""
@@ -28,7 +28,7 @@ class Times(BaseModel):
 class Failure(BaseModel):
     """A message, and how often it was the reason."""
 
-    phase: str
+    step: str
     message: str
     count: int
 
@@ -37,11 +37,13 @@ class Report(BaseModel):
     """All of it, as `--json` prints it."""
 
     users: int
-    phases: dict[str, Times]
+    steps: dict[str, Times]
     health: Times
     failures: list[Failure]
-    at_most_usd: float | None
-    """What the servers have cost at most, without disks; null if the hub says no price."""
+    estimated_usd: float | None
+    """About what the instances have cost while servers existed, at the most expensive offer and
+    without disks; null if the hub says no price. Retained, replaced and pool instances are not
+    included."""
     driver_busy: bool
     """Whether the users' own process needed more than 90 % of a core for a while."""
     ended_by: str
@@ -74,27 +76,27 @@ def times(seconds: Sequence[float], failures: int) -> Times:
     )
 
 
-def phases(samples: Sequence[Sample]) -> dict[str, Times]:
-    """Times by phase, in the order in which a user does them; phases of which there are none are
+def steps(samples: Sequence[Sample]) -> dict[str, Times]:
+    """Times by step, in the order in which a user does them; steps of which there are none are
     left out."""
     found = {}
-    for phase in Phase:
-        of_phase = [sample for sample in samples if sample.phase is phase]
-        if of_phase:
-            well = [sample.seconds for sample in of_phase if not sample.error]
-            found[str(phase)] = times(well, len(of_phase) - len(well))
+    for step in Step:
+        of_step = [sample for sample in samples if sample.step is step]
+        if of_step:
+            well = [sample.seconds for sample in of_step if not sample.error]
+            found[str(step)] = times(well, len(of_step) - len(well))
     return found
 
 
 def failures(samples: Sequence[Sample]) -> list[Failure]:
     """The most frequent first."""
-    counted = Counter((sample.phase, sample.error) for sample in samples if sample.error)
+    counted = Counter((sample.step, sample.error) for sample in samples if sample.error)
     ranked = counted.most_common()
     listed = [
-        Failure(phase=phase, message=message, count=count)
-        for (phase, message), count in ranked[:MAX_MESSAGES]
+        Failure(step=step, message=message, count=count)
+        for (step, message), count in ranked[:MAX_MESSAGES]
     ]
     others = sum(count for _, count in ranked[MAX_MESSAGES:])
     if others:
-        listed.append(Failure(phase="", message="other messages", count=others))
+        listed.append(Failure(step="", message="other messages", count=others))
     return listed

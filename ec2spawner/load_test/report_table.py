@@ -15,27 +15,32 @@ DRIVER_BUSY: Final = (
     "own. Use fewer users, or locust's workers on several cores."
 )
 
+COST: Final = (
+    "The instances cost about ${:.2f} while servers existed, without disks; retained, replaced and "
+    "pool instances are not included."
+)
+
 
 def print_report(report: Report, console: Console) -> None:
     """Tables of times and of failures, and what needs attention."""
     table = Table()
-    table.add_column("phase")
+    table.add_column("step")
     for name in ("done", "failed", "median s", "p95 s", "p99 s", "max s"):
         table.add_column(name, justify="right")
-    for name, each in {**report.phases, "hub health": report.health}.items():
+    for name, each in {**report.steps, "hub health": report.health}.items():
         table.add_row(text(name), *_cells(each))
     console.print(table)
     if report.failures:
-        table = Table("times", "phase", "why it failed")
+        table = Table("times", "step", "why it failed")
         for failure in report.failures:
-            table.add_row(str(failure.count), text(failure.phase), text(failure.message))
+            table.add_row(str(failure.count), text(failure.step), text(failure.message))
         console.print(table)
     if report.ended_by:
         console.print(text(f"The test ended early: {report.ended_by}."))
     if report.driver_busy:
         console.print(text(DRIVER_BUSY))
-    if report.at_most_usd is not None:
-        console.print(text(f"The instances cost ${report.at_most_usd:.2f} at most, without disks."))
+    if report.estimated_usd is not None:
+        console.print(text(COST.format(report.estimated_usd)))
     for user, why in report.left.items():
         console.print(text(f"Not removed, and may still cost money: {user}: {why}", "bold red"))
 

@@ -1,4 +1,4 @@
-"""How long each phase of each user took, or why it failed: a file that the child appends to."""
+"""How long each step of each user took, or why it failed: a file that the child appends to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUSY: Final = "driver-busy"
 """File that exists if the child needed more than 90 % of a core: its samples are then too long."""
 
 
-class Phase(StrEnum):
+class Step(StrEnum):
     """What a user does, in this order; the names of locust's statistics."""
 
     LOGIN = "login"
@@ -29,9 +29,9 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One phase of one user."""
+    """One step of one user."""
 
-    phase: Phase
+    step: Step
     seconds: float
     error: str = ""
     """Why it failed; empty if it did not."""
@@ -40,7 +40,7 @@ class Sample:
 def append(folder: str, sample: Sample) -> None:
     """Write one sample; with no folder this does nothing."""
     if folder:
-        line = json.dumps([sample.phase, round(sample.seconds, 4), sample.error])
+        line = json.dumps([sample.step, round(sample.seconds, 4), sample.error])
         with Path(folder, FILE).open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
@@ -67,8 +67,8 @@ def parse(lines: Iterable[str]) -> list[Sample]:
     found = []
     for line in lines:
         try:
-            phase, seconds, error = json.loads(line)
+            step, seconds, error = json.loads(line)
         except ValueError:
             continue
-        found.append(Sample(Phase(phase), seconds, error))
+        found.append(Sample(Step(step), seconds, error))
     return found

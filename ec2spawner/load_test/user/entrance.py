@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from ..journal import Event, Journal
 from ..settings import Settings
-from .session import PhaseFailed, Session
+from .session import Session, StepFailed
 
 TOKEN_SECONDS: Final = 86_400
 """After which the hub forgets a user's token that was not deleted."""
@@ -34,7 +34,7 @@ class Entrance:
         """Whether this test has created the user, and so may delete it."""
 
     def enter(self) -> None:
-        """Log in. Raises `PhaseFailed`."""
+        """Log in. Raises `StepFailed`."""
         if self._settings.login == "token":
             self._with_token()
         else:
@@ -86,7 +86,7 @@ class Entrance:
             admin.close()
         token = answer.get("token")
         if not isinstance(token, str):
-            raise PhaseFailed("the hub answers no token")
+            raise StepFailed("the hub answers no token")
         self._session.token = token
         self._token_id = str(answer.get("id", ""))
 

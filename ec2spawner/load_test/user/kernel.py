@@ -15,7 +15,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from .kernel_messages import CellFailed, execute, is_done, request
-from .session import PhaseFailed, Session, no_answer
+from .session import Session, StepFailed, no_answer
 
 TIMEOUT: Final = 180.0
 """Seconds for the start of a kernel, and for a cell."""
@@ -34,11 +34,11 @@ class Kernel:
         self._session = session
 
     def run(self, code: str) -> None:
-        """Execute a cell, until the kernel is idle again. Raises `PhaseFailed`."""
+        """Execute a cell, until the kernel is idle again. Raises `StepFailed`."""
         self._ask(execute(self._session, code))
 
     def prove(self) -> None:
-        """Wait until the kernel answers. Raises `PhaseFailed`."""
+        """Wait until the kernel answers. Raises `StepFailed`."""
         self._ask(request("kernel_info_request", self._session, {}))
 
     def _ask(self, message: dict[str, Any]) -> None:
@@ -50,12 +50,12 @@ class Kernel:
             ):
                 pass
         except CellFailed as error:
-            raise PhaseFailed(f"the cell failed: {error}") from error
+            raise StepFailed(f"the cell failed: {error}") from error
         except TimeoutError as error:
-            raise PhaseFailed(f"the kernel did not answer within {TIMEOUT:.0f} s") from error
+            raise StepFailed(f"the kernel did not answer within {TIMEOUT:.0f} s") from error
         except (WebSocketException, OSError) as error:
             kind = type(error).__name__
-            raise PhaseFailed(f"the connection to the kernel broke: {kind}") from error
+            raise StepFailed(f"the connection to the kernel broke: {kind}") from error
 
 
 def start_kernel(session: Session, server: str) -> str:
@@ -63,13 +63,13 @@ def start_kernel(session: Session, server: str) -> str:
     answer = session.ask("POST", f"{server}api/kernels", body={})
     found = str(answer.require("kernel", HTTPStatus.CREATED).json().get("id", ""))
     if not _ID.fullmatch(found):
-        raise PhaseFailed("the server answers no id of a kernel")
+        raise StepFailed("the server answers no id of a kernel")
     return f"{server}api/kernels/{found}"
 
 
 @contextmanager
 def connected(session: Session, kernel: str) -> Iterator[Kernel]:
-    """The kernel at that address, connected. Raises `PhaseFailed`."""
+    """The kernel at that address, connected. Raises `StepFailed`."""
     where = session.place(kernel)
     identity = uuid.uuid4().hex
     if session.token:

@@ -8,11 +8,11 @@ from ..journal import Journal
 from ..price import Price, price_of
 from ..settings import Settings
 from .entrance import Entrance
-from .session import PhaseFailed, Session
+from .session import Session, StepFailed
 
 
 def ask_price(settings: Settings, secret: str) -> Price | None:
-    """None where the hub says none, as without ec2spawner. Raises `PhaseFailed` where even the
+    """None where the hub says none, as without ec2spawner. Raises `StepFailed` where even the
     login fails: the test would, too."""
     session = Session(settings.url)
     try:
@@ -28,7 +28,7 @@ def ask_price(settings: Settings, secret: str) -> Price | None:
             return None
         try:
             return price_of(answer.json(), settings.choices.get("profile", ""))
-        except PhaseFailed:
+        except StepFailed:
             return None
     finally:
         session.close()

@@ -29,7 +29,7 @@ REDIRECTS: Final = 12
 """JupyterHub's OAuth takes four of them to open a server."""
 
 
-class PhaseFailed(Exception):
+class StepFailed(Exception):
     """Something that a user did failed; the message is what the hub says, or what is missing."""
 
 
@@ -49,11 +49,11 @@ class Answer:
         return 300 <= self.status < 400
 
     def require(self, what: str, *statuses: int) -> Answer:
-        """This answer. Raises `PhaseFailed` for another status than these."""
+        """This answer. Raises `StepFailed` for another status than these."""
         if self.status in statuses:
             return self
         said = visible(self.message())
-        raise PhaseFailed(f"{what}: {said} (HTTP {self.status})" if said else self._bare(what))
+        raise StepFailed(f"{what}: {said} (HTTP {self.status})" if said else self._bare(what))
 
     def _bare(self, what: str) -> str:
         return f"{what}: the hub answers HTTP {self.status} without a reason"
@@ -65,13 +65,13 @@ class Answer:
         return message_of(self.text)
 
     def json(self) -> dict[str, Any]:
-        """The object. Raises `PhaseFailed` where it is none."""
+        """The object. Raises `StepFailed` where it is none."""
         try:
             found = json.loads(self.text)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise PhaseFailed(f"{urlsplit(self.url).path} answers no JSON object")
+            raise StepFailed(f"{urlsplit(self.url).path} answers no JSON object")
         return found
 
 
@@ -98,7 +98,7 @@ class Session:
         parts: Sequence[tuple[str, str]] | None = None,
         follow: bool = False,
     ) -> Answer:
-        """One request; `url` may be relative to the hub. Raises `PhaseFailed` without an answer.
+        """One request; `url` may be relative to the hub. Raises `StepFailed` without an answer.
 
         `body` is sent as JSON, `form` as a form, and `parts` as a form in parts. Redirects are
         followed for GET, where `follow` says so.
@@ -111,7 +111,7 @@ class Session:
             if not (follow and answer.is_redirect):
                 return answer
             where = self.place(urljoin(where, answer.location))
-        raise PhaseFailed(f"{urlsplit(where).path}: more than {REDIRECTS} redirects")
+        raise StepFailed(f"{urlsplit(where).path}: more than {REDIRECTS} redirects")
 
     def _one(self, method: str, url: str, sent: Mapping[str, Any]) -> Answer:
         deadline = time.monotonic() + TIMEOUT
@@ -133,7 +133,7 @@ class Session:
     def stream(self, url: str) -> Iterator[bytes]:
         """The pieces of an answer as they arrive, until it ends or breaks.
 
-        Raises `PhaseFailed` where it does not begin.
+        Raises `StepFailed` where it does not begin.
         """
         where = self.place(url)
         sent = {**self._headers(where), "Accept": "text/event-stream"}
@@ -153,11 +153,11 @@ class Session:
             raise no_answer(where, error) from error
 
     def place(self, url: str) -> str:
-        """The address in full. Raises `PhaseFailed` where it is not of this hub."""
+        """The address in full. Raises `StepFailed` where it is not of this hub."""
         found = urljoin(self.hub, url)
         ours, theirs = urlsplit(self.hub), urlsplit(found)
         if (theirs.scheme, theirs.netloc) != (ours.scheme, ours.netloc):
-            raise PhaseFailed(f"the hub refers to another address: {visible(found[:100])}")
+            raise StepFailed(f"the hub refers to another address: {visible(found[:100])}")
         return found
 
     def cookies_for(self, url: str) -> str:
@@ -182,9 +182,9 @@ class Session:
         return max(found, default=(0, ""))[1]
 
 
-def no_answer(url: str, error: Exception) -> PhaseFailed:
+def no_answer(url: str, error: Exception) -> StepFailed:
     """In words, without the query of the address, which may hold a key."""
-    return PhaseFailed(f"no answer of {urlsplit(url).path}: {type(error).__name__}")
+    return StepFailed(f"no answer of {urlsplit(url).path}: {type(error).__name__}")
 
 
 def _bounded(answer: requests.Response, deadline: float) -> str:
@@ -192,7 +192,7 @@ def _bounded(answer: requests.Response, deadline: float) -> str:
     for chunk in answer.iter_content(1 << 16):
         read += chunk
         if len(read) > MAX_BYTES:
-            raise PhaseFailed(f"an answer is larger than {MAX_BYTES >> 20} MiB")
+            raise StepFailed(f"an answer is larger than {MAX_BYTES >> 20} MiB")
         if time.monotonic() > deadline:
-            raise PhaseFailed(f"an answer takes longer than {TIMEOUT:.0f} s")
+            raise StepFailed(f"an answer takes longer than {TIMEOUT:.0f} s")
     return read.decode("utf-8", "replace")

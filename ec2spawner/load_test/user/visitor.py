@@ -10,21 +10,21 @@ from typing import Final
 from urllib.parse import quote
 
 from ..journal import Event, Journal
-from ..samples import Phase, Sample
+from ..samples import Sample, Step
 from ..settings import Settings
 from .entrance import Entrance
 from .event_stream import EventStream, StreamRefused
 from .hub_page import FormRefused, form_of
 from .kernel import connected, start_kernel
 from .kernel_messages import cell
-from .session import PhaseFailed, Session
+from .session import Session, StepFailed
 
 POLL: Final = 1.0
 """Seconds between two questions whether a server has stopped, and before a stream is reopened."""
 
 
 class Visitor:
-    """A user whose phases are given to `record` as they end."""
+    """A user whose steps are given to `record` as they end."""
 
     def __init__(
         self,
@@ -44,16 +44,16 @@ class Visitor:
         self._has_server = False
 
     def visit(self) -> None:
-        """All of it. A phase that fails is recorded, and ends the visit with `PhaseFailed`.
+        """All of it. A step that fails is recorded, and ends the visit with `StepFailed`.
 
         Whatever ends the visit, the server is stopped, unless it was there before.
         """
         try:
-            with self._phase(Phase.LOGIN):
+            with self._step(Step.LOGIN):
                 self._entrance.enter()
                 self._require_no_server()
             self._start()
-            with self._phase(Phase.OPEN):
+            with self._step(Step.OPEN):
                 server = self._open()
             self._work(server)
             time.sleep(self._settings.idle)
@@ -64,15 +64,15 @@ class Visitor:
         """Stop the server if this user has started it, and log out. Records what fails."""
         try:
             if self._has_server:
-                with suppress(PhaseFailed), self._phase(Phase.STOP):
+                with suppress(StepFailed), self._step(Step.STOP):
                     self.stop()
-            with suppress(PhaseFailed):
+            with suppress(StepFailed):
                 self._entrance.leave(has_server=self._has_server)
         finally:
             self._session.close()
 
     def clear(self, *, delete_user: bool) -> None:
-        """Remove what another process of this test has left. Raises `PhaseFailed`."""
+        """Remove what another process of this test has left. Raises `StepFailed`."""
         try:
             self._entrance.enter()
             self._has_server = True
@@ -83,7 +83,7 @@ class Visitor:
             self._session.close()
 
     def stop(self) -> None:
-        """Stop the server, and wait until it is gone. Raises `PhaseFailed`."""
+        """Stop the server, and wait until it is gone. Raises `StepFailed`."""
         deadline = time.monotonic() + self._settings.stop_timeout
         gone = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND)
         # A server that is just being started or stopped refuses: it is asked again.
@@ -94,9 +94,7 @@ class Visitor:
             if not self._server_exists():
                 break
             if time.monotonic() > deadline:
-                raise PhaseFailed(
-                    f"the server still runs after {self._settings.stop_timeout:.0f} s"
-                )
+                raise StepFailed(f"the server still runs after {self._settings.stop_timeout:.0f} s")
             time.sleep(POLL)
         self._has_server = False
         self._journal.write(self.name, Event.SERVER_GONE)
@@ -106,7 +104,7 @@ class Visitor:
     def _start(self) -> None:
         """From the spawn page to a server that is ready."""
         if self._settings.login == "token":
-            with self._phase(Phase.START):
+            with self._step(Step.START):
                 self._expect_server()
                 accepted = (HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
                 self._session.ask(
@@ -114,7 +112,7 @@ class Visitor:
                 ).require("start", *accepted)
                 self._follow_progress()
             return
-        with self._phase(Phase.SPAWN_PAGE):
+        with self._step(Step.SPAWN_PAGE):
             # A hub without a form starts the server as soon as the page is opened.
             self._expect_server()
             url = f"hub/spawn/{quote(self.name, safe='')}"
@@ -122,12 +120,12 @@ class Visitor:
             page.require("spawn page", HTTPStatus.OK)
             form = form_of(page.text, "spawn_form")
             if form is None and self._settings.choices:
-                raise PhaseFailed("the hub's spawn page has no form, and so no choice")
+                raise StepFailed("the hub's spawn page has no form, and so no choice")
             try:
                 parts = form.filled(self._settings.choices) if form else []
             except FormRefused as error:
-                raise PhaseFailed(str(error)) from error
-        with self._phase(Phase.START):
+                raise StepFailed(str(error)) from error
+        with self._step(Step.START):
             if form is not None:
                 answer = self._session.ask("POST", form.action or page.url, parts=parts)
                 if not answer.is_redirect:
@@ -151,16 +149,16 @@ class Visitor:
             for data in self._session.stream(f"{self._api}/server/progress"):
                 for event in stream.feed(data):
                     if event.get("failed"):
-                        raise PhaseFailed(str(event.get("message", "the start failed"))[:300])
+                        raise StepFailed(str(event.get("message", "the start failed"))[:300])
                     if event.get("ready"):
                         return True
                 if time.monotonic() > deadline:
                     break
         except StreamRefused as error:
-            raise PhaseFailed(str(error)) from error
+            raise StepFailed(str(error)) from error
         if time.monotonic() > deadline:
             seconds = self._settings.start_timeout
-            raise PhaseFailed(f"the server is not ready after {seconds:.0f} s")
+            raise StepFailed(f"the server is not ready after {seconds:.0f} s")
         return False
 
     # --- at the server ---
@@ -170,19 +168,19 @@ class Visitor:
         server = f"{self._settings.url}user/{quote(self.name, safe='')}/"
         page = self._session.ask("GET", server, follow=True).require("server", HTTPStatus.OK)
         if not page.url.startswith(server):
-            raise PhaseFailed("the hub does not lead to the server")
+            raise StepFailed("the hub does not lead to the server")
         return server
 
     def _work(self, server: str) -> None:
         if not self._settings.cells:
             return
         with ExitStack() as connection:
-            with self._phase(Phase.KERNEL):
+            with self._step(Step.KERNEL):
                 found = connected(self._session, start_kernel(self._session, server))
                 kernel = connection.enter_context(found)
                 kernel.prove()
             for number in range(self._settings.cells):
-                with self._phase(Phase.CELL):
+                with self._step(Step.CELL):
                     kernel.run(cell(number))
                 time.sleep(self._settings.cell_every)
 
@@ -190,7 +188,7 @@ class Visitor:
 
     def _require_no_server(self) -> None:
         if self._server_exists():
-            raise PhaseFailed(
+            raise StepFailed(
                 "the user has a server already, which this test has not started: stop it, or use "
                 "another --prefix"
             )
@@ -201,11 +199,11 @@ class Visitor:
         return bool(servers)
 
     @contextmanager
-    def _phase(self, phase: Phase) -> Iterator[None]:
+    def _step(self, step: Step) -> Iterator[None]:
         began = time.perf_counter()
         try:
             yield
-        except PhaseFailed as error:
-            self._record(Sample(phase, time.perf_counter() - began, str(error)))
+        except StepFailed as error:
+            self._record(Sample(step, time.perf_counter() - began, str(error)))
             raise
-        self._record(Sample(phase, time.perf_counter() - began))
+        self._record(Sample(step, time.perf_counter() - began))

@@ -59,6 +59,6 @@ def test_the_budget_ends_the_test_at_the_price_of_the_most_expensive_offer(tmp_p
     assert budget.spent_usd() == pytest.approx(1.0)
     assert budget.why_end() == ""
     journal.write("ben", Event.SERVER_REQUESTED)
-    assert budget.why_end() == "its instances may have cost $2.00, and --max-usd=2"
+    assert budget.why_end() == "its servers have cost about $2.00, and --max-usd=2"
     assert Budget(tmp_path, price, None).why_end() == ""
     assert Budget(tmp_path, None, None).spent_usd() is None

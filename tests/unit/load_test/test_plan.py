@@ -153,16 +153,14 @@ def test_a_budget_that_cannot_hold_is_refused() -> None:
     command.require_price(plan(), None)
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://127.0.0.1:8000/", True),
-        ("http://localhost:8000/", True),
-        ("http://[::1]/", True),
-        ("https://hub.example.org/", False),
-        ("http://10.0.0.1/", False),
-        ("http://localhost.example.org/", False),
-    ],
-)
-def test_only_this_machine_needs_no_consent(url: str, expected: bool) -> None:
-    assert command.is_loopback(url) is expected
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/", "http://localhost/", "https://hub/"])
+def test_nothing_starts_without_consent_on_any_hub(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "ask_price", lambda *_: Price("t4", 0.2, 0.5))
+    monkeypatch.setattr(command, "_run", lambda *_: pytest.fail("the test has run"))
+    arguments = parse(["load-test", url, "--users=1"])[0]
+    assert command.run_load_test(arguments, PASSWORD) == command.WOULD_RUN
+    printed = capsys.readouterr()
+    assert "1 user (load-0001)" in printed.out
+    assert "add --yes" in printed.err

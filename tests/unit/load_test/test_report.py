@@ -11,26 +11,26 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ec2spawner.load_test.command import status_of
-from ec2spawner.load_test.report import MAX_MESSAGES, Report, failures, phases, times
+from ec2spawner.load_test.report import MAX_MESSAGES, Report, failures, steps, times
 from ec2spawner.load_test.report_table import print_report
-from ec2spawner.load_test.samples import Phase, Sample, parse
+from ec2spawner.load_test.samples import Sample, Step, parse
 
 
 def report(**changes: object) -> Report:
     samples = [
-        *(Sample(Phase.CELL, seconds / 100) for seconds in range(1, 101)),
-        Sample(Phase.LOGIN, 0.5),
-        Sample(Phase.START, 9.0, "no capacity\x1b[31m"),
-        Sample(Phase.START, 9.0, "no capacity\x1b[31m"),
-        Sample(Phase.START, 1.0, "sold out"),
+        *(Sample(Step.CELL, seconds / 100) for seconds in range(1, 101)),
+        Sample(Step.LOGIN, 0.5),
+        Sample(Step.START, 9.0, "no capacity\x1b[31m"),
+        Sample(Step.START, 9.0, "no capacity\x1b[31m"),
+        Sample(Step.START, 1.0, "sold out"),
     ]
     return Report.model_validate(
         {
             "users": 4,
-            "phases": phases(samples),
+            "steps": steps(samples),
             "health": times([0.01], 2),
             "failures": failures(samples),
-            "at_most_usd": 0.25,
+            "estimated_usd": 0.25,
             "driver_busy": False,
             "ended_by": "",
             "left": {},
@@ -39,13 +39,13 @@ def report(**changes: object) -> Report:
     )
 
 
-def test_each_phase_has_its_times_and_failures() -> None:
+def test_each_step_has_its_times_and_failures() -> None:
     found = report()
-    assert list(found.phases) == ["login", "start to ready", "cell"]
-    cells = found.phases["cell"]
+    assert list(found.steps) == ["login", "start to ready", "cell"]
+    cells = found.steps["cell"]
     assert (cells.count, cells.failures) == (100, 0)
     assert (cells.median_s, cells.p95_s, cells.p99_s, cells.max_s) == (0.5, 0.95, 0.99, 1.0)
-    starts = found.phases["start to ready"]
+    starts = found.steps["start to ready"]
     assert (starts.count, starts.failures, starts.median_s) == (0, 3, None), "no time of a failure"
     assert [(each.message[:8], each.count) for each in found.failures] == [
         ("no capac", 2),
@@ -63,7 +63,7 @@ def test_percentiles_are_times_that_were_measured_in_order(seconds: list[float])
 
 
 def test_messages_that_are_all_different_are_counted_together() -> None:
-    samples = [Sample(Phase.OPEN, 1, f"message {number}") for number in range(MAX_MESSAGES + 7)]
+    samples = [Sample(Step.OPEN, 1, f"message {number}") for number in range(MAX_MESSAGES + 7)]
     found = failures(samples)
     assert len(found) == MAX_MESSAGES + 1
     assert (found[-1].message, found[-1].count) == ("other messages", 7)
@@ -75,7 +75,7 @@ def test_messages_that_are_all_different_are_counted_together() -> None:
         ({"failures": []}, 0),
         ({}, 1),
         ({"failures": [], "left": {"load-0001": "no answer"}}, 1),
-        ({"failures": [], "ended_by": "its instances may have cost $2"}, 1),
+        ({"failures": [], "ended_by": "its servers have cost about $2"}, 1),
         ({"ended_by": "it was stopped"}, 130),
     ],
 )
@@ -92,7 +92,8 @@ def test_people_see_figures_failures_and_what_is_left() -> None:
     assert "hub health" in shown
     assert "no capacity\\x1b[31m" in shown
     assert "The test ended early: locust ended." in shown
-    assert "cost $0.25 at most" in shown
+    assert "cost about $0.25 while servers existed" in shown
+    assert "retained, replaced and pool instances are not included" in " ".join(shown.split())
     assert "may still cost money: load-0003: the server still runs after 300 s" in shown
     assert "90 % of a core" not in shown
 
@@ -105,4 +106,4 @@ def test_people_see_when_the_times_are_not_only_the_hubs() -> None:
 
 def test_a_sample_that_was_cut_off_is_ignored() -> None:
     line = json.dumps(["cell", 0.5, ""])
-    assert parse([line, line[:7]]) == [Sample(Phase.CELL, 0.5)]
+    assert parse([line, line[:7]]) == [Sample(Step.CELL, 0.5)]

@@ -10,7 +10,7 @@ from itertools import islice
 
 import pytest
 
-from ec2spawner.load_test.user.session import MAX_BYTES, REDIRECTS, PhaseFailed, Session
+from ec2spawner.load_test.user.session import MAX_BYTES, REDIRECTS, Session, StepFailed
 
 HEAVY = b"x" * (MAX_BYTES + 1)
 
@@ -71,15 +71,15 @@ def session() -> Iterator[Session]:
 def test_redirects_are_followed_within_the_hub_and_only_if_asked(session: Session) -> None:
     assert session.ask("GET", "hub/on").is_redirect
     assert session.ask("GET", "hub/on", follow=True).text == "<p>hello</p>"
-    with pytest.raises(PhaseFailed, match=r"another address: http://127\.0\.0\.1:9/login"):
+    with pytest.raises(StepFailed, match=r"another address: http://127\.0\.0\.1:9/login"):
         session.ask("GET", "hub/away", follow=True)
-    with pytest.raises(PhaseFailed, match=f"more than {REDIRECTS} redirects"):
+    with pytest.raises(StepFailed, match=f"more than {REDIRECTS} redirects"):
         session.ask("GET", "hub/circle", follow=True)
 
 
 @pytest.mark.parametrize("url", ["https://elsewhere/", "//elsewhere/hub", "http://127.0.0.1:9/"])
 def test_another_address_gets_no_request(session: Session, url: str) -> None:
-    with pytest.raises(PhaseFailed, match="another address"):
+    with pytest.raises(StepFailed, match="another address"):
         session.ask("GET", url)
 
 
@@ -107,10 +107,10 @@ def test_forms_are_sent_in_parts(session: Session) -> None:
 
 
 def test_what_a_hub_answers_is_bounded(session: Session) -> None:
-    with pytest.raises(PhaseFailed, match="larger than 4 MiB"):
+    with pytest.raises(StepFailed, match="larger than 4 MiB"):
         session.ask("GET", "hub/heavy")
     for path in ("hub/list", "hub/deep"):
-        with pytest.raises(PhaseFailed, match="no JSON object"):
+        with pytest.raises(StepFailed, match="no JSON object"):
             session.ask("GET", path).json()
 
 
@@ -123,18 +123,18 @@ def test_what_a_hub_answers_is_bounded(session: Session) -> None:
     ],
 )
 def test_a_failure_has_the_hubs_words(session: Session, path: str, expected: str) -> None:
-    with pytest.raises(PhaseFailed, match=expected):
+    with pytest.raises(StepFailed, match=expected):
         session.ask("GET", path).require("login", 200)
 
 
 def test_a_stream_ends_where_it_breaks_and_fails_where_it_does_not_begin(session: Session) -> None:
     assert b"".join(session.stream("hub/events")) == b'data: {"ready": true}\n\n'
     assert b"".join(session.stream("hub/broken")) == b"data: {}\n\n", "what arrived before"
-    with pytest.raises(PhaseFailed, match="progress: Invalid password"):
+    with pytest.raises(StepFailed, match="progress: Invalid password"):
         list(islice(session.stream("hub/refused"), 1))
 
 
 def test_no_answer_is_a_failure_without_the_addresses_query() -> None:
     session = Session("http://127.0.0.1:9/")
-    with pytest.raises(PhaseFailed, match=r"^no answer of /hub/x: ConnectionError$"):
+    with pytest.raises(StepFailed, match=r"^no answer of /hub/x: ConnectionError$"):
         session.ask("GET", "hub/x?key=secret")
