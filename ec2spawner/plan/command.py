@@ -18,7 +18,7 @@ from .read import read_facts
 from .report import Plan, as_json, print_plan
 from .request import WrongRequest, wanted_of
 from .reservations import reservations
-from .verdicts import is_enough, verdicts
+from .verdicts import is_enough, pool_room, verdicts
 
 NEEDED = (
     "region",
@@ -61,13 +61,14 @@ def run_plan(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
 def plan_of(facts: Facts, wanted: Wanted, now: datetime) -> Plan:
     """What the facts mean for the class."""
     found, usual = prices(facts, wanted), durations(facts)
+    judged = verdicts(facts, wanted, found)
     return Plan(
         facts.region,
         wanted,
-        verdicts(facts, wanted, found),
+        judged,
         found,
         usual,
-        pool_cost(found, usual, wanted),
+        pool_cost(found, usual, wanted, pool_room(judged, wanted)),
         tuple(reservations(facts, wanted, now)),
         facts.unread.get(Source.STORE, ""),
     )

@@ -106,9 +106,15 @@ class PoolCost:
     """Of a start that is left."""
     usd_per_hour_saved: float
     """For each hour that one person would have waited."""
+    instances: int
+    """At once, at most: each one that is taken while the pool holds so many is replaced."""
+    room_for: int | None
+    """So many have quota and addresses; None is unknown."""
 
 
-def pool_cost(found: Sequence[Price], usual: Durations | None, wanted: Wanted) -> PoolCost | None:
+def pool_cost(
+    found: Sequence[Price], usual: Durations | None, wanted: Wanted, room_for: int | None
+) -> PoolCost | None:
     """In the profile's first market; None where its price or the usual time of a start is
     unknown."""
     price = next((each for each in found if each.market is wanted.profile.markets[0]), None)
@@ -118,4 +124,5 @@ def pool_cost(found: Sequence[Price], usual: Durations | None, wanted: Wanted) -
     usd = price.usd_per_hour * wanted.users * waiting / 3600
     saved = usual.median_to_instance
     hours = max(wanted.users * saved / 3600, 1e-9)
-    return PoolCost(usd, saved, max(usual.median - saved, 0.0), usd / hours)
+    left = max(usual.median - saved, 0.0)
+    return PoolCost(usd, saved, left, usd / hours, 2 * wanted.users, room_for)

@@ -169,8 +169,27 @@ def _pool_lines(plan: Plan) -> Iterator[str]:
         f"{in_words(pool.seconds)}: {pool.usd_per_hour_saved:.2f} USD for each hour that one "
         "person does not wait. It pays where their time is worth more."
     )
+    yield _replacements(pool, wanted)
     if wanted.at is not None:
         yield "c.EC2Spawner.warm_pool = [" + _entry(wanted, wanted.at) + "]"
+
+
+def _replacements(pool: PoolCost, wanted: Wanted) -> str:
+    """What quota and addresses must have room for. The class itself is judged without it."""
+    said = (
+        f"Until {in_words(MARGIN.total_seconds())} after the beginning each instance that is taken "
+        f"is replaced, so up to {pool.instances} exist at once:"
+    )
+    if pool.room_for is None:
+        return f"{said} whether the quota and the addresses have room for them is unknown."
+    if pool.room_for >= pool.instances:
+        return f"{said} the quota and the addresses have room for them."
+    fitting = pool.room_for - wanted.users
+    fix = f', or write "running": {fitting}' if fitting > 0 else ", or do without a pool"
+    return (
+        f"{said} the {wanted.profile.markets[0]} quota and the addresses have room for "
+        f"{pool.room_for}. Fix: get more of what is short{fix}."
+    )
 
 
 def _entry(wanted: Wanted, at: datetime) -> str:

@@ -9,14 +9,19 @@ from math import ceil
 from typing import Final
 
 from ..core.profiles.profiles import InstanceType
+from ..wire import Market
 from .facts import Facts, Wanted
 
 BLOCK_FAMILIES: Final = ("p4d", "p4de", "p5", "p5e", "p5en", "p6", "trn1", "trn2")
 """Families of which AWS sells Capacity Blocks for ML (EC2 user guide, November 2026), up to a
 hyphen: `p6` is `p6-b200`, too."""
 
-BLOCK_HOURS: Final = 24
-"""A block lasts whole days."""
+BLOCK_SIZES: Final = (1, 2, 4, 8, 16, 32, 64)
+"""Instances of one block (EC2 user guide, November 2026)."""
+
+BLOCK_DAYS: Final = 14
+"""Up to so many days a block lasts whole days, beyond them whole weeks (`CapacityDurationHours` of
+DescribeCapacityBlockOfferings, EC2 API reference, November 2026)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +32,36 @@ class Reservation:
     said: str
     command: str
     usd: float | None
-    """For the class's time; None is unknown."""
+    """For the class's time, without the hour within which EC2 ends a reservation; None is
+    unknown."""
 
 
 def reservations(facts: Facts, wanted: Wanted, now: datetime) -> Iterator[Reservation]:
-    """Of the profile's first type; nothing where none is offered."""
+    """Of the profile's first type; nothing where none is offered. Only on-demand instances run in
+    an On-Demand Capacity Reservation."""
     if not facts.types:
         return
     kind = facts.types[0]
-    yield _on_demand(kind, facts, wanted, now)
+    if Market.ON_DEMAND in wanted.profile.markets:
+        yield _on_demand(kind, facts, wanted, now)
     if kind.name.partition(".")[0].partition("-")[0] in BLOCK_FAMILIES:
         yield _block(kind, facts, wanted, now)
 
 
 def _on_demand(kind: InstanceType, facts: Facts, wanted: Wanted, now: datetime) -> Reservation:
     price = facts.on_demand.get(kind.name)
-    begin = wanted.at or now
-    end = (begin + timedelta(hours=wanted.hours)).astimezone(UTC)
+    # In UTC: within another zone, Python adds to the time of day, and the clock may change.
+    end = (wanted.at or now).astimezone(UTC) + timedelta(hours=wanted.hours)
     zone = min(facts.offered.get(kind.name, ()), default=f"{facts.region}a")
+    more = "" if price is None else f", {price * wanted.users:.2f} USD"
+    homes = ", and only users whose home is there can use it" if facts.homes_in_zones else ""
     return Reservation(
         "On-Demand Capacity Reservation",
-        "billed as if its instances ran, from the moment it is made until its end, used or not; "
-        "create it shortly before the class. The hub uses it for on-demand instances of its type "
-        "and zone; write it into c.EC2Spawner.discounts so that it is used before spot",
+        "billed as if its instances ran, from the moment it is made until its end, used or not, "
+        f"plus up to one hour{more}: EC2 cancels it within an hour after its end. Create it "
+        f"shortly before the class. All of it is in {zone}{homes}. The hub uses it for on-demand "
+        "instances of its type and zone; write it into c.EC2Spawner.discounts so that it is used "
+        "before spot",
         f"aws ec2 create-capacity-reservation --instance-type {kind.name} --instance-platform "
         f"Linux/UNIX --availability-zone {zone} --instance-count {wanted.users} "
         f"--end-date-type limited --end-date {_instant(end)} --region {facts.region}",
@@ -59,16 +71,25 @@ def _on_demand(kind: InstanceType, facts: Facts, wanted: Wanted, now: datetime) 
 
 def _block(kind: InstanceType, facts: Facts, wanted: Wanted, now: datetime) -> Reservation:
     begin = wanted.at or now
-    hours = BLOCK_HOURS * ceil(wanted.hours / BLOCK_HOURS)
+    most = BLOCK_SIZES[-1]
+    size = next((size for size in BLOCK_SIZES if size >= wanted.users), most)
+    several = f". One block has at most {most} instances: {wanted.users} users need several"
     return Reservation(
         "Capacity Block for ML",
-        "paid in advance for whole days; the command lists what AWS sells, with its price, and "
-        "starts nothing. The hub does not launch into blocks",
+        f"paid in advance, for whole days and beyond {BLOCK_DAYS} days for whole weeks; the "
+        "command asks for the next number of instances that AWS sells as a block, lists the offers "
+        "with their prices, and starts nothing. The hub does not launch into blocks"
+        f"{several if wanted.users > most else ''}",
         f"aws ec2 describe-capacity-block-offerings --instance-type {kind.name} --instance-count "
-        f"{wanted.users} --capacity-duration-hours {hours} --start-date-range "
+        f"{size} --capacity-duration-hours {24 * _block_days(wanted.hours)} --start-date-range "
         f"{_instant(begin.astimezone(UTC))} --region {facts.region}",
         None,
     )
+
+
+def _block_days(hours: float) -> int:
+    days = ceil(hours / 24)
+    return days if days <= BLOCK_DAYS else 7 * ceil(days / 7)
 
 
 def _instant(at: datetime) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
@@ -10,6 +10,7 @@ from typing import Final
 
 from ..check.repairs.plan import more_vcpus
 from ..check.verdicts.profiles import Room, room
+from ..core.ec2_api_limits import charges
 from ..core.offers.quotas import listed_quota
 from ..wire import Market
 from .costs import Price
@@ -18,6 +19,10 @@ from .facts import Facts, Source, Wanted
 GOOD_SCORE: Final = 7
 """Of 10. EC2 gives no probabilities; its guide calls 10 highly likely and 1 unlikely, November
 2026."""
+
+MIN_SCORED_TYPES: Final = 3
+"""With fewer, EC2's score is always low (`InstanceTypes` of GetSpotPlacementScores, EC2 API
+reference, November 2026)."""
 
 
 class State(StrEnum):
@@ -96,7 +101,8 @@ def _rate(facts: Facts, wanted: Wanted, prices: tuple[Price, ...]) -> Iterator[V
 
 
 def _quotas(facts: Facts, wanted: Wanted) -> Iterator[Verdict]:
-    """One line for each market. A profile that buys in two is short where both together are."""
+    """One line for each market. A profile that buys in two is short where both together are, which
+    is unknown where one of them is not listed."""
     if reason := facts.unread.get(Source.QUOTAS):
         fix = "give the hub's role servicequotas:ListServiceQuotas, or look in the console"
         yield Verdict("vCPU quota", State.UNKNOWN, f"quotas cannot be read: {reason}", fix)
@@ -105,21 +111,21 @@ def _quotas(facts: Facts, wanted: Wanted) -> Iterator[Verdict]:
         return
     found = {market: room(market, facts.types, facts.quotas) for market in wanted.profile.markets}
     places = {market: _left(each, market, facts) for market, each in found.items() if each}
-    together = sum(places.values())
+    suffices = sum(places.values()) >= wanted.users
+    unlisted = [market for market, each in found.items() if each is None]
+    lacking = State.UNKNOWN if unlisted else State.SHORT
     for market, each in found.items():
         name = f"{market} vCPU quota"
         if each is None:
             said = f"Service Quotas lists none for {facts.types[0].name}"
             yield Verdict(name, State.UNKNOWN, said, "look for it in the console")
             continue
-        state = State.OK if max(places[market], together) >= wanted.users else State.SHORT
-        yield Verdict(
-            name,
-            state,
-            _quota_words(each, places[market], market, facts),
-            _unless(state, _ask_for(each, wanted.users, market, facts)),
-            places[market],
-        )
+        state = State.OK if suffices else lacking
+        said = _quota_words(each, places[market], market, facts)
+        if state is State.UNKNOWN:
+            said = f"{said}. What the {unlisted[0]} quota adds is unknown"
+        fix = _unless(state, _ask_for(each, wanted.users, market, facts))
+        yield Verdict(name, state, said, fix, places[market])
 
 
 def _quota_words(found: Room, places: int, market: Market, facts: Facts) -> str:
@@ -205,7 +211,12 @@ def _capacity(facts: Facts, wanted: Wanted) -> Iterator[Verdict]:
     if score >= GOOD_SCORE or falls_back:
         yield Verdict(name, State.OK, said)
         return
-    fix = "let the profile buy on demand too, accept more instance types, or reserve capacity"
+    if len(facts.types) < MIN_SCORED_TYPES:
+        said = f"{said}, and always low with fewer than {MIN_SCORED_TYPES} instance types"
+        fix = "accept more instance types, or let the profile buy on demand too"
+        yield Verdict(name, State.UNKNOWN, said, fix)
+        return
+    fix = "let the profile buy on demand too, or accept more instance types"
     yield Verdict(name, State.SHORT, said, fix)
 
 
@@ -215,16 +226,11 @@ def _offering(facts: Facts) -> set[str]:
 
 # --- EC2's rate limits ---
 
-CALL_BURST: Final = 50
-CALLS_PER_SECOND: Final = 5
-"""Of CreateFleet, and of AttachVolume: each action has a bucket of its own. "Request throttling for
-the Amazon EC2 API", AWS, November 2026."""
-
 
 def launch_calls(facts: Facts, wanted: Wanted) -> Verdict:
-    """How long EC2's rate limits delay the last start, at worst. They are of the account: what else
-    calls EC2 uses the same buckets."""
-    delay = max(wanted.users - CALL_BURST, 0) / CALLS_PER_SECOND
+    """How many calls the starts are, and what EC2 allows. The limits are of the account: what else
+    calls EC2 uses the same buckets, so nothing is said of how long the hub's calls wait."""
+    rate = charges("CreateFleet", {})[0].rate
     zones = len({subnet.zone for subnet in facts.subnets})
     together = (
         f"one launch call for each zone with homes, {max(zones, 1)} at most"
@@ -232,12 +238,24 @@ def launch_calls(facts: Facts, wanted: Wanted) -> Verdict:
         else "one launch call"
     )
     attached = ", and each attaches its home" if facts.homes_in_zones else ""
-    worst = "none waits" if not delay else f"the last one waits {delay:.0f} s"
+    allowed = f"{rate.burst} at once and {rate.per_second:g} a second after that"
     said = (
         f"{wanted.users} starts at once are {together}{attached}. If each comes alone, it is one "
-        f"call each: EC2 allows {CALL_BURST} at once and {CALLS_PER_SECOND} a second, so {worst}"
+        f"call each: EC2 allows an account {allowed}, and the hub's calls wait for their turn"
     )
     return Verdict("launch calls", State.OK, said)
+
+
+# --- the warm pool ---
+
+
+def pool_room(found: Sequence[Verdict], wanted: Wanted) -> int | None:
+    """How many instances have quota and addresses beside what runs now, in the profile's first
+    market, in which its pool buys; None where one of them is unknown."""
+    names = (f"{wanted.profile.markets[0]} vCPU quota", "free addresses")
+    by_name = {each.name: each.enough_for for each in found}
+    counts = [count for name in names if (count := by_name.get(name)) is not None]
+    return min(counts) if len(counts) == len(names) else None
 
 
 def _unless(state: State, fix: str) -> str:

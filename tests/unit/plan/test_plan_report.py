@@ -108,6 +108,32 @@ def test_a_plan_without_a_time_suggests_no_hours() -> None:
     assert options(warm_pool=[json.loads(entry)]).pool_rules.rules[0].running == 40
 
 
+@pytest.mark.parametrize(
+    ("vcpus", "addresses", "said"),
+    [
+        (320, 80, "the quota and the addresses have room for them."),
+        (240, 80, 'room for 60. Fix: get more of what is short, or write "running": 20.'),
+        (400, 40, "room for 40. Fix: get more of what is short, or do without a pool."),
+    ],
+)
+def test_the_pool_is_compared_with_what_it_holds_while_it_replaces(
+    vcpus: float, addresses: int, said: str
+) -> None:
+    facts = replace(
+        FACTS,
+        subnets=[replace(FACTS.subnets[0], free_addresses=addresses)],
+        quotas=[replace(FACTS.quotas[0], vcpus=vcpus)],
+    )
+    words = " ".join(printed(facts, wanted(at="10:00"), 200).split())
+    assert "each instance that is taken is replaced, so up to 80 exist at once: " in words
+    assert said in words
+
+
+def test_the_room_for_a_pool_may_be_unknown() -> None:
+    words = " ".join(printed(replace(FACTS, quotas=[]), wanted(), 200).split())
+    assert "whether the quota and the addresses have room for them is unknown." in words
+
+
 def test_what_is_unknown_is_said_to_be_unknown() -> None:
     blind = replace(FACTS, spot={}, starts=[], quotas=[])
     text = " ".join(printed(blind, wanted(users=10), 200).split())
@@ -137,6 +163,7 @@ def test_a_program_reads_numbers_and_nulls() -> None:
     assert (spot["market"], spot["usd"]) == ("spot", pytest.approx(16.0))
     assert found["starts"]["p95"] is None
     assert found["pool"]["saved_seconds"] == 150
+    assert (found["pool"]["instances"], found["pool"]["room_for"]) == (80, 30)
 
 
 def test_names_that_others_wrote_are_no_way_into_a_terminal() -> None:

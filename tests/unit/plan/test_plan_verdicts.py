@@ -20,12 +20,21 @@ from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.plan.costs import durations, pool_cost, prices
 from ec2spawner.plan.facts import Facts, Source, Wanted
 from ec2spawner.plan.reservations import reservations
-from ec2spawner.plan.verdicts import State, Verdict, is_enough, launch_calls, verdicts
+from ec2spawner.plan.verdicts import (
+    State,
+    Verdict,
+    is_enough,
+    launch_calls,
+    pool_room,
+    verdicts,
+)
 from ec2spawner.provisioner.store.read_only import FreshStart
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 24, 8, 0, tzinfo=UTC)
 TYPE = data.instance_types()["g4dn.xlarge"]
+LARGER = data.instance_types()["g4dn.2xlarge"]
+LARGEST = data.instance_types()["g4dn.4xlarge"]
 SPOT = ListedQuota("L-3819A6DF", "All G and VT Spot Instance Requests", 128)
 ON_DEMAND = ListedQuota("L-DB2E81BA", "Running On-Demand G and VT instances", 64)
 T4 = Profile(display_name="T4, 16 GB", slug="t4", gpu="T4")
@@ -78,6 +87,16 @@ def test_a_profile_that_buys_in_two_markets_may_use_both_quotas() -> None:
     assert one("spot vCPU quota").state is State.OK
     assert one("on-demand vCPU quota", of=wanted(48)).state is State.OK
     assert one("on-demand vCPU quota", of=wanted(49)).state is State.SHORT
+
+
+def test_a_quota_that_is_not_listed_may_be_what_the_other_lacks() -> None:
+    only_spot_listed = replace(FACTS, quotas=[SPOT])
+    found = one("spot vCPU quota", only_spot_listed)
+    assert (found.state, found.enough_for) == (State.UNKNOWN, 32)
+    assert "What the on-demand quota adds is unknown" in found.said
+    assert "ask AWS for 160" in found.fix
+    assert is_enough(judged(only_spot_listed)) is None
+    assert one("spot vCPU quota", only_spot_listed, wanted(32)).state is State.OK
 
 
 def test_what_this_hub_runs_is_taken_from_the_quota() -> None:
@@ -138,8 +157,17 @@ def test_unread_subnets_leave_zones_and_addresses_unknown() -> None:
 )
 def test_capacity_is_judged_by_the_score(score: int | None, market: str, state: State) -> None:
     profile = T4.model_copy(update={"market": market})
-    facts = replace(FACTS, placement_score=score)
+    facts = replace(FACTS, placement_score=score, types=[TYPE, LARGER, LARGEST])
     assert one("spot capacity", facts, wanted(10, profile=profile)).state is state
+
+
+def test_a_low_score_of_fewer_than_three_types_says_nothing() -> None:
+    spot_only = wanted(10, profile=T4.model_copy(update={"market": "spot-only"}))
+    low = replace(FACTS, placement_score=1, types=[TYPE, LARGER])
+    found = one("spot capacity", low, spot_only)
+    assert found.state is State.UNKNOWN
+    assert "always low with fewer than 3 instance types" in found.said
+    assert one("spot capacity", replace(low, placement_score=9), spot_only).state is State.OK
 
 
 def test_nothing_is_said_of_spot_to_a_profile_without_it() -> None:
@@ -163,9 +191,10 @@ def test_limits_of_the_hub_count_too() -> None:
     assert one("usd_per_hour", unpriced).state is State.UNKNOWN
 
 
-def test_launch_calls_wait_only_beyond_ec2s_burst() -> None:
-    assert "none waits" in launch_calls(FACTS, wanted(50)).said
-    assert "the last one waits 10 s" in launch_calls(FACTS, wanted(100)).said
+def test_launch_calls_are_compared_with_what_ec2_allows() -> None:
+    found = launch_calls(FACTS, wanted(100))
+    assert found.said.startswith("100 starts at once are one launch call. ")
+    assert "EC2 allows an account 50 at once and 5 a second after that" in found.said
     homes = replace(FACTS, homes_in_zones=True)
     assert "each zone with homes, 2 at most" in launch_calls(homes, wanted()).said
 
@@ -229,13 +258,26 @@ def test_past_starts_say_how_long_the_next_take() -> None:
 
 def test_the_pool_costs_a_boot_and_a_quarter_of_an_hour() -> None:
     facts = replace(FACTS, starts=[start(200, 180)] * 9)
-    found = pool_cost(prices(facts, wanted()), durations(facts), wanted())
+    found = pool_cost(prices(facts, wanted()), durations(facts), wanted(), 60)
     assert found is not None
     assert found.usd == pytest.approx(40 * 0.2 * (180 + 900) / 3600)
     assert (found.saved_seconds, found.seconds) == (180, 20)
     assert found.usd_per_hour_saved == pytest.approx(found.usd / (40 * 180 / 3600))
-    assert pool_cost(prices(FACTS, wanted()), None, wanted()) is None
-    assert pool_cost((), durations(facts), wanted()) is None
+    assert (found.instances, found.room_for) == (80, 60)
+    assert pool_cost(prices(FACTS, wanted()), None, wanted(), 60) is None
+    assert pool_cost((), durations(facts), wanted(), 60) is None
+
+
+def test_the_pool_has_the_room_of_its_market_and_of_the_subnets() -> None:
+    assert pool_room(judged(), wanted()) == 32, "128 vCPUs, and 60 addresses"
+    more = replace(FACTS, quotas=[replace(SPOT, vcpus=400.0)])
+    assert pool_room(judged(more), wanted()) == 60
+    busy = replace(more, running={(Market.SPOT, "g4dn.xlarge"): 90})
+    assert pool_room(judged(busy), wanted()) == 10
+    unlisted = replace(FACTS, quotas=[ON_DEMAND])
+    assert pool_room(judged(unlisted), wanted()) is None
+    unread = replace(FACTS, unread={Source.SUBNETS: "InvalidSubnetID.NotFound"})
+    assert pool_room(judged(unread), wanted()) is None
 
 
 # --- capacity bought in advance ---
@@ -248,12 +290,42 @@ def test_a_reservation_is_offered_with_its_command_and_price() -> None:
     assert "--end-date 2026-11-25T10:00:00Z" in found.command
     assert f"--availability-zone {A}" in found.command
     assert found.usd == pytest.approx(42.08)
+    assert "plus up to one hour, 21.04 USD" in found.said
+    assert f"All of it is in {A}. " in found.said
     [unpriced] = reservations(replace(FACTS, on_demand={}), wanted(), NOW)
     assert unpriced.usd is None
     assert not list(reservations(replace(FACTS, types=[]), wanted(), NOW))
 
 
-@pytest.mark.parametrize(("hours", "duration"), [(2, 24), (24, 24), (24.5, 48)])
+def test_a_reservation_in_one_zone_serves_homes_of_that_zone() -> None:
+    [found] = reservations(replace(FACTS, homes_in_zones=True), wanted(), NOW)
+    assert f"All of it is in {A}, and only users whose home is there can use it" in found.said
+
+
+def test_a_reservation_is_only_for_profiles_that_buy_on_demand() -> None:
+    spot_only = wanted(profile=T4.model_copy(update={"market": "spot-only"}))
+    assert not list(reservations(FACTS, spot_only, NOW))
+
+
+def test_a_reservation_ends_after_as_many_hours_when_the_clock_changes() -> None:
+    # In the night in which Berlin's clock goes from 3:00 back to 2:00.
+    at = datetime(2026, 10, 25, 1, 0, tzinfo=ZoneInfo("Europe/Berlin"))
+    [found] = reservations(FACTS, wanted(at=at, hours=4.0), NOW)
+    assert "--end-date 2026-10-25T03:00:00Z" in found.command
+
+
+@pytest.mark.parametrize(
+    ("hours", "duration"),
+    [
+        (2, 24),
+        (24, 24),
+        (24.5, 48),
+        (14 * 24, 14 * 24),
+        (14 * 24 + 1, 21 * 24),
+        (25 * 24, 28 * 24),
+        (182 * 24, 182 * 24),
+    ],
+)
 def test_a_capacity_block_lasts_whole_days_and_has_no_price_yet(
     hours: float, duration: int
 ) -> None:
@@ -262,5 +334,16 @@ def test_a_capacity_block_lasts_whole_days_and_has_no_price_yet(
     assert block.kind == "Capacity Block for ML"
     assert f"--capacity-duration-hours {duration} " in block.command
     assert block.usd is None
+    assert "need several" not in block.said
     b200 = replace(TYPE, name="p6-b200.48xlarge")
     assert len(list(reservations(replace(FACTS, types=[b200]), wanted(), NOW))) == 2
+
+
+@pytest.mark.parametrize(
+    ("users", "size"), [(1, 1), (2, 2), (3, 4), (17, 32), (64, 64), (65, 64), (1000, 64)]
+)
+def test_a_capacity_block_has_a_number_of_instances_that_aws_sells(users: int, size: int) -> None:
+    p5 = replace(FACTS, types=[replace(TYPE, name="p5.48xlarge")])
+    _, block = reservations(p5, wanted(users), NOW)
+    assert f"--instance-count {size} " in block.command
+    assert (f"{users} users need several" in block.said) == (users > 64)
