@@ -28,7 +28,7 @@ class OneRoute(Proxy):
 
 
 @pytest.mark.parametrize("is_without", [True, False])
-async def test_users_are_looked_up_only_where_routes_have_a_time(is_without: bool) -> None:
+async def test_users_are_queried_only_where_routes_have_a_time(is_without: bool) -> None:
     """`hub.app.route_activity` leans on it: it is a private part of JupyterHub."""
     session = orm.new_session_factory("sqlite:///:memory:")()
     session.add(orm.User(name="ada"))
