@@ -123,17 +123,6 @@ def targets(rules: PoolRules, conditions: Conditions, now: datetime) -> tuple[Po
     return _within_total(found, rules.usd_per_hour, conditions)
 
 
-def next_change(rules: PoolRules, conditions: Conditions, now: datetime) -> datetime | None:
-    """When hours begin or end next, or an override ends; None if none does. Forecasts and prices
-    change at any time."""
-    changes = [
-        schedule.next_change(rule.hours, now, conditions.leads.get(rule.profile, 0.0))
-        for rule in rules.rules
-    ]
-    changes += [each.until for each in conditions.overrides if now < each.until]
-    return min((each for each in changes if each), default=None)
-
-
 def _by_rules(
     place: Place, rules: Iterable[PoolRule], conditions: Conditions, now: datetime
 ) -> PoolTarget:

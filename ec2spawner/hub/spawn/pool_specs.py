@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +22,10 @@ INTERVAL: Final = 15.0
 """Seconds between two looks at the image and at what the zones offer. Both are in memory, and a
 start takes what is new at once: until then no instance of the pool fits it."""
 
+TYPES_TIMEOUT: Final = 60.0
+"""Seconds after the hub's start for EC2 to say which types it has. With the bundled table alone the
+instances that wait may fit no place, and would be replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class PoolSpecs:
@@ -32,15 +38,19 @@ class PoolSpecs:
     async def run(self) -> None:
         """Run until cancelled."""
         supervised = Supervised("What the warm pool wants")
+        if self.provisioner.pool.profiles:
+            await self._types_read()
         while True:
             with supervised:
                 await self.refresh()
             await self.provisioner.pool.specs_wanted(INTERVAL)
 
     async def refresh(self) -> None:
-        """Say it once. While no image is known nothing is said, and the pool stays as it is."""
-        pool = self.provisioner.pool
+        """Say it once. While no image is known nothing is said: the pool stays as it is, though
+        after a restart for 5 minutes only."""
+        pool, homes_bind = self.provisioner.pool, self.options.home.kind == "ebs"
         if not (profiles := pool.profiles) or callable(self.options.profile_list):
+            pool.set_specs({}, {}, homes_bind=homes_bind)
             return
         try:
             image = await current_image(self.provisioner)
@@ -65,8 +75,14 @@ class PoolSpecs:
                 problems[profile.slug] = error.jupyterhub_message
         wanted = {name for spec in specs.values() for name in spec.instance_types}
         self.provisioner.market.want(wanted)
-        homes_bind = self.options.home.kind == "ebs"
         pool.set_specs(specs, problems, homes_bind=homes_bind)
+
+    async def _types_read(self) -> None:
+        """Return when EC2 has said which types it has, or has not in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TYPES_TIMEOUT):
+                while self.provisioner.market.catalogue.read_at is None:
+                    await asyncio.sleep(0.5)
 
 
 def _default(profile: Profile) -> Choice[Profile]:

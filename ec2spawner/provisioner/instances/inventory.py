@@ -91,9 +91,7 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
         silent=tuple(silent),
         missing=frozenset(result.missing) - place_ids,
         surplus=tuple(
-            alive[each]
-            for each in result.surplus
-            if each in alive and not state.pool.is_held(alive[each])
+            alive[each] for each in result.surplus if each in alive and not state.pool.holds_surplus
         ),
         missing_places=frozenset(result.missing) & place_ids,
         in_places=tuple(alive[each] for each in result.in_places if each in alive),

@@ -206,7 +206,7 @@ class LaunchController:
             if not attempts.is_open(lease.attempts, request):
                 self._begin_attempt(lease, again)
         round_ = self._begin_round(request.spec, waiting, count=request.count)
-        round_.is_for_pool = POOL in request.tags
+        round_.pool = request.tags.get(POOL, "")
         round_.markets = frozenset({request.market})
         try:
             await self._call(round_, intent, None, self._fleet.deadline())

@@ -1,7 +1,7 @@
 """Buys what places of the pool lack. A failure ends nothing: it is shown, and tried again later.
 
-Leases come first: nothing is bought for the pool while a launch call for a lease is under way, and
-a call for the pool takes no part in the back-off of theirs.
+Leases come first: nothing is bought for the pool while a lease waits for its launch call or for the
+answer to it, and a call for the pool takes no part in the back-off of theirs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from ...core.names import tag_value
 from ...core.offers.launch_errors import ErrorClass, LaunchError
 from ...core.offers.purchase import MAX_PURCHASES, OfferKey
+from ...core.pool.targets import ReasonCode
 from ..launch.fleet_calls import FleetCalls
 from ..launch.fleet_response import Outcome, done_with, is_refused, without_summary
 from ..launch.launch_failure import launch_failure
@@ -37,12 +39,15 @@ MAX_AT_ONCE: Final = 20
 """Instances that calls in progress may bring: a large pool fills in steps, and leases of other
 profiles find room in EC2's rate limits and the account's quotas in between."""
 
+NO_PRICE: Final = "There is a cap, and a price is unknown that counts against it"
+
 STORE_FAILED: Final = "The hub's database does not answer, and nothing is bought without it"
 
 
 @dataclass(slots=True)
 class PoolPurchases:
-    """One purchase at a time for each group and spec of which places are missing."""
+    """One purchase in a pass for each group and spec of which places are missing: what earlier ones
+    may still bring is not missing."""
 
     state: State
     market: MarketData
@@ -53,37 +58,72 @@ class PoolPurchases:
         """Never raises: the calls are made in the background."""
         state, pool = self.state, self.state.pool
         in_progress = state.launches.in_progress
-        if not pool.places or any(not each.is_for_pool for each in in_progress):
-            return
         lacking = Counter(
             (place.group, place.spec)
             for place in pool.places
             if place.place_id in state.stock.missing_places
         )
+        for group in pool.failures.keys() - {group for group, _ in lacking}:
+            if not self._outstanding(group):
+                pool.nothing_missing(group)
+        if not lacking or self._leases_come_first():
+            return
         room = MAX_AT_ONCE - sum(each.outstanding for each in in_progress)
         for (group, spec), missing in lacking.items():
             count = min(missing, room, self._within_cap(group))
             if count <= 0 or pool.seconds_until_retry(group):
                 continue
             room -= count
-            round_ = self._begin_round(spec, count)
+            round_ = self._begin_round(group, spec, count)
             self.tasks.spawn(self._run(group, round_), f"{count} instances for the pool")
 
+    def _leases_come_first(self) -> bool:
+        """Whether a lease waits for its launch call, or for the answer to it."""
+        state = self.state
+        if any(not each.is_for_pool for each in state.launches.in_progress):
+            return True
+        return bool(state.stock.missing - state.judged - state.launches.waiting_for_spot)
+
+    def _lacks_price(self, group: Group) -> bool:
+        """Whether a cap has no price to compare with: the group's, or the cap on all that of any
+        group that has instances."""
+        unpriced = {
+            Group(each.profile, each.market)
+            for each in self.state.pool.targets
+            if each.reasons[-1].code is ReasonCode.PRICE_UNKNOWN
+        }
+        if self.state.settings.pool.usd_per_hour is None:
+            return group in unpriced
+        return any(each == group or self._costing(each) for each in unpriced)
+
     def _within_cap(self, group: Group) -> int:
-        """How many more the group may have: with a cap, what is being terminated still counts."""
+        """How many more the group may have: with a cap, what is being terminated still counts, and
+        so does what other purchases may bring."""
         target = self.state.pool.target(group)
+        if self._lacks_price(group):
+            return 0
         if target is None or target.max_usd_per_hour is None:
             return MAX_AT_ONCE
-        running = sum(is_for(each, group) for each in own_instances(self.state))
-        return target.running - running
+        return target.running - self._costing(group)
 
-    def _begin_round(self, spec: LaunchSpec, count: int) -> Round:
+    def _costing(self, group: Group) -> int:
+        running = sum(is_for(each, group) for each in own_instances(self.state))
+        return running + self._outstanding(group)
+
+    def _outstanding(self, group: Group) -> int:
+        return sum(
+            each.outstanding
+            for each in self.state.launches.in_progress
+            if each.pool == tag_value(group.profile) and group.market in each.markets
+        )
+
+    def _begin_round(self, group: Group, spec: LaunchSpec, count: int) -> Round:
         round_ = Round(
             spec=spec,
             zones=self.state.zones.of(spec),
             outstanding=count,
             markets=frozenset(spec.markets),
-            is_for_pool=True,
+            pool=tag_value(group.profile),
         )
         self.state.launches.in_progress.append(round_)
         return round_
@@ -120,6 +160,8 @@ class PoolPurchases:
         target = self.state.pool.target(group)
         if not round_.outstanding or target is None or not target.running:
             return ""
+        if self._lacks_price(group):
+            return NO_PRICE
         if budget.refusal:
             return budget.refusal
         outcome = Outcome(tuple(errors), round_.outstanding, ended_by)
@@ -130,7 +172,7 @@ class PoolPurchases:
         self, group: Group, round_: Round, asked: Set[OfferKey], budget: Budget
     ) -> Order | None:
         """As much as the caps of the pool and the limits of the hub allow; None for nothing."""
-        if round_.outstanding <= 0:
+        if round_.outstanding <= 0 or self._lacks_price(group):
             return None
         spec = self._limited(group, round_.spec)
         taken = self.state.launches.discount_places_of_others(round_)

@@ -28,6 +28,11 @@ USUAL_BOOT: Final = 180.0
 """Seconds from the purchase of an instance to its claim, where none has been measured: usual boots
 take a minute or two, and a pool that is ready a minute early costs less than one that is late."""
 
+LONGEST_HOLD: Final = 300.0
+"""Seconds after the hub's start for which instances without a place are kept, while it is unknown
+what places want. That takes seconds, where EC2 answers; what is kept longer would cost money and
+serve nobody."""
+
 
 @dataclass(slots=True)
 class PoolTargets:
@@ -39,7 +44,9 @@ class PoolTargets:
     async def reconcile(self, now: datetime) -> None:
         """Never raises."""
         pool, rules = self.state.pool, self.state.settings.pool
-        if not (rules.rules or pool.overrides):
+        is_configured = bool(rules.rules or pool.overrides)
+        pool.holds_surplus = is_configured and pool.specs is None and self._has_just_started()
+        if not is_configured:
             pool.targets = pool.places = ()
             return
         own = {each.instance_id: each for each in unleased(self.state) if pool.is_of_pool(each)}
@@ -51,6 +58,10 @@ class PoolTargets:
             found = tuple(_stopped(each) for each in found)
         pool.targets = tuple(self._held(each, own) for each in found)
         pool.places = tuple(place for each in pool.targets for place in self._places(each))
+
+    def _has_just_started(self) -> bool:
+        loaded_at = self.state.loaded_at
+        return loaded_at is None or self.state.clock.uptime() - loaded_at < LONGEST_HOLD
 
     # --- what targets depend on ---
 

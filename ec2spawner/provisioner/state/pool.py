@@ -65,6 +65,9 @@ class PoolState:
         self.specs: Mapping[str, LaunchSpec] | None = None
         """By profile, what a start with default choices would launch now. None until the hub has
         said it."""
+        self.holds_surplus = False
+        """Whether nothing is surplus yet: places are unknown until `specs` are. As of the last
+        pass, as places are."""
         self.problems: Mapping[str, str] = {}
         """By profile, why there is no spec of it."""
         self.targets: tuple[PoolTarget, ...] = ()
@@ -136,10 +139,6 @@ class PoolState:
         a place after another start had no use for it."""
         return POOL in instance.tags or instance.instance_id in self._filled
 
-    def is_held(self, instance: Instance) -> bool:
-        """Whether it must not be surplus, because the hub has not said yet what places want."""
-        return self.specs is None and POOL in instance.tags
-
     # --- prices ---
 
     def note_prices(self, prices: Mapping[str, float]) -> None:
@@ -162,6 +161,12 @@ class PoolState:
     def bought(self, group: Group) -> None:
         """A purchase has brought all that was wanted; whether it works shows at its claim."""
         self.failures.pop(group, None)
+
+    def nothing_missing(self, group: Group) -> None:
+        """Forget why the group lacked instances, once that holds up nothing any more: one that
+        ended a moment ago may still count as if it were there."""
+        if not self.seconds_until_retry(group):
+            self.failures.pop(group, None)
 
     def works(self, group: Group) -> None:
         """An instance of the group waits for a lease: the next failure is a first one."""

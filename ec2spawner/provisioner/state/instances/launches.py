@@ -45,8 +45,13 @@ class Round:
     supply by itself, and no longer outstanding."""
     discount_places: Mapping[str, int] = field(default_factory=dict)
     """Instance type -> places of discounts that the current call may take."""
-    is_for_pool: bool = False
-    """Only places of the pool count on it: a lease must not wait for a call of the pool's."""
+    pool: str = ""
+    """For which profile of the pool, as a tag's value; empty for leases."""
+
+    @property
+    def is_for_pool(self) -> bool:
+        """Only places of the pool count on it: a lease must not wait for a call of the pool's."""
+        return bool(self.pool)
 
 
 @dataclass(frozen=True, slots=True)

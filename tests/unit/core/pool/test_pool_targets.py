@@ -16,7 +16,6 @@ from ec2spawner.core.pool.targets import (
     Override,
     PoolTarget,
     ReasonCode,
-    next_change,
     targets,
 )
 from ec2spawner.wire import Market
@@ -98,8 +97,6 @@ def test_an_override_counts_until_its_end_and_not_longer() -> None:
     rules, conditions = PoolRules((rule(),)), Conditions(overrides=[override])
     [at_its_end] = targets(rules, conditions, later)
     assert (at_its_end.running, codes(at_its_end)) == (4, [ReasonCode.CONFIGURED])
-    assert next_change(rules, conditions, NOW) == later
-    assert next_change(rules, conditions, later) is None
 
 
 def test_an_override_may_empty_the_pool_or_name_a_profile_without_a_rule() -> None:
@@ -205,15 +202,3 @@ def test_no_target_exceeds_a_maximum_or_a_cap(
         paid = [each.running * conditions.prices[each.profile, each.market] for each in bought]
         assert sum(paid) <= cap + 1e-6
         assert sum(each.running * each.max_usd_per_hour for each in bought) <= cap + 1e-6
-
-
-@given(st.lists(rules_, max_size=4), conditions_)
-def test_numbers_of_the_schedule_stay_until_the_next_change(
-    rules: list[PoolRule], conditions: Conditions
-) -> None:
-    rules_now = PoolRules(tuple(rules))
-    until = next_change(rules_now, conditions, NOW) or NOW + timedelta(days=7)
-    assert until > NOW
-    first = targets(rules_now, conditions, NOW)
-    for share in (0.3, 0.7):
-        assert targets(rules_now, conditions, NOW + share * (until - NOW)) == first

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
+from ec2spawner.core.pool.rules import PoolRules
 from ec2spawner.core.tags import POOL
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
@@ -75,6 +77,12 @@ async def test_what_a_cancelled_start_has_launched_fills_a_place(world: World) -
     await world.stop(lease)
     await world.complete_passes(3)
     assert world.cloud.running() == [instance_id]
+    await world.restart()
+    await world.complete_passes(3)  # no place is known yet
+    assert world.cloud.running() == [instance_id]
+    name_spec(world)
+    await world.complete_passes(3)
+    assert world.cloud.running() == [instance_id]
     assert len(world.cloud.requests()) == 1
 
 
@@ -107,6 +115,25 @@ async def test_without_rules_the_pool_ends(world: World) -> None:
     await world.boot(2)
     await world.restart(pool=rules(0))
     name_spec(world)
+    await until(lambda: not world.cloud.running(), "nothing is left")
+
+
+async def test_a_pool_that_is_not_configured_any_more_ends(world: World) -> None:
+    await begin(world, rules(2))
+    await world.boot(2)
+    await world.restart(pool=PoolRules())
+    await until(lambda: not world.cloud.running(), "nothing is left")
+
+
+async def test_a_pool_that_the_hub_says_nothing_of_ends_after_five_minutes(world: World) -> None:
+    await begin(world, rules(2))
+    pool = Pool(world)
+    await pool.boot(2)
+    await world.restart()
+    pool.advance(295)
+    await world.complete_passes(3)
+    assert len(world.cloud.running()) == 2
+    pool.advance(10)
     await until(lambda: not world.cloud.running(), "nothing is left")
 
 
@@ -153,6 +180,32 @@ async def test_what_is_sold_out_is_shown_and_asked_for_again_later(world: World)
     await world.boot(1)
     await world.complete_passes(1)
     assert standing(world).failure is None
+
+
+async def test_a_failure_is_shown_only_while_something_is_missing(world: World) -> None:
+    world.cloud.sell_out(Market.SPOT)
+    await begin(world, rules(1))
+    await until(lambda: standing(world).failure, "it is shown")
+    world.provisioner._state.settings = replace(world.settings, pool=rules(0))
+    await world.complete_passes(3)
+    assert standing(world).failure is not None, "it still holds up purchases"
+    world.clock.advance(61)
+    await world.complete_passes(3)
+    assert standing(world).failure is None
+
+
+async def test_nothing_is_bought_before_a_start_that_waits_for_its_batch(world: World) -> None:
+    await begin(world, rules(0))
+    await world.restart(pool=rules(1), longest_batch=60.0)
+    lease = await world.request()
+    # Further starts keep arriving for a minute.
+    world.provisioner._state.leases.added_at = asyncio.get_running_loop().time() + 60
+    name_spec(world)
+    await world.complete_passes(3)
+    assert standing(world).missing == 1
+    assert not world.cloud.requests()
+    await world.stop(lease)
+    await until(lambda: len(of_pool(world)) == 1, "no start waits any more")
 
 
 async def test_a_start_does_not_wait_for_a_call_of_the_pool(world: World) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ec2spawner.core.ledger.cost_rows import HUB, Dimension
 from ec2spawner.core.limits.bounds import Bounds, Limits
+from ec2spawner.core.pool.rules import PoolRule, PoolRules
 from ec2spawner.core.pool.targets import Override, ReasonCode
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
@@ -104,6 +105,46 @@ async def test_no_price_is_no_purchase_under_a_cap_and_no_end(world: World) -> N
     world.cloud.end(before[0])
     await world.complete_passes(3)
     assert world.cloud.running() == before[1:]
+
+
+async def test_no_price_is_no_purchase_of_another_image_under_a_cap(world: World) -> None:
+    await priced(world, rules(2, usd_per_hour=1.0))
+    await world.boot(2)
+    await world.complete_passes(1)
+    world.cloud.prices = {}
+    await world.restart()
+    name_spec(world, image_id="ami-2")
+    await until(lambda: not world.cloud.running(), "what fits no start ends")
+    await world.complete_passes(3)
+    assert not world.cloud.running()
+    assert len(world.cloud.requests()) == 1
+
+
+async def test_what_has_no_price_lets_nothing_be_bought_under_the_cap_on_all(world: World) -> None:
+    on_demand = PoolRule("t4", 1, Market.ON_DEMAND)
+    await priced(world, rules(2, total=2.0))
+    before = await world.boot(2)
+    await world.complete_passes(1)
+    world.cloud.prices = {}
+    await world.restart(pool=PoolRules((*rules(2).rules, on_demand), 2.0))
+    name_spec(world)
+    await until(lambda: len(world.provisioner.pool.standings()) == 2, "targets")
+    await world.complete_passes(3)
+    spot, other = world.provisioner.pool.standings()
+    assert spot.target.reasons[-1].code is ReasonCode.PRICE_UNKNOWN
+    assert (other.target.running, other.missing) == (1, 1)
+    assert world.cloud.running() == before
+
+
+async def test_what_is_being_bought_counts_against_a_cap(world: World) -> None:
+    gate = world.cloud.hold("launch")
+    await priced(world, rules(1, usd_per_hour=0.3))
+    await until(lambda: world.cloud.requests(), "the call is under way")
+    name_spec(world, image_id="ami-2")
+    await world.complete_passes(3)
+    assert standing(world).missing == 1
+    assert len(world.cloud.requests()) == 1
+    gate.set()
 
 
 async def test_a_limit_of_the_hub_bounds_purchases(world: World) -> None:
