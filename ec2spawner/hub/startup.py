@@ -221,7 +221,7 @@ async def _begin(app: JupyterHub) -> None:
         provisioner.spawn(Resumes(app, service, provisioner).run(), "resumes")
         address = api_address.api_address(app, options).url
         provisioner.spawn(PoolSpecs(options, provisioner, address).run(), "warm pool")
-        pauses = GCPauses(lambda: nothing_starts_or_stops(provisioner.figures().leases))
+        pauses = GCPauses(lambda: nothing_starts_or_stops(provisioner.lease_states()))
         provisioner.spawn(pauses.run(), "garbage collection")
         with pauses.kept_short(), metrics.on_metrics_endpoint(provisioner):
             await asyncio.get_running_loop().create_future()

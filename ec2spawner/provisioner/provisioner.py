@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Set
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -57,7 +57,7 @@ from .limits.controller import LimitStops
 from .limits.survey import LimitSurveys
 from .limits.waiting_starts import WaitingStarts
 from .model.cloud import Cloud, CloudError, Instance
-from .model.lease import IntentState, Lease, StepEvent
+from .model.lease import IntentState, Lease, LeaseState, StepEvent
 from .model.settings import Settings
 from .offers.market import MarketData
 from .overview import Overview
@@ -234,6 +234,10 @@ class Provisioner:
         """How things stand now, in numbers."""
         undelivered, passed_at = self.alarms.oldest(), self._reconciler.passed_at
         return figures(self._state, self.market, undelivered, passed_at)
+
+    def lease_states(self) -> Set[LeaseState]:
+        """Those that open leases are in."""
+        return {lease.state for lease in self._state.leases.open()}
 
     @property
     def lease_events(self) -> LeaseEvents:

@@ -15,7 +15,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -126,6 +126,6 @@ def is_due(since_last: float, quiet_for: float) -> bool:
     return since_last >= (FULL_INTERVAL if quiet_for >= QUIET else LATEST)
 
 
-def nothing_starts_or_stops(leases: Mapping[LeaseState, int]) -> bool:
-    """Whether all open leases are those of running servers; given is their number by state."""
-    return all(state is LeaseState.READY for state, number in leases.items() if number)
+def nothing_starts_or_stops(states: Collection[LeaseState]) -> bool:
+    """Whether all open leases are those of running servers; given are the states they are in."""
+    return all(state is LeaseState.READY for state in states)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from ...core.instances.matching import fits
+from ...core.instances.matching import Shape, fits
 from ...core.ledger.charges import Rate, rate
 from ...core.pool.targets import Override, PoolTarget
 from ...wire import Market
@@ -18,7 +18,7 @@ from ..instances.supply import supply_of
 from ..model.cloud import Instance, LaunchSpec
 from ..model.pool_override import SetByHand
 from ..offers.market import MarketData
-from ..state.pool import Failure, Group
+from ..state.pool import Failure, Filled, Group
 from ..state.state import State
 from .targets import is_for
 
@@ -106,11 +106,10 @@ class WarmPool:
     def standings(self) -> tuple[Standing, ...]:
         """Of all profiles and markets that have a target, as of the last pass."""
         pool, now = self.state.pool, self.state.clock.now()
-        members = self._members(now)
         return tuple(
             Standing(
                 target=target,
-                members=tuple(members.get(group, ())),
+                members=tuple(self._members(group, now)),
                 by_hand=pool.by_hand(group),
                 failure=pool.failures.get(group),
                 retry_seconds=pool.seconds_until_retry(group),
@@ -123,33 +122,25 @@ class WarmPool:
     def is_ready(self, profile: str, markets: Collection[Market], zones: Collection[str]) -> bool:
         """Whether an instance waits that a start in these markets and zones gets at once."""
         return any(
-            group.profile == profile
-            and group.market in markets
-            and member.is_waiting
-            and member.instance.zone in zones
-            for group, member in self.members()
+            instance.zone in zones and self.state.claims.is_bound(instance.instance_id)
+            for market in markets
+            for instance in self._unleased(Group(profile, market))
         )
 
     def members(self) -> Iterator[tuple[Group, Member]]:
         """All instances that fill places."""
-        for group, of_group in self._members(self.state.clock.now()).items():
-            yield from ((group, each) for each in of_group)
+        now = self.state.clock.now()
+        for group in filled_places(self.state):
+            yield from ((group, each) for each in self._members(group, now))
 
-    def _members(self, now: datetime) -> dict[Group, list[Member]]:
-        state = self.state
-        leased = {lease.instance_id for lease in state.leases.open()}
-        needs = places(state)
-        groups = {place.place_id: place.group for place in state.pool.places}
-        found: dict[Group, list[Member]] = {}
-        for instance in state.stock.in_places:
-            if instance.instance_id in leased:
-                continue
-            supply = supply_of(instance)
-            fitting = [groups[need.lease_id] for need in needs if fits(need, supply)]
-            own = [group for group in fitting if is_for(instance, group)]
-            if group := next(iter([*own, *fitting]), None):
-                found.setdefault(group, []).append(self._member(instance, now))
-        return found
+    def _members(self, group: Group, now: datetime) -> Iterator[Member]:
+        return (self._member(each, now) for each in self._unleased(group))
+
+    def _unleased(self, group: Group) -> Iterator[Instance]:
+        """Instances in places of the group that no start has taken since the last pass."""
+        leases = self.state.leases
+        in_places = filled_places(self.state).get(group, ())
+        return (each for each in in_places if leases.of_instance(each.instance_id) is None)
 
     def _member(self, instance: Instance, now: datetime) -> Member:
         claims, instance_id = self.state.claims, instance.instance_id
@@ -191,3 +182,30 @@ class WarmPool:
         had_any = await self.state.pool.clear(profile)
         self.state.wake()
         return had_any
+
+
+def filled_places(state: State) -> Mapping[Group, Sequence[Instance]]:
+    """The instances in places by their group, as of the last pass: also those that a start has
+    taken since. Derived again only once a pass has changed either."""
+    in_places, places_ = state.stock.in_places, state.pool.places
+    known = state.pool.filled
+    if known.in_places is not in_places or known.places is not places_:
+        known = state.pool.filled = Filled(in_places, places_, _by_group(state))
+    return known.by_group
+
+
+def _by_group(state: State) -> Mapping[Group, Sequence[Instance]]:
+    """For the group that it was bought for, where a place of that wants it, or else for the first
+    that does. Many places and many instances have the same shape: each pair is compared once."""
+    groups = {place.place_id: place.group for place in state.pool.places}
+    wanted = list(dict.fromkeys((need.shape, groups[need.lease_id]) for need in places(state)))
+    fitting: dict[Shape, list[Group]] = {}
+    found: dict[Group, list[Instance]] = {}
+    for instance in state.stock.in_places:
+        shape = supply_of(instance).shape
+        if shape not in fitting:
+            fitting[shape] = [group for need, group in wanted if fits(need, shape)]
+        own = [group for group in fitting[shape] if is_for(instance, group)]
+        if group := next(iter([*own, *fitting[shape]]), None):
+            found.setdefault(group, []).append(instance)
+    return found

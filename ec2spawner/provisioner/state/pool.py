@@ -45,6 +45,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Filled:
+    """Which group each instance in a place is for, derived from exactly these two."""
+
+    in_places: tuple[Instance, ...]
+    places: tuple[Place, ...]
+    by_group: Mapping[Group, Sequence[Instance]]
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Why the pool lacks instances of a group, and when it tries again."""
 
@@ -73,6 +82,8 @@ class PoolState:
         self.targets: tuple[PoolTarget, ...] = ()
         """As of the last pass."""
         self.places: tuple[Place, ...] = ()
+        self.filled = Filled((), (), {})
+        """As it was read last: pages ask for it much more often than a pass changes it."""
         self.failures: dict[Group, Failure] = {}
         self.homes_bind = False
         """Whether a home is in one zone, so that its servers need an instance there."""

@@ -48,6 +48,7 @@ async def test_instances_leases_and_their_hourly_cost(priced: World) -> None:
     assert scrape.value("instances", **running) == 2
     assert scrape.value("leases", state="ready") == 1
     assert scrape.value("leases", state="waiting") == 1
+    assert world.provisioner.lease_states() == {LeaseState.READY, LeaseState.WAITING}
     assert scrape.value("longest_wait_seconds") == pytest.approx(120, abs=0.1)
     assert scrape.value("usd_per_hour", account="leases", purpose="used") == 0.20
     boots = scrape.value("usd_per_hour", account="overhead", purpose="overhead")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+
+import pytest
 
 from ec2spawner.core.alarms.alarm import AlarmRules, Kind
+from ec2spawner.core.instances.matching import Need, Shape, Supply, fits
+from ec2spawner.provisioner.pool import standing as standing_module
 from ec2spawner.wire import Market
 from tests.unit.provisioner.monitoring.counters import counted
 from tests.unit.provisioner.monitoring.test_alarms import evaluate, raised
-from tests.unit.provisioner.pool.pool_world import Pool, begin, rules
+from tests.unit.provisioner.pool.pool_world import Pool, begin, rules, standing
 from tests.unit.provisioner.world import World, until
 
 
@@ -64,6 +69,33 @@ async def test_figures_of_the_pool(world: World) -> None:
         ("t4", "spot", "waiting"): 2,
         ("t4", "spot", "booting"): 0,
     }
+
+
+async def test_many_places_and_instances_of_one_kind_are_compared_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop answers pages with it: each card of each user asks."""
+    compared: list[object] = []
+
+    def counting(need: Need | Shape, supply: Supply | Shape) -> bool:
+        compared.append(need)
+        return fits(need, supply)
+
+    await begin(world, rules(1))
+    await Pool(world).boot()
+    state, numbers = world.provisioner._state, range(300)
+    async with world.no_pass:
+        [place], [instance] = state.pool.places, state.stock.in_places
+        monkeypatch.setattr(standing_module, "fits", counting)
+        state.pool.places = tuple(replace(place, place_id=f"place {n}") for n in numbers)
+        state.stock = replace(
+            state.stock, in_places=tuple(replace(instance, instance_id=f"i-{n}") for n in numbers)
+        )
+        assert standing(world).booting == 300
+        assert not world.provisioner.pool.is_ready("t4", [Market.SPOT], [instance.zone])
+        assert len(compared) == 1
+        state.pool.places = ()
+        assert standing(world).booting == 0, "no place is left"
 
 
 async def test_what_nobody_takes_raises_an_alarm(world: World) -> None:
