@@ -13,13 +13,14 @@ from ...core.limits.admission import (
     Account,
     Grant,
     OfferPrice,
+    Refusal,
     decide,
     nano,
     reservation,
 )
 from ...core.limits.words import short_refusal
 from ..limits.accounts import Accounts
-from ..model.cloud import LaunchSpec
+from ..model.cloud import Instance, LaunchSpec
 from ..offers.market import MarketData
 from ..state.instances.launches import Round
 from ..state.state import State
@@ -33,12 +34,14 @@ class Budget:
     state: State
     market: MarketData
     refusal: str = ""
-    """Why nothing is bought by the last answer of `count`, for admins."""
+    """Which limit leaves less than was asked for by the last answer of `count`, for admins; empty
+    if none does."""
     _most: float | None = None
     """What one instance may cost by that answer, USD/hour without disk and address."""
 
     def count(self, round_: Round, spec: LaunchSpec) -> int:
-        """How many of the round's instances it can pay; sets `refusal` where none.
+        """How many of the round's instances it can pay. Sets `refusal` where that is not all of
+        them, or not at each offer that the spec allows: the affordable ones may be sold out.
 
         `spec` is that of the round, with what an instance may cost at most.
         """
@@ -51,13 +54,23 @@ class Budget:
         own = accounts.beside_usd_per_hour(spec)
         prices = accounts.prices_of(self.market.offers.all_for(spec), own)
         for number in range(round_.outstanding, 0, -1):
-            found = decide(of_hub, [_times(each, number) for each in prices])
+            asked = [_times(each, number) for each in prices]
+            found = decide(of_hub, asked)
             if isinstance(found, Grant):
                 if found.max_usd_per_hour is not None:
                     self._most = found.max_usd_per_hour / number - own
+                if not self.refusal:
+                    known = [each for each in asked if each.usd_per_hour is not None]
+                    self._refuse(of_hub, [each for each in known if not found.allows(each)])
                 return number
-            self.refusal = f"Nothing is bought for the pool: {short_refusal(found)}"
+            self.refusal = _words(found)
         return 0
+
+    def _refuse(self, of_hub: list[Account], excluded: list[OfferPrice]) -> None:
+        """Set `refusal` by the cheapest of the offers that the limits exclude, if there is one."""
+        found = decide(of_hub, excluded) if excluded else None
+        if isinstance(found, Refusal):
+            self.refusal = _words(found)
 
     def within(self, spec: LaunchSpec) -> LaunchSpec:
         """The spec with what one instance may cost by the last answer of `count`."""
@@ -78,20 +91,32 @@ class Budget:
         places = [*self._running(now), *self._asked_for(others, accounts)]
         money = sum(reservation(price, 0.0, seconds)[0] for price, seconds in places)
         being_bought = sum(nano(price) for price, _ in self._asked_for(others, accounts))
+        unlisted = sum(nano(self._price(each, now)) for each in self._beside_rate())
         return replace(
             account,
             servers=0,
             reserved=account.reserved + money,
-            rate=account.rate + being_bought,  # what runs is in it
+            rate=account.rate + being_bought + unlisted,
         )
 
     def _running(self, now: datetime) -> Iterator[tuple[float, float]]:
         """Of each instance of the pool its price, USD/hour, and the seconds left of its first
         hour."""
         for instance in own_instances(self.state):
-            price = rate(self.market.prices.segment(instance, now), now).known_usd_per_hour
             age = (now - instance.launched_at).total_seconds()
-            yield price or 0.0, max(FIRST_HOUR - age, 0.0)
+            yield self._price(instance, now), max(FIRST_HOUR - age, 0.0)
+
+    def _beside_rate(self) -> Iterator[Instance]:
+        """Instances of the pool that the rate of the hub does not count yet: launch calls have
+        brought them since the last pass, or no listing shows them."""
+        stock = self.state.stock
+        counted = (*stock.in_places, *stock.surplus, *stock.dead, *stock.unknown)
+        ids = {each.instance_id for each in counted}
+        return (each for each in own_instances(self.state) if each.instance_id not in ids)
+
+    def _price(self, instance: Instance, now: datetime) -> float:
+        """USD/hour with its disks and address, as far as it is known."""
+        return rate(self.market.prices.segment(instance, now), now).known_usd_per_hour or 0.0
 
     def _asked_for(self, others: list[Round], accounts: Accounts) -> Iterator[tuple[float, float]]:
         """The same of the instances that these calls may bring, at their highest price."""
@@ -100,6 +125,10 @@ class Budget:
             most = max((offer.usd_per_hour or 0.0 for offer in offers), default=0.0)
             price = most + accounts.beside_usd_per_hour(each.spec)
             yield from ((price, FIRST_HOUR) for _ in range(each.outstanding))
+
+
+def _words(refusal: Refusal) -> str:
+    return f"Nothing is bought for the pool: {short_refusal(refusal)}"
 
 
 def _times(price: OfferPrice, number: int) -> OfferPrice:

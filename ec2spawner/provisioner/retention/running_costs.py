@@ -59,8 +59,7 @@ class RunningCosts:
                 if with_disks:
                     await self._store_disks(kept.instance_id)
             for instance in self.state.stock.in_places:
-                if not self.state.leases.of_instance(instance.instance_id):
-                    await self.overhead.of_place(instance)
+                await self._store_place(instance.instance_id)
         finally:
             self._is_storing = False
 
@@ -75,6 +74,16 @@ class RunningCosts:
         start = unpaid_since(kept, instance)
         if start is not None:
             await self.overhead.of_retained(kept, instance, start)
+
+    async def _store_place(self, instance_id: str) -> None:
+        """As it is now: a start may have taken it while others were stored, and pays for it."""
+        instance = self.state.instances.listed.get(instance_id)
+        if instance is None or instance.state not in RUNNING:
+            return
+        if self.state.leases.of_instance(instance_id) or instance_id in self.state.leases.served:
+            return
+        if any(each.instance_id == instance_id for each in self.state.stock.in_places):
+            await self.overhead.of_place(instance)
 
     async def _store_disks(self, instance_id: str) -> None:
         kept = self.state.retained.get(instance_id)

@@ -12,7 +12,10 @@ from ec2spawner.core.ledger.cost_rows import HUB, Dimension
 from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.pool.rules import PoolRule, PoolRules
 from ec2spawner.core.pool.targets import Override, ReasonCode
+from ec2spawner.provisioner.instances.overhead import Overhead
+from ec2spawner.provisioner.model.cloud import Instance
 from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.retention.running_costs import RunningCosts
 from ec2spawner.wire import Market
 from tests.unit.provisioner.costs import SPOT, costs, spent
 from tests.unit.provisioner.pool.pool_world import Pool, name_spec, rules, standing
@@ -26,6 +29,11 @@ async def priced(world: World, *arguments: object, **settings: object) -> None:
     await until(lambda: world.provisioner.market.prices._spot, "prices")
     name_spec(world)
     await until(lambda: world.provisioner.pool.standings(), "targets")
+
+
+def spot_prices(world: World) -> set[float]:
+    offers = world.provisioner.market.offers.all_for(replace(SPEC, markets=(Market.SPOT,)))
+    return {each.usd_per_hour for each in offers if each.usd_per_hour is not None}
 
 
 async def by_cause(world: World) -> dict[str, float]:
@@ -67,6 +75,29 @@ async def test_what_waits_is_in_the_hubs_sums_before_it_ends(
         await world.complete_passes(1)
     assert spent(world, HUB).nano_usd == pytest.approx(0.2e9, rel=0.1)
     assert set(await by_cause(world)) == {"pool"}
+
+
+async def test_what_a_start_takes_while_others_are_stored_is_counted_once(world: World) -> None:
+    await priced(world, rules(2))
+    pool = Pool(world)
+    await pool.boot(2)
+    world.silence_agents()
+    first, last = (each.instance_id for each in world.provisioner._state.stock.in_places)
+    stored: list[str] = []
+
+    class DuringAStart(Overhead):
+        async def of_place(self, instance: Instance) -> None:
+            stored.append(instance.instance_id)
+            if instance.instance_id == first:
+                lease = await world.request()
+                await pool.agents[last].serve()
+                await world.stop(lease)
+                await world.state(lease, LeaseState.ENDED)
+
+    state, market = world.provisioner._state, world.provisioner.market
+    overhead = DuringAStart(state, world.store, market.prices)
+    await RunningCosts(state, overhead, world.provisioner._tasks)._store(with_disks=False)
+    assert stored == [first]
 
 
 async def test_a_cap_bounds_what_waits_and_what_is_bought(world: World) -> None:
@@ -147,14 +178,27 @@ async def test_what_is_being_bought_counts_against_a_cap(world: World) -> None:
     gate.set()
 
 
-async def test_a_limit_of_the_hub_bounds_purchases(world: World) -> None:
-    limits = Limits(scopes={HUB: Bounds(usd_per_month=0.45)})
+@pytest.mark.parametrize("bounds", [Bounds(usd_per_month=0.45), Bounds(usd_per_hour=0.45)])
+async def test_a_limit_of_the_hub_bounds_purchases(world: World, bounds: Bounds) -> None:
+    limits = Limits(scopes={HUB: bounds})
     world.cloud.listing_lag = 5.0  # what has just been bought counts as well
     await priced(world, rules(3), limits=limits, spending_days=31)
     await world.boot(2)
     await until(lambda: standing(world).failure, "it is shown")
     await world.complete_passes(2)
     assert len(world.cloud.running()) == 2
+    assert "limit" in standing(world).failure.message
+
+
+async def test_a_limit_that_excludes_what_is_not_sold_out_is_named(world: World) -> None:
+    limits = Limits(scopes={HUB: Bounds(usd_per_hour=0.30)})
+    await priced(world, rules(0), limits=limits, spending_days=31)
+    world.cloud.prices = SPOT | {("g4dn.xlarge", "us-east-1b"): 0.40}
+    await until(lambda: 0.40 in spot_prices(world), "the price of the other zone")
+    world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1a"] = 0
+    world.provisioner._state.settings = replace(world.settings, pool=rules(1))
+    await until(lambda: standing(world).failure, "it is shown")
+    assert not world.cloud.running()
     assert "limit" in standing(world).failure.message
 
 
