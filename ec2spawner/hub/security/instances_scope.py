@@ -9,11 +9,15 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.handlers.base import BaseHandler
 
 SCOPE: Final = "custom:ec2spawner:instances"
-"""Granted by a role: it shows every user's servers and costs, keeps servers and sends messages.
-Stopping a server needs JupyterHub's own `delete:servers`, as everywhere."""
+"""Granted by a role: it shows every user's servers and costs, keeps servers, sends messages and
+sets the size of the warm pool, which spends money within its caps and the hub's limits. Stopping a
+server needs JupyterHub's own `delete:servers`, as everywhere."""
 
 DEFINITION: Final = {
-    "description": "See what all users run and spend, keep their servers, and send them messages"
+    "description": (
+        "See what all users run and spend, keep their servers, send them messages, and set how "
+        "many instances the warm pool keeps running"
+    )
 }
 
 _default_roles: Final = roles.get_default_roles
