@@ -59,7 +59,7 @@ def new_claim(
     fault: Fault,
     interruption_at: datetime | None = None,
 ) -> Claim:
-    """A claim for this instance.
+    """A claim for this instance, to be sent now.
 
     `interruption_at`: when EC2 reclaims it, if there is a notice.
     """
@@ -95,10 +95,10 @@ async def claim_lease(
     then on hub and agent end this instance when nobody needs it.
     """
     unreachable, refused = Backoff(), Backoff(first=1.0, longest=300.0)
-    answered_at = monotonic()
+    made_at = answered_at = monotonic()
     while True:
         try:
-            answer = await hub.claim(claim)
+            answer = await hub.claim(_sent_later(claim, monotonic() - made_at))
         except PowerOffError:
             raise
         except HubError as error:
@@ -109,7 +109,7 @@ async def claim_lease(
             log.warning("claim: %s; retrying in %.1f s", error, wait)
             await asyncio.sleep(wait)
             if is_refusal:
-                claim = await renew_claim()
+                claim, made_at = await renew_claim(), monotonic()
             continue
         answered()
         if isinstance(answer, LeaseGrant):
@@ -118,6 +118,13 @@ async def claim_lease(
         refused.reset()
         answered_at = monotonic()
         await asyncio.sleep(_wait_of(answer))
+
+
+def _sent_later(claim: Claim, seconds: float) -> Claim:
+    """A claim as it is sent so long after it was made: its agent has run longer by then."""
+    if claim.agent_seconds is None:
+        return claim
+    return claim.model_copy(update={"agent_seconds": claim.agent_seconds + seconds})
 
 
 def _wait_of(answer: ClaimWait) -> float:

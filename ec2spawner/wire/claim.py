@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
-from .message import PROTOCOL, Message, ProtocolNumber, Seconds, ShortText
+from .message import PROTOCOL, MeasuredSeconds, Message, ProtocolNumber, Seconds, ShortText
 
 
 class Spoken(Message):
@@ -50,10 +50,10 @@ class Claim(Message):
     key: Annotated[str, Field(min_length=43, max_length=128, repr=False)]
     """The agent's key: 32 random bytes, base64url, made at boot, never written to disk."""
     agent_version: ShortText = ""
-    boot_seconds: Seconds | None = None
-    """Seconds from kernel start to this agent's start, where known."""
-    agent_seconds: Seconds | None = None
-    """Seconds from this agent's start to its first claim."""
+    boot_seconds: MeasuredSeconds = None
+    """Seconds from kernel start to this agent's start, where known; at most a day."""
+    agent_seconds: MeasuredSeconds = None
+    """Seconds from this agent's start until this claim was sent; None after a day."""
     wait_seconds: Annotated[float, Field(ge=0, le=55)] = 25.0
     fault: Fault = Fault()
     interruption_at: AwareDatetime | None = None

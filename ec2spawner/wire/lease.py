@@ -9,7 +9,16 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
-from .message import PROTOCOL, Market, Message, ProtocolNumber, Seconds, ShortText, Then
+from .message import (
+    PROTOCOL,
+    Market,
+    MeasuredSeconds,
+    Message,
+    ProtocolNumber,
+    Seconds,
+    ShortText,
+    Then,
+)
 from .sleep import SavedSession, Trigger
 from .telemetry import Telemetry
 
@@ -48,8 +57,8 @@ class AgentEvent(Message):
     not be mounted."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """With `ready`: where the notebook listens on the instance's private address."""
-    listen_seconds: Seconds | None = None
-    """With `ready`: from the start of the notebook's process until it listened."""
+    listen_seconds: MeasuredSeconds = None
+    """With `ready`: from the start of the notebook's process until it listened; at most a day."""
     session: SavedSession | None = None
     """With `stopped`: what sleeps in the home; None where nothing was saved."""
     interruption_at: AwareDatetime | None = None

@@ -21,6 +21,18 @@ def _printable(text: str) -> str:
 
 ShortText = Annotated[str, Field(max_length=500), AfterValidator(_printable)]
 Seconds = Annotated[float, Field(ge=0)]
+
+MAX_MEASURED_SECONDS = 86_400.0
+"""A start's parts take minutes; a longer time says nothing about one."""
+
+
+def _measured(seconds: float | None) -> float | None:
+    return None if seconds is None or seconds > MAX_MEASURED_SECONDS else seconds
+
+
+MeasuredSeconds = Annotated[Seconds | None, AfterValidator(_measured)]
+"""A part of a start that the agent has measured. More than a day is read as unknown, not refused:
+an instance that waits, or whose server has ended, may claim days after its agent started."""
 ProtocolNumber = Annotated[int, Field(ge=0, le=9999)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 

@@ -6,6 +6,7 @@ clock says how long ago a start was requested, and what was known of its instanc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -44,17 +45,23 @@ class _Boot:
 
     @property
     def agent_started(self) -> float | None:
-        if self.claim is None or self.claim.agent_seconds is None:
-            return None
-        return self.claim.at - self.claim.agent_seconds
+        return None if self.claim is None else _before(self.claim.at, self.claim.agent_seconds)
 
     @property
     def running(self) -> float | None:
         """A kernel that had started ran, also where the next listing showed it later."""
-        known = [] if self.listed_running is None else [self.listed_running]
-        if self.claim and self.claim.boot_seconds is not None and self.agent_started is not None:
-            known.append(self.agent_started - self.claim.boot_seconds)
-        return min(known, default=None)
+        said = None if self.claim is None else self.claim.boot_seconds
+        known = (self.listed_running, _before(self.agent_started, said))
+        return min((at for at in known if at is not None), default=None)
+
+
+def _before(at: float | None, seconds: float | None) -> float | None:
+    """So many seconds earlier; None where either is unknown, and where that is no finite number,
+    which PostgreSQL's JSON cannot store."""
+    if at is None or seconds is None:
+        return None
+    earlier = at - seconds
+    return earlier if math.isfinite(earlier) else None
 
 
 class StartTimes:
@@ -79,7 +86,8 @@ class StartTimes:
     # --- instances ---
 
     def launch_asked(self, client_token: str) -> None:
-        """A launch call is sent; one that is repeated is the same call."""
+        """The hub begins a launch call, and may still have to wait for EC2's rate limit; one that
+        is repeated is the same call."""
         self._asked.setdefault(client_token, self.now())
 
     def launch_answered(self, client_token: str, instance_ids: Iterable[str]) -> None:

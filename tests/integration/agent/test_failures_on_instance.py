@@ -48,6 +48,8 @@ async def test_a_claim_is_repeated_until_there_is_a_lease(machine: Machine, hub:
     assert claim.signature == "MIIBase64OfTheSignature"
     assert '"instanceId": "i-0123456789abcdef0"' in claim.document
     assert claim.boot_seconds is None
+    running = [claim.agent_seconds or 0.0 for claim in hub.claims]
+    assert running == sorted(set(running)), "each says how long the agent has run until then"
 
 
 async def test_a_surplus_instance_powers_off_when_the_hub_says_so(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import sys
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 import pytest
@@ -13,7 +15,7 @@ from ec2spawner.provisioner.model.lease import Lease
 from ec2spawner.provisioner.runtime.clock import Clock as HubClock
 from ec2spawner.provisioner.state import start_times
 from ec2spawner.provisioner.state.start_times import Arrival, StartTimes
-from ec2spawner.wire import Market
+from ec2spawner.wire import AgentEvent, Claim, Market
 from tests.simulated_cloud import Clock
 from tests.stored import NOW, lease
 
@@ -92,13 +94,42 @@ def test_an_agent_that_says_nothing_leaves_its_start_unknown(hub: Hub) -> None:
     assert (marks.running, marks.agent_started) == (12, None)
 
 
-@pytest.mark.parametrize("said", [0.0, 1e12])
+@pytest.mark.parametrize("said", [0.0, 1e12, sys.float_info.max])
 def test_whatever_an_agent_says_the_hub_s_own_instants_stay(hub: Hub, said: float) -> None:
     found = start_phases(cold(hub, agent_seconds=said, boot_seconds=said))
     seconds = {each.phase: each.seconds for each in found.phases}
     assert (seconds[Phase.QUEUE], seconds[Phase.BUY], seconds[Phase.CLAIM]) == (1, 2, 0.5)
     assert min(seconds.values()) >= 0
     assert found.total == 32.5
+
+
+@pytest.mark.parametrize(
+    ("said", "known"), [(0.0, 0.0), (86_400, 86_400), (86_400.1, None), (sys.float_info.max, None)]
+)
+def test_a_time_of_more_than_a_day_is_unknown(said: float, known: float | None) -> None:
+    claim = Claim(
+        protocol=2,
+        document="{}",
+        signature="x",
+        key="k" * 43,
+        boot_seconds=said,
+        agent_seconds=said,
+    )
+    ready = AgentEvent(step="ready", at=NOW, listen_seconds=said)
+    assert (claim.boot_seconds, claim.agent_seconds, ready.listen_seconds) == (known,) * 3
+
+
+@pytest.mark.parametrize("said", [-1.0, float("inf"), float("nan")])
+def test_what_is_no_time_is_refused(said: float) -> None:
+    with pytest.raises(ValueError, match="listen_seconds"):
+        AgentEvent(step="ready", at=NOW, listen_seconds=said)
+
+
+@pytest.mark.parametrize("said", [sys.float_info.max, float("inf")])
+def test_a_mark_that_no_store_can_hold_is_unknown(hub: Hub, said: float) -> None:
+    marks = cold(hub, agent_seconds=said, boot_seconds=said)
+    json.dumps(asdict(marks), allow_nan=False)
+    assert marks.running == 12, "as the listing showed it"
 
 
 def test_a_wall_clock_that_is_set_changes_no_duration(hub: Hub) -> None:
