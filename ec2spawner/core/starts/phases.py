@@ -17,10 +17,11 @@ class Phase(StrEnum):
     """The phases of a start, in order."""
 
     QUEUE = "queue"
-    """From the request to the launch call that brought the instance: batch window, limits, a home
-    that moves, offers that are sold out, instances that were lost."""
+    """From the request until the hub began the launch call that brought the instance: batch window,
+    limits, a home that moves, offers that are sold out, instances that were lost."""
     BUY = "buy"
-    """Until EC2 answered that call."""
+    """Until EC2 answered that call: its launch template, the wait for EC2's rate limit, and each
+    repetition are part of it."""
     PENDING = "pending"
     """Until the instance ran: a listing showed it, or its kernel started, whichever was first."""
     BOOT = "boot"
@@ -48,7 +49,8 @@ class Marks:
     """
 
     asked: float | None = None
-    """The launch call was sent. Of an instance that waited for a start: the hub considered it."""
+    """The hub began the launch call: its launch template and its wait for EC2's rate limit come
+    later. Of an instance that waited for a start: the hub considered it."""
     answered: float | None = None
     running: float | None = None
     agent_started: float | None = None

@@ -26,8 +26,12 @@ def is_start_over(lease: Lease) -> bool:
 
 
 def is_measured(lease: Lease) -> bool:
-    """False for a server whose start an earlier version made, which measured nothing."""
-    return lease.ready_at is None or lease.marks != Marks()
+    """Whether its phases count as those of a start.
+
+    False for a server that continues on another instance, because nobody has asked for a start, and
+    for one whose start an earlier version made, which measured nothing.
+    """
+    return not lease.continues and (lease.ready_at is None or lease.marks != Marks())
 
 
 def outcome_of(lease: Lease) -> Outcome:

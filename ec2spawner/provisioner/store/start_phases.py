@@ -21,11 +21,8 @@ NO_MARKET = ""
 
 
 def save(connection: Connection, lease: Lease) -> None:
-    """Insert or replace the phases of a lease's start once that is over.
-
-    Nothing of a lease that continues another one: nobody has asked for a start.
-    """
-    if is_start_over(lease) and is_measured(lease) and not lease.continues:
+    """Insert or replace the phases of a lease's start once that is over, if it is measured."""
+    if is_start_over(lease) and is_measured(lease):
         upsert(connection, tables.start_phases_table, start_row(lease))
 
 

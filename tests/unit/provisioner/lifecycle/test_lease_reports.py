@@ -107,6 +107,15 @@ async def test_a_restart_of_the_hub_reports_nothing_twice(world: World) -> None:
     assert [end.reason for end in ends(await events(world))] == ["user"]
 
 
+async def test_a_server_that_continues_on_another_instance_has_no_phases_to_report(
+    world: World,
+) -> None:
+    lease, _ = await world.ready("ada")
+    world.provisioner._state.leases.remember(lease.lease_id, continues="lease-0")
+    world.provisioner.route_added(lease.lease_id)
+    assert phases(await events(world)) == []
+
+
 async def test_a_start_that_continues_after_a_restart_is_reported_from_there(world: World) -> None:
     lease = await world.request("ada")
     [instance_id] = await world.boot()
