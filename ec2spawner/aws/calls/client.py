@@ -20,7 +20,7 @@ from ...core.offers.launch_errors import THROTTLES
 from ...daemon_threads import DaemonThreads
 from ...provisioner.model.cloud import LISTING_PAGE, CloudError
 from . import call_log, metrics
-from .request_tokens import RequestTokens
+from .request_tokens import RequestTokens, TurnTooLateError
 
 THREADS: Final = 16
 """Concurrent calls, and so connections: more would only be throttled by EC2's token buckets."""
@@ -289,6 +289,8 @@ def entries(member: str, parse: Callable[[Mapping[str, Any]], T]) -> Callable[[A
 
 
 def _outcome(error: CloudError) -> str:
+    if isinstance(error, TurnTooLateError):
+        return "queued"
     if error.code in THROTTLES:
         return "throttled"
     return "failed" if error.retryable or error.code == UNREADABLE else "refused"

@@ -9,8 +9,8 @@ from prometheus_client import Counter, Histogram
 CALLS: Final = Counter(
     "ec2spawner_aws_calls_total",
     "Calls to AWS, each counted once however often it was repeated, by their outcome: ok, "
-    "throttled, refused (a permission, a parameter, a state) or failed (no answer, or a fault of "
-    "AWS's)",
+    "throttled, queued (its turn within EC2's rate limit would not have come in time), refused (a "
+    "permission, a parameter, a state) or failed (no answer, or a fault of AWS's)",
     ["action", "outcome"],
 )
 

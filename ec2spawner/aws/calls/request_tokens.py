@@ -32,6 +32,16 @@ CONCURRENT: Final = 8
 tags do not keep a launch from getting one."""
 
 
+class TurnTooLateError(CloudError):
+    """A request was not sent, because its turn would not come in time: EC2 has refused nothing.
+
+    Callers treat it as a throttle: it is retryable, with the code of one.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("RequestLimitExceeded", message, retryable=True)
+
+
 class RequestTokens:
     """The buckets of one account and region, as far as this hub knows them."""
 
@@ -45,19 +55,19 @@ class RequestTokens:
     ) -> AsyncIterator[None]:
         """Wait for the tokens of one request, and send it inside.
 
-        Raises `CloudError("RequestLimitExceeded", ...)`, retryable, at once where they will not be
-        there by `latest`, on the loop's clock. Nothing was sent then.
+        Raises `TurnTooLateError` at once where they will not be there by `latest`, on the loop's
+        clock. Nothing was sent then.
         """
         taken = tuple(map(_of_our_share, charges(action, parameters)))
         queue = self._queue(taken)
         seconds = queue.wait_seconds(taken)
         now = asyncio.get_running_loop().time()
         if now + seconds > latest:
-            message = (
-                f"{len(queue)} calls of {action} wait for EC2's rate limit: this one's turn would "
+            before = f"{len(queue)} earlier calls wait, and " if len(queue) else ""
+            raise TurnTooLateError(
+                f"{action} was not sent, to stay within EC2's rate limit: {before}its turn would "
                 f"come in {seconds:.0f} s"
             )
-            raise CloudError("RequestLimitExceeded", message, retryable=True)
         await queue.enter(taken)
         metrics.QUEUED.labels(action).inc(asyncio.get_running_loop().time() - now)
         try:

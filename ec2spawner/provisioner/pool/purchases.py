@@ -41,6 +41,10 @@ profiles find room in EC2's rate limits and the account's quotas in between."""
 
 NO_PRICE: Final = "There is a cap, and a price is unknown that counts against it"
 
+MAX_CALLS: Final = 4
+"""Launch calls in progress at a time: half of those that the hub sends at once, so that a start
+whose call comes later does not wait for slow ones of the pool."""
+
 STORE_FAILED: Final = "The hub's database does not answer, and nothing is bought without it"
 
 
@@ -70,6 +74,8 @@ class PoolPurchases:
             return
         room = MAX_AT_ONCE - sum(each.outstanding for each in in_progress)
         for (group, spec), missing in lacking.items():
+            if len(in_progress) >= MAX_CALLS:  # each makes one call at a time
+                break
             count = min(missing, room, self._within_cap(group))
             if count <= 0 or pool.seconds_until_retry(group):
                 continue
@@ -162,7 +168,7 @@ class PoolPurchases:
             return ""
         if self._lacks_price(group):
             return NO_PRICE
-        if budget.refusal:
+        if budget.refusal and ended_by is None:
             return budget.refusal
         outcome = Outcome(tuple(errors), round_.outstanding, ended_by)
         offers = self.market.offers.marked(self._limited(group, round_.spec))

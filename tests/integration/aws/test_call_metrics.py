@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.calls.client import Client
 from ec2spawner.provisioner.model.cloud import CloudError
 
 from .scripted_ec2 import CUT, ScriptedEC2, error, ok
@@ -25,7 +26,7 @@ class Counted:
             outcome: REGISTRY.get_sample_value(
                 "ec2spawner_aws_calls_total", {"action": self._action, "outcome": outcome}
             )
-            for outcome in ("ok", "throttled", "refused", "failed")
+            for outcome in ("ok", "throttled", "queued", "refused", "failed")
         }
         for name, of in (("aws_throttles_total", "throttles"), ("aws_call_seconds_count", "timed")):
             found[of] = REGISTRY.get_sample_value(f"ec2spawner_{name}", {"action": self._action})
@@ -65,6 +66,22 @@ async def test_failed_calls_are_counted_by_cause(
         await cloud.list_instances("class")
     expected = {outcome: 1, "timed": 1} | ({"throttles": throttles} if throttles else {})
     assert counted.since() == expected
+
+
+async def test_a_call_whose_turn_would_come_too_late_is_no_throttle(ec2: ScriptedEC2) -> None:
+    many = [f"i-{number}" for number in range(500)]
+    client = Client("us-east-1", ec2.url)
+    ec2.will("StartInstances", error("RequestLimitExceeded", status=503))
+    counted = Counted("StartInstances")
+    try:
+        for _ in range(2):
+            with pytest.raises(CloudError) as refused:
+                await client.do("start_instances", attempts=1, InstanceIds=many)
+    finally:
+        await client.close()
+    assert len(ec2.calls) == 1, "its bucket is empty then, and gets 2 instances a second"
+    assert (refused.value.code, refused.value.retryable) == ("RequestLimitExceeded", True)
+    assert counted.since() == {"throttled": 1, "throttles": 1, "queued": 1, "timed": 2}
 
 
 async def test_an_unknown_aws_profile_is_reported_and_no_call_is_counted(

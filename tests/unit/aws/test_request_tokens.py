@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from ec2spawner.aws.calls.request_tokens import CONCURRENT, RequestTokens
+from ec2spawner.aws.calls.request_tokens import CONCURRENT, RequestTokens, TurnTooLateError
 from ec2spawner.embedded.gateway.throttle import Throttle
-from ec2spawner.provisioner.model.cloud import CloudError
 from tests.unit.provisioner.virtual_time import VirtualTimeLoop, in_virtual_time
 
 ATTACH = "AttachVolume"
@@ -132,18 +131,32 @@ async def test_after_a_throttle_a_bucket_is_empty_and_recovers_by_its_refill() -
 
 
 @in_virtual_time
-async def test_a_turn_that_would_come_too_late_is_refused_at_once_as_a_throttle() -> None:
+async def test_a_turn_that_would_come_too_late_is_refused_at_once() -> None:
     hub = Hub()
     waiting = hub.begin(*range(OURS + 10))
     await asyncio.sleep(0)
     await hub.send("in time", latest=2.3)
     late = hub.begin(*range(100, 110), latest=2.3)
-    with pytest.raises(CloudError, match="AttachVolume") as refused:
+    with pytest.raises(TurnTooLateError, match="AttachVolume") as refused:
         await late[0]
     assert now() == pytest.approx(2.2), "the waiting ones kept their places"
     assert (refused.value.code, refused.value.retryable) == ("RequestLimitExceeded", True)
     await asyncio.gather(*waiting, *late, return_exceptions=True)
     assert len(hub.sent) == OURS + 11
+
+
+@in_virtual_time
+async def test_a_late_turn_says_how_many_calls_wait_before_it() -> None:
+    hub = Hub()
+    hub.tokens.throttled(ATTACH, {})
+    with pytest.raises(TurnTooLateError) as refused:
+        await hub.send("late", latest=0.1)
+    assert "calls wait" not in refused.value.message
+    waiting = hub.begin("first", "second")
+    await asyncio.sleep(0)
+    with pytest.raises(TurnTooLateError, match="2 earlier calls wait"):
+        await hub.send("late", latest=0.1)
+    await asyncio.gather(*waiting)
 
 
 @in_virtual_time

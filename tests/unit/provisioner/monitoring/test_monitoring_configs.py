@@ -37,7 +37,9 @@ VALUES: Mapping[tuple[str, str], frozenset[str]] = {
     ("ec2spawner_gpu_seconds", "purpose"): frozenset(Purpose),
     ("ec2spawner_gpus", "purpose"): frozenset(Purpose),
     ("ec2spawner_usd_per_hour", "purpose"): frozenset(Purpose),
-    ("ec2spawner_aws_calls", "outcome"): frozenset({"ok", "throttled", "refused", "failed"}),
+    ("ec2spawner_aws_calls", "outcome"): frozenset(
+        {"ok", "throttled", "queued", "refused", "failed"}
+    ),
 }
 """(family, label) -> its values, where there are few."""
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from ec2spawner.core.pool.rules import PoolRules
+from ec2spawner.core.pool.rules import PoolRule, PoolRules
 from ec2spawner.core.tags import POOL
 from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.pool.purchases import MAX_CALLS
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import Pool, begin, name_spec, of_pool, rules, standing
-from tests.unit.provisioner.world import Agent, World, until
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 
 async def test_what_the_pool_lacks_is_bought_in_one_call(world: World) -> None:
@@ -206,6 +207,20 @@ async def test_nothing_is_bought_before_a_start_that_waits_for_its_batch(world: 
     assert not world.cloud.requests()
     await world.stop(lease)
     await until(lambda: len(of_pool(world)) == 1, "no start waits any more")
+
+
+async def test_calls_of_the_pool_leave_room_for_those_of_starts(world: World) -> None:
+    profiles = [f"profile-{number}" for number in range(MAX_CALLS + 2)]
+    gates = [world.cloud.hold("launch") for _ in profiles]
+    pool = PoolRules(tuple(PoolRule(each, 1, Market.SPOT) for each in profiles))
+    await world.restart(pool=pool)
+    world.provisioner.pool.set_specs(dict.fromkeys(profiles, SPEC), {}, homes_bind=False)
+    await until(lambda: len(world.cloud.requests()) >= MAX_CALLS, "calls in progress")
+    await world.watch_passes(3)
+    assert len(world.cloud.requests()) == MAX_CALLS
+    for gate in gates:
+        gate.set()
+    await world.boot(len(profiles))
 
 
 async def test_a_start_does_not_wait_for_a_call_of_the_pool(world: World) -> None:
