@@ -172,7 +172,7 @@ async def test_what_is_being_bought_counts_against_a_cap(world: World) -> None:
     await priced(world, rules(1, usd_per_hour=0.3))
     await until(lambda: world.cloud.requests(), "the call is under way")
     name_spec(world, image_id="ami-2")
-    await world.complete_passes(3)
+    await world.watch_passes(3)
     assert standing(world).missing == 1
     assert len(world.cloud.requests()) == 1
     gate.set()
