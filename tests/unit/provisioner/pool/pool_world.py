@@ -42,7 +42,7 @@ def of_pool(world: World) -> list[str]:
 
 
 class Pool:
-    """The agents of the pool's instances: each claims as soon as it is there, and waits."""
+    """The agents of the pool's instances: each claims once its instance runs, and waits."""
 
     def __init__(self, world: World) -> None:
         self.world = world
