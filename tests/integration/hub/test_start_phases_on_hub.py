@@ -41,10 +41,13 @@ async def test_a_start_has_ten_phases_that_add_up_to_what_its_user_waited(hub: H
 
     start = await until(stored, 20, "the phases in the store")
     seconds = dict(zip(Phase, start.seconds, strict=True))
-    assert None not in seconds.values(), seconds
+    # A claim may arrive before a listing has shown the instance as running:
+    # then all of it counts as boot.
+    pending, boot = seconds.pop(Phase.PENDING) or 0.0, seconds.pop(Phase.BOOT)
+    assert None not in (boot, *seconds.values()), start.seconds
     known = [each for each in start.seconds if each is not None]
-    assert all(each >= 0 for each in known), seconds
+    assert all(each >= 0 for each in known), start.seconds
     assert sum(known) == pytest.approx(start.total)
     assert start.total <= waited
-    assert seconds[Phase.PENDING] is not None
-    assert seconds[Phase.PENDING] > 1, "EC2's simulated boot takes 2 s"
+    assert boot is not None
+    assert pending + boot > 1, "EC2's simulated boot takes 2 s"
