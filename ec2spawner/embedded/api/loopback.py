@@ -12,16 +12,21 @@ from typing import Any
 
 from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
 from tornado.routing import Router
-from tornado.web import Application, RequestHandler
+from tornado.web import Application, ErrorHandler, RequestHandler
 
 
 class NoBrowsers(Router):
     """An application in front of which nothing passes that a page in a browser sends."""
 
-    def __init__(self, application: Application, hosts: Collection[str]) -> None:
-        """`hosts` are the values of `Host` that are served, as `address:port`."""
+    def __init__(self, application: Application, hosts: Collection[str], root: str = "") -> None:
+        """`hosts` are the values of `Host` that are served, as `address:port`.
+
+        Where `root` is given, a path such as `/secret`, the application answers below it only. It
+        is no part of the application's patterns, which would be compiled anew for each instance.
+        """
         self._application = application
         self._hosts = frozenset(hosts)
+        self._root = root
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
         """Refuse a page's request before any handler sees it."""
@@ -29,6 +34,11 @@ class NoBrowsers(Router):
             return self._application.get_handler_delegate(
                 request, _RefusedHandler, {"reason": refusal}
             )
+        if not request.path.startswith(f"{self._root}/"):
+            return self._application.get_handler_delegate(
+                request, ErrorHandler, {"status_code": HTTPStatus.NOT_FOUND}
+            )
+        request.path = request.path.removeprefix(self._root)
         return self._application.find_handler(request, **kwargs)
 
     def _refusal(self, request: HTTPServerRequest) -> str:

@@ -18,10 +18,11 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from functools import cache
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote, urlencode
 
 from botocore.parsers import create_parser
@@ -36,6 +37,11 @@ CALL_TIMEOUT = 60.0
 """Seconds for one call into moto, in the queue included: its slowest listing takes seconds."""
 
 API_VERSIONS = {"ec2": "2016-11-15", "iam": "2010-05-08"}
+
+_CHANGES_NETWORK: Final = re.compile(
+    rb"\bAction=(?!Describe)\w*(?:SecurityGroup|NetworkAcl|Subnet|Vpc)"
+)
+"""A call after which security groups or network ACLs may be others."""
 
 _MOTO_LOCK = threading.Lock()
 
@@ -72,6 +78,7 @@ class Moto:
         self._application: Any = None
         self.former_tags: Callable[[str], Mapping[str, str] | None] = lambda _: None
         """The tags that a listing shows in place of a resource's own; None for its own."""
+        self._network: dict[tuple[str, str], Sequence[Mapping[str, Any]]] = {}
         self._serializer = create_serializer("ec2", include_validation=False)
         self._parser = create_parser("ec2")
 
@@ -166,6 +173,17 @@ class Moto:
             raise EC2Error(error["Code"], error["Message"] or "")
         return cast(dict[str, Any], parsed)
 
+    def list_in_vpc(self, kind: str, vpc_id: str) -> Sequence[Mapping[str, Any]]:
+        """A VPC's resources of a kind, such as `SecurityGroups`; for work in moto's thread.
+
+        Read again after a call that changes the network, not for each instance that boots.
+        """
+        if (found := self._network.get((kind, vpc_id))) is None:
+            in_vpc = [{"Name": "vpc-id", "Values": [vpc_id]}]
+            found = self.call_here(f"Describe{kind}", Filters=in_vpc)[kind]
+            self._network[kind, vpc_id] = found
+        return found
+
     def headers(self, service: str) -> dict[str, str]:
         """Headers by which moto knows service, region and account."""
         return {
@@ -188,9 +206,7 @@ class Moto:
         return self.backend.get_instance(instance_id)
 
     def _start(self) -> None:
-        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-
-        self._application = DomainDispatcherApplication(create_backend_app)
+        self._application = _application()
         with _no_default_images():
             for subnet in self.call_here("DescribeSubnets")["Subnets"]:
                 self.call_here("DeleteSubnet", SubnetId=subnet["SubnetId"])
@@ -231,12 +247,39 @@ class Moto:
             raise EC2Error(
                 "UnsupportedOperation", f"The embedded EC2 does not do this: {error}"
             ) from error
+        if _CHANGES_NETWORK.search(body):
+            self._network.clear()
         answer = RawResponse(
             int(status.split()[0]), answered.get("Content-Type", ""), b"".join(chunks)
         )
         if "html" in answer.content_type and not path.startswith("/moto-api"):
             raise EC2Error("UnsupportedOperation", "The embedded EC2 does not do this.")
         return answer
+
+
+def _application() -> Any:
+    """moto's WSGI application, without what it works out anew for each request.
+
+    It lists the folder of its services to find the one of a host name, lists the methods of a
+    service to find the action, and parses each form again for a hint that Flask gives developers.
+    Together that takes longer than most actions.
+    """
+    from moto.core import responses
+    from moto.core.utils import method_names_from_class
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+    def create(service: Any) -> Any:
+        flask = create_backend_app(service)
+        flask.debug = False
+        # As in debug mode: an error is raised here, not answered as a page.
+        flask.config["PROPAGATE_EXCEPTIONS"] = True
+        return flask
+
+    dispatcher = DomainDispatcherApplication(create)
+    in_responses: Any = responses
+    in_responses.method_names_from_class = cache(method_names_from_class)
+    dispatcher.get_backend_for_host = cache(dispatcher.get_backend_for_host)  # type: ignore[method-assign]
+    return dispatcher
 
 
 def _passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:

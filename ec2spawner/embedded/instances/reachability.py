@@ -22,10 +22,9 @@ def passage(moto: Moto, shown: Any, hub_subnet: str) -> Passage:
     vpc_id = moto.backend.get_subnet(hub_subnet).vpc_id
     if interface.subnet.vpc_id != vpc_id:
         return SHUT
-    in_vpc = [{"Name": "vpc-id", "Values": [vpc_id]}]
-    listed = moto.call_here("DescribeSecurityGroups", Filters=in_vpc)["SecurityGroups"]
+    listed = moto.list_in_vpc("SecurityGroups", vpc_id)
     by_groups = _by_groups(listed, frozenset(group.id for group in interface.group_set), shown)
-    acls = moto.call_here("DescribeNetworkAcls", Filters=in_vpc)["NetworkAcls"]
+    acls = moto.list_in_vpc("NetworkAcls", vpc_id)
     return _within(
         by_groups,
         of_instance=_entries(acls, interface.subnet.id),

@@ -42,15 +42,15 @@ VERSIONS = r"(?:latest|1\.0|\d{4}-\d\d-\d\d)"
 
 
 def metadata_application(
-    instance: SimulatedInstance, signer: IdentitySigner, role_key: AccessKey | None, root: str = ""
+    instance: SimulatedInstance, signer: IdentitySigner, role_key: AccessKey | None
 ) -> Application:
-    """EC2's part of the service, below the path `root`."""
+    """EC2's part of the service."""
     tokens = _Tokens()
     paths = _Paths(instance, signer, role_key)
     return Application(
         [
-            (rf"{root}/latest/api/token", _TokenHandler, {"tokens": tokens}),
-            (rf"{root}/{VERSIONS}/(.*)", _MetadataHandler, {"tokens": tokens, "paths": paths}),
+            (r"/latest/api/token", _TokenHandler, {"tokens": tokens}),
+            (rf"/{VERSIONS}/(.*)", _MetadataHandler, {"tokens": tokens, "paths": paths}),
         ],
         log_function=lambda handler: None,
     )
@@ -70,10 +70,11 @@ class MetadataService:
         host = f"{instance.address}:{PORT}"
         root = f"/{secrets.token_urlsafe(16)}"
         self.endpoint = f"http://{host}{root}"
-        application = metadata_application(instance, signer, role_key, root)
-        button = (rf"{root}/embedded/power/(off|reboot)", _PowerHandler, {"power": power})
+        application = metadata_application(instance, signer, role_key)
+        button = (r"/embedded/power/(off|reboot)", _PowerHandler, {"power": power})
         application.add_handlers(".*", [button])
-        self._server = HTTPServer(NoBrowsers(application, {host}), max_body_size=4096)
+        served = NoBrowsers(application, {host}, root)
+        self._server = HTTPServer(served, max_body_size=4096)
         self._server.add_sockets(bind_sockets(PORT, instance.address))
 
     async def close(self) -> None:

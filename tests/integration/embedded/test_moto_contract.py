@@ -245,3 +245,42 @@ async def test_two_accounts_are_isolated(world: tuple[Moto, Network]) -> None:
 
     assert [len(answer["Reservations"]) for answer in answers] == [1, 0]
     await other.close()
+
+
+async def test_requests_find_their_method_without_a_new_search(
+    world: tuple[Moto, Network],
+) -> None:
+    from moto.core import responses
+
+    moto, _ = world
+    await moto.call("DescribeVolumes")
+    services: Any = moto._application.get_backend_for_host
+    in_responses: Any = responses
+    methods = in_responses.method_names_from_class
+    before = services.cache_info(), methods.cache_info()
+
+    await moto.call("DescribeVolumes")
+
+    after = services.cache_info(), methods.cache_info()
+    assert [each.misses for each in after] == [each.misses for each in before]
+    assert all(new.hits > old.hits for new, old in zip(after, before, strict=True))
+
+
+async def test_a_changed_network_is_read_again(world: tuple[Moto, Network]) -> None:
+    moto, network = world
+
+    def ports() -> set[int]:
+        groups = moto.list_in_vpc("SecurityGroups", network.vpc_id)
+        return {rule.get("FromPort", 0) for each in groups for rule in each["IpPermissions"]}
+
+    def open_port() -> tuple[set[int], set[int]]:
+        before = ports()
+        group = moto.list_in_vpc("SecurityGroups", network.vpc_id)[0]["GroupId"]
+        rule = {"IpProtocol": "tcp", "FromPort": 4711, "ToPort": 4711}
+        rule |= {"IpRanges": [{"CidrIp": "10.0.0.0/8"}]}
+        moto.call_here("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[rule])
+        return before, ports()
+
+    before, after = await moto.run(open_port)
+
+    assert after - before == {4711}
