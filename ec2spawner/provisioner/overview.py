@@ -10,7 +10,6 @@ from typing import Literal
 from ..core.instances.retention_rules import Kept
 from ..core.ledger.charges import NO_PRICE, Rate, rate
 from ..core.ledger.cost_rows import HUB, Resource
-from ..core.ledger.gpu_use import gpu_percent
 from ..core.ledger.segments import Segment
 from ..core.ledger.storage.costs import usd_per_month
 from ..core.ledger.storage.held import MIB
@@ -18,7 +17,6 @@ from ..core.limits.admission import Account
 from ..core.limits.bounds import Bounds
 from ..core.limits.standing import Standing, standings_at_once
 from ..core.offers.sold_out import Mark, Scope
-from ..wire import Telemetry
 from .homes.storage_costs import usd_per_gib_month
 from .instances.unleased import foreign, retained_segment, unleased
 from .limits.accounts import Accounts
@@ -52,12 +50,8 @@ class ServerNow:
     stop_at: datetime | None
     """When it stops unless something happens; None for never, or if that is unknown."""
     interruption_at: datetime | None
-    telemetry: Telemetry | None
-
-    @property
-    def gpu_percent(self) -> float | None:
-        """Use of its GPUs, on average; None if none is measured."""
-        return gpu_percent(self.telemetry)
+    gpu_percent: float | None
+    """Use of its GPUs, 0 to 100 on average; None if none is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +142,7 @@ class Overview:
             busy_because=contact.busy_because,
             stop_at=contact.reckoned[1] if contact.reckoned else None,
             interruption_at=contact.interruption_at,
-            telemetry=contact.telemetry,
+            gpu_percent=contact.gpu_percent,
         )
 
     def kept(self) -> tuple[KeptNow, ...]:

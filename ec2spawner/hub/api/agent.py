@@ -22,7 +22,7 @@ from ...provisioner.instances.claims import (
     InstanceUnwanted,
     SecondKey,
 )
-from ...provisioner.lifecycle.heartbeat import policy_of
+from ...provisioner.lifecycle.heartbeat import Held, policy_of
 from ...provisioner.model.agent_protocol import why_unfit
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import data_mounts
@@ -250,16 +250,23 @@ class HeartbeatHandler(LeaseHandler):
 
     async def call(self, lease: Lease) -> None:
         """Answer a `HeartbeatResponse`; 400 for a protocol that the hub does not speak."""
-        heartbeat = self.read(Heartbeat)
-        if unfit := why_unfit(heartbeat.protocol):
-            self.refuse(400, unfit)
+        # What it reports is not held with the request: most heartbeats are, for most of the time.
+        held = self.take_in(lease)
         try:
-            answer = await self.provisioner.agents.heartbeat(lease, heartbeat)
+            answer = await self.provisioner.agents.news(held)
         except asyncio.CancelledError:
             self.retry_later(STOPPING)  # as above
         else:
             self.lease(lease.lease_id)  # it may have ended meanwhile
             self.answer(200, answer)
+
+    def take_in(self, lease: Lease) -> Held:
+        """Read the heartbeat; ends the request with 400 if its protocol is not supported."""
+        heartbeat = self.read(Heartbeat)
+        if unfit := why_unfit(heartbeat.protocol):
+            self.refuse(400, unfit)
+        self.release_body()
+        return self.provisioner.agents.heartbeat(lease, heartbeat)
 
 
 class ExtendHandler(LeaseHandler):

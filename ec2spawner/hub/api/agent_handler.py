@@ -79,6 +79,10 @@ class AgentHandler(APIHandler):
             )
             self.refuse(400, instead or "; ".join(problems))
 
+    def release_body(self) -> None:
+        """Free the body of a request that is held: it has been read."""
+        self._chunks.clear()
+
     def answer(self, status: int, message: Message) -> None:
         """Send a message as JSON and finish the request."""
         self.set_status(status)

@@ -26,7 +26,7 @@ from ..model.lease import Lease, LeaseState
 from ..model.sleeping_session import SleepingSession
 from ..state.start_times import Arrival
 from ..state.state import State
-from .heartbeat import Heartbeats
+from .heartbeat import Heartbeats, Held
 from .start import Start
 from .unhealthy_instance import UnhealthyInstances
 
@@ -153,9 +153,13 @@ class AgentCalls:
         await self.state.end(lease.lease_id, Stop(reason="failed", message=message))
         self.state.leases.report_agent_stopped(lease.lease_id)
 
-    async def heartbeat(self, lease: Lease, heartbeat: Heartbeat) -> HeartbeatResponse:
+    def heartbeat(self, lease: Lease, heartbeat: Heartbeat) -> Held:
+        """Take the heartbeat in; `news` answers it."""
+        return self.heartbeats.take_in(lease, heartbeat)
+
+    async def news(self, held: Held) -> HeartbeatResponse:
         """Answer at once, or when there is news, within the heartbeat's `hold_seconds`."""
-        return await self.heartbeats.heartbeat(lease, heartbeat)
+        return await self.heartbeats.news(held)
 
     async def extend(self, lease: Lease, seconds: float) -> ExtendResponse:
         """Push the idle stop away, as far as the lease's policy allows. Raises `StoreError`."""

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from ...core.idle import stop_decision as idle
 from ...core.idle.policy import bounded, in_force
@@ -39,7 +40,7 @@ from ..model.lease import Lease, LeaseState
 from ..model.lease_costs import cost_by_purpose, payer_of
 from ..offers.prices import PriceCache
 from ..runtime.cooperative_iteration import cooperatively
-from ..state.lease_registry import Contact
+from ..state.agent_contact import Contact
 from ..state.state import State
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,18 @@ UNHEARD_PAUSE = 30.0
 """Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
 
 
+class Held(NamedTuple):
+    """What is kept of a heartbeat until it is answered: a thousand are, most of the time."""
+
+    lease: Lease
+    number: int
+    """Of this lease's heartbeats; a later one releases it."""
+    state_seen: int
+    """`HeartbeatResponse.state` that the agent has seen last."""
+    until: float
+    """On the loop's clock, in seconds."""
+
+
 @dataclass(slots=True)
 class Heartbeats:
     """What agents report while a lease runs, and what the hub answers."""
@@ -80,8 +93,8 @@ class Heartbeats:
         contact.heard_at = self.state.clock.uptime()
         return contact
 
-    async def heartbeat(self, lease: Lease, heartbeat: Heartbeat) -> HeartbeatResponse:
-        """Take the beat in, and answer at once or when there is news, `hold_seconds` at most."""
+    def take_in(self, lease: Lease, heartbeat: Heartbeat) -> Held:
+        """What the heartbeat reports, from now on; `news` answers it."""
         contact, now = self.heard(lease.lease_id), self.state.clock.now()
         contact.protocol = heartbeat.protocol
         contact.heartbeats = mine = contact.heartbeats + 1
@@ -92,18 +105,24 @@ class Heartbeats:
         self._record_idle(lease, contact.idle_since, now)
         contact.busy_because = heartbeat.busy_because
         self.hear_notice(lease.lease_id, heartbeat.interruption_at)
-        contact.telemetry = heartbeat.telemetry or contact.telemetry
+        if heartbeat.telemetry:
+            contact.gpu_percent = gpu_percent(heartbeat.telemetry)
         self._record_gpu_use(lease.lease_id, heartbeat.telemetry, now)
         contact.gpu_unattended = heartbeat.gpu_unattended
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + heartbeat.hold_seconds
+        until = asyncio.get_running_loop().time() + heartbeat.hold_seconds
+        return Held(lease, mine, heartbeat.state_seen, until)
+
+    async def news(self, held: Held) -> HeartbeatResponse:
+        """Answer at once or when there is news, `hold_seconds` after the heartbeat at most."""
+        leases, lease_id = self.state.leases, held.lease.lease_id
+        contact, clock = leases.contact(lease_id), asyncio.get_running_loop().time
         while (
-            heartbeat.state_seen == contact.state
-            and contact.heartbeats == mine
-            and (left := deadline - loop.time()) > 0
+            held.state_seen == contact.state
+            and contact.heartbeats == held.number
+            and (left := held.until - clock()) > 0
         ):
-            await self.state.leases.wait_for_change(lease.lease_id, left)
-        return self.answer(self.state.leases.get(lease.lease_id) or lease)
+            await leases.wait_for_change(lease_id, left)
+        return self.answer(leases.get(lease_id) or held.lease)
 
     def hear_notice(self, lease_id: str, interruption_at: datetime | None) -> None:
         """What the agent of a lease reads from its instance; None is no notice, or no more."""

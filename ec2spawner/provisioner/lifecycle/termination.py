@@ -76,8 +76,7 @@ class Termination:
         if lease is None or lease.state is not LeaseState.ENDING:
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self.state.leases.contact(lease_id).agent_stopped.wait()
+            await self.state.leases.wait_agent_stopped(lease_id, timeout)
 
     def stop_seconds(self, lease_id: str) -> float:
         """How long the agent of a lease that is ending may take, the saving of its session
@@ -139,8 +138,7 @@ class Termination:
     async def _has_stopped(self, lease_id: str) -> bool:
         """True once the agent has said so; False when it took too long."""
         try:
-            async with asyncio.timeout(self.stop_seconds(lease_id)):
-                await self.state.leases.contact(lease_id).agent_stopped.wait()
+            await self.state.leases.wait_agent_stopped(lease_id, self.stop_seconds(lease_id))
         except TimeoutError:
             log.warning("The agent of %s did not report its stop in time", lease_id)
             return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from typing import Any
@@ -16,52 +16,15 @@ from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow
 from ...core.ledger.segments import close
 from ...core.sleep.spot_events import Notices
-from ...wire import PROTOCOL, AdminMessage, Step, Telemetry
+from ...wire import Step
 from ..model.lease import LIVE, OPEN, Lease, LeaseState, Snapshot, StepEvent
 from ..model.lease_costs import costs_of, scopes_of
 from ..runtime.clock import Clock
 from ..store.store import Store
 from ..store.write_behind import Write
+from .agent_contact import Contact
 from .lease_table import LeaseTable, ServedInstances
 from .start_times import StartTimes
-
-
-@dataclass(slots=True)
-class Contact:
-    """What the hub knows of a lease's agent now. Not stored: heartbeats report it again."""
-
-    heard_at: float | None = None
-    """By the hub's uptime (`Clock.uptime`), in seconds: the wall clock can be set."""
-    idle_since: datetime | None = None
-    busy_because: str = ""
-    interruption_at: datetime | None = None
-    """When EC2 reclaims the spot instance, as `notices` say."""
-    notices: Notices = field(default_factory=Notices)
-    """What its agent and EventBridge have reported of that."""
-    telemetry: Telemetry | None = None
-    gpu_measured_at: float | None = None
-    """When the use of its GPUs was reported last, by the hub's uptime in seconds; None while it is
-    not."""
-    gpu_unattended: bool | None = None
-    """Whether a program uses a GPU that belongs to no kernel and no terminal; None if unknown."""
-    protocol: int = PROTOCOL - 1
-    """Version of the agent's protocol: the oldest supported one until it is reported."""
-    message: AdminMessage | None = None
-    """What an admin has sent to the user's open pages, last."""
-    message_sent_at: float = float("-inf")
-    """By the hub's uptime, in seconds."""
-    state: int = 1
-    """`HeartbeatResponse.state`: grows with each change that the agent is notified of."""
-    heartbeats: int = 0
-    """Number of heartbeats: a newer one releases an older one that is still held."""
-    woke_at: float = float("-inf")
-    """When a heartbeat last began a pass, on the loop's clock in seconds."""
-    chose_at: float = float("-inf")
-    """When its user last chose another idle limit, on the loop's clock in seconds."""
-    agent_stopped: asyncio.Event = field(default_factory=asyncio.Event)
-    """Of an ending lease: set when notebook and home are closed, or nothing is left to close."""
-    reckoned: tuple[tuple[object, ...], datetime | None] | None = None
-    """When its server will end, and from which inputs that was computed: each pass reads it."""
 
 
 class LeaseRegistry:
@@ -147,7 +110,7 @@ class LeaseRegistry:
         lease = self._leases.get(lease_id)
         if lease is None or lease.state is LeaseState.ENDED:
             return True
-        return lease.state is LeaseState.ENDING and self.contact(lease_id).agent_stopped.is_set()
+        return lease.state is LeaseState.ENDING and self.contact(lease_id).agent_stopped
 
     def of_instance(self, instance_id: str) -> Lease | None:
         """The open lease that holds the instance."""
@@ -353,8 +316,15 @@ class LeaseRegistry:
         """Nothing is left for the agent of an ending lease to close; of any other, no effect."""
         lease = self._leases.get(lease_id)
         if lease is not None and lease.state is LeaseState.ENDING:
-            self.contact(lease_id).agent_stopped.set()
+            self.contact(lease_id).agent_stopped = True
             self.announce(lease_id)
+
+    async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:
+        """Wait until that is reported. Raises `TimeoutError` after `timeout` seconds."""
+        contact = self.contact(lease_id)
+        async with asyncio.timeout(timeout):
+            while not contact.agent_stopped:
+                await self.wait_for_change(lease_id, timeout)
 
     def ended_before(self, before: datetime) -> list[Lease]:
         """The leases in memory that ended before then and are stored."""

@@ -309,9 +309,8 @@ class Agent:
             state_seen=fields.pop("state_seen", self.state_seen),
             **fields,
         )
-        answer = await self.world.provisioner._heartbeats.heartbeat(
-            self.world.now(self.lease), heartbeat
-        )
+        agents = self.world.provisioner.agents
+        answer = await agents.news(agents.heartbeat(self.world.now(self.lease), heartbeat))
         self.state_seen = answer.state
         return answer
 
