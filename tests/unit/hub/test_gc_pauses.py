@@ -17,33 +17,42 @@ from ec2spawner.hub.app.gc_pauses import (
 from ec2spawner.provisioner.model.lease import LeaseState
 
 GROWTH = """
-import asyncio, gc
-from ec2spawner.hub.app.gc_pauses import GCPauses
+import asyncio, gc, time
+from ec2spawner.hub.app.gc_pauses import DUE_INTERVAL, GCPauses
+from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 
 OBJECTS = 600_000
 
 def walked():
     return len(gc.get_objects())
 
+def full():
+    return gc.get_stats()[2]["collections"]
+
 async def main():
-    pauses, callbacks = GCPauses(lambda: True), list(gc.callbacks)
-    gc.disable()
+    pauses, thresholds = GCPauses(lambda: False), gc.get_threshold()
     with pauses.kept_short():
-        at_first = walked()
+        task = asyncio.create_task(pauses.run())
+        await asyncio.sleep(2 * DUE_INTERVAL)
+        at_first, before = walked(), full()
         lives = [[] for _ in range(OBJECTS)]
-        gc.collect()
-        assert walked() > at_first + OBJECTS  # it is the event loop's turn to freeze them
-        await asyncio.sleep(0)
-        assert walked() < at_first + 1000, walked()
+        assert full() == before  # not amid work
+        await asyncio.sleep(2 * DUE_INTERVAL)
+        assert full() == before + 1
+        assert walked() < at_first + 1000, walked()  # it was long: what lives is frozen
 
-        # The next full collection does not wait for a growth by a quarter of what is frozen.
-        full = gc.get_stats()[2]["collections"]
-        gc.enable()
-        lives.extend([] for _ in range(OBJECTS // 5))  # full collections are at least 85,000 apart
-        assert gc.get_stats()[2]["collections"] > full
-    assert gc.callbacks == callbacks
+        # The next one does not wait for a growth by a quarter of what is frozen.
+        lives.extend([] for _ in range(OBJECTS // 5))
+        await asyncio.sleep(2 * DUE_INTERVAL)
+        assert full() == before + 2
+        # Without work there is nothing to collect.
+        await asyncio.sleep(10 * DUE_INTERVAL)
+        assert full() == before + 2
+        task.cancel()
+    assert gc.get_threshold() == thresholds
 
-asyncio.run(main())
+with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    runner.run(main())
 """
 
 FROZEN_GARBAGE = """
