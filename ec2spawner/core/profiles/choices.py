@@ -26,7 +26,7 @@ MARKETS_OF: Mapping[str, tuple[Market, ...]] = {
 WAITS = "spot-wait"
 """The value of `market` for a start that waits while spot is sold out, instead of failing."""
 
-ONCE = ("move_home", "replace_home", "afresh", "session")
+ONCE = ("move_home", "replace_home", "afresh", "session", "temporary")
 """Options that apply to one start only."""
 
 OPTIONS = (
@@ -34,6 +34,11 @@ OPTIONS = (
     *ONCE,
 )
 """What a user may send, all of it optional."""
+
+MIN_TEMPORARY = 60.0
+MAX_TEMPORARY = 4 * 3600.0
+"""Seconds after which a temporary server ends: between what EC2 bills at least, and longer than any
+rehearsal of starts."""
 
 MAX_LIMIT = 100_000.0
 """USD/hour: a higher limit is a mistake. The most expensive instance type costs a hundredth."""
@@ -123,6 +128,9 @@ class Choice(Generic[P]):
     """To whom the server is charged; empty is its user."""
     wakes: bool = True
     """Wake the session that sleeps; otherwise it stays asleep."""
+    temporary_seconds: float | None = None
+    """The server ends after so many seconds, and its home with it; None keeps the home. Only an
+    admin may choose it."""
 
 
 def open_markets(profile: Profile) -> tuple[str, ...]:
@@ -171,6 +179,7 @@ def apply_user_options(
         otherwise=_other_markets(profile, markets) if waits else (),
         payer=_payer(payers, user_options.get("payer")),
         wakes=_wakes(user_options),
+        temporary_seconds=_temporary(user_options),
     )
 
 
@@ -301,6 +310,21 @@ def _wakes(user_options: Mapping[str, object]) -> bool:
     if asked in ("wake", "fresh"):
         return asked == "wake"
     raise OptionsRefused(f"session: {_shown(asked)} is not that. Send wake or fresh.")
+
+
+def _temporary(user_options: Mapping[str, object]) -> float | None:
+    asked = user_options.get("temporary")
+    if asked is None:
+        return None
+    fix = (
+        f"Send seconds from {MIN_TEMPORARY:g} to {MAX_TEMPORARY:g}, or leave it out for a server "
+        "that keeps its home"
+    )
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
+        raise OptionsRefused(f"temporary: {_shown(asked)} is no number. {fix}.")
+    if not MIN_TEMPORARY <= asked <= MAX_TEMPORARY:
+        raise OptionsRefused(f"temporary: {_shown(asked)} is out of bounds. {fix}.")
+    return float(asked)
 
 
 def _size(option: str, asked: object, bounds: Bounds) -> int:

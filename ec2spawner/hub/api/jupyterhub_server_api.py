@@ -19,6 +19,7 @@ from tornado.web import HTTPError
 from ...wire import Stop
 from ..app import service
 from ..app.start_requests import TakesTurns
+from ..security.instances_scope import note_start
 
 _caller: ContextVar[tuple[str, str]] = ContextVar("caller", default=("", ""))
 """(kind, name) of the caller; tasks that the request starts inherit it."""
@@ -36,6 +37,7 @@ class ServerHandler(TakesTurns, UserServerAPIHandler):
                 "The hub was restarted and is checking whether this server still runs. Wait until "
                 "that is done, or stop the server first",
             )
+        note_start(self)
         await super().post(user_name, server_name)
 
     @needs_scope("delete:servers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any, Final
 
 from jupyterhub import roles
@@ -19,6 +20,9 @@ DEFINITION: Final = {
         "many instances the warm pool keeps running"
     )
 }
+
+_start_has_scope: ContextVar[bool] = ContextVar("start_has_scope", default=False)
+"""Whether the request that starts a server has the scope; tasks that it starts inherit it."""
 
 _default_roles: Final = roles.get_default_roles
 """JupyterHub's own function: calling `define` twice adds the scope once."""
@@ -46,6 +50,16 @@ def _default_roles_with_scope() -> list[dict[str, Any]]:
         if role["name"] == "admin":
             role["scopes"].append(SCOPE)
     return found
+
+
+def note_start(handler: BaseHandler) -> None:
+    """Let this request's start do what needs the scope, if its sender has it."""
+    _start_has_scope.set(has_scope(handler))
+
+
+def start_has_scope() -> bool:
+    """Whether the start in progress was requested over the REST API by somebody with the scope."""
+    return _start_has_scope.get()
 
 
 def has_scope(handler: BaseHandler) -> bool:

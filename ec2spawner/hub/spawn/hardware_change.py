@@ -40,6 +40,8 @@ async def continue_on(
     lease = provisioner.lease_of(user, name)
     if lease is None or lease.state is not LeaseState.READY:
         raise CannotMove("this server does not run, or is being stopped")
+    if lease.mounts.temporary_home:
+        raise CannotMove("this server is temporary, and so are its files; stop it first")
     if once := sorted(user_options.keys() & set(ONCE)):
         raise OptionsRefused(f"{once[0]}: not for a server that continues; stop it first")
     options = await options_for_page(running.options, spawner)

@@ -25,8 +25,11 @@ async def apply_home_choice(
 ) -> None:
     """Begin the chosen move, or replace the lost volume.
 
-    Raises `SpawnError` if that is not possible, and `StoreError`.
+    Raises `SpawnError` if that is not possible, or a temporary home would hide files; and
+    `StoreError`.
     """
+    if choice.temporary_seconds is not None:
+        _require_no_files(provisioner, user, server)
     if not (choice.move_home or choice.replace_home):
         return
     home = provisioner.homes.of(user, server) if options.home.kind == "ebs" else None
@@ -48,6 +51,16 @@ async def apply_home_choice(
             reason="home",
             status_code=503 if error.retryable else 400,
         ) from error
+
+
+def _require_no_files(provisioner: Provisioner, user: str, server: str) -> None:
+    home = provisioner.homes.of(user, server)
+    if home is not None and not home.is_temporary:
+        raise SpawnError(
+            "temporary: this server has a home with files. Start a server of another user or "
+            "name, or leave it out",
+            reason="options",
+        )
 
 
 async def _move(provisioner: Provisioner, home: Home, zone: str, options: Options) -> None:
@@ -76,7 +89,7 @@ async def release_home(provisioner: Provisioner, user: str, server: str) -> None
     home = provisioner.homes.of(user, server)
     if home is None:
         return
-    if not provisioner.settings.home.delete_forever:
+    if not (provisioner.settings.home.delete_forever or home.is_temporary):
         log.info(
             "%s/%s was deleted in JupyterHub; the home %s is kept and continues to cost money. "
             'c.EC2Spawner.home = {"delete_forever": True} would delete it',

@@ -44,9 +44,12 @@ async def policy_of(
 def within_limits(policy: IdlePolicy, options: Options, user: str, payer: str) -> IdlePolicy:
     """The policy with the maximum age that the limits of the user, the payer and the hub allow."""
     longest = options.limits.limits().max_run_seconds(scopes_of(user, payer))
-    if longest is None:
-        return policy
-    age = min(policy.max_age_seconds or longest, longest)
+    return policy if longest is None else at_most(policy, longest)
+
+
+def at_most(policy: IdlePolicy, seconds: float) -> IdlePolicy:
+    """The policy of a server that ends after so many seconds, or before."""
+    age = min(policy.max_age_seconds or seconds, seconds)
     return policy.model_copy(update={"max_age_seconds": age})
 
 
@@ -55,9 +58,11 @@ async def follow_configuration(
 ) -> None:
     """Apply the current configuration to a server that was started under an earlier one.
 
-    Its policy stays as it is if the configuration cannot be determined, or if its profile no
-    longer exists.
+    Its policy stays as it is if the configuration cannot be determined, if its profile no longer
+    exists, or if its start has set its end.
     """
+    if lease.mounts.temporary_home:
+        return
     try:
         of_server = await options_for_page(options, spawner)
         profile = next((p for p in of_server.profiles if p.slug == lease.profile), None)

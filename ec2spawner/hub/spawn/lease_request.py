@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ...config import Options, Profile
+from ...core.instances.retention_rules import AfterStop
 from ...core.ledger.cost_rows import user_payer
 from ...core.names import home_folder
 from ...core.offers.spot_wait import Wait, longest_wait
@@ -19,6 +20,7 @@ from ...provisioner.model.shared_values import shared
 from ...provisioner.provisioner import Provisioner
 from ...wire import BucketMount, HomeMount, IdlePolicy
 from .home_choice import apply_home_choice, home_size_gib
+from .idle_policy import at_most
 from .launch_spec import NotOfferedInHomeZone, asked_disk_gib, current_image, launch_spec
 
 log = logging.getLogger(__name__)
@@ -65,7 +67,7 @@ async def new_lease(
             profile.slug,
             asked,
         )
-    return Lease(
+    lease = Lease(
         lease_id=lease_id,
         user=server.user,
         server=server.name,
@@ -86,6 +88,23 @@ async def new_lease(
         wait=_wait(choice, provisioner.now(), start_timeout),
         # A user who is renamed still pays.
         payer="" if choice.payer == user_payer(server.user) else choice.payer,
+    )
+    seconds = choice.temporary_seconds
+    return lease if seconds is None else _temporary(lease, seconds)
+
+
+def _temporary(lease: Lease, seconds: float) -> Lease:
+    """The same for a server of which nothing is left after so many seconds.
+
+    EFS has no folder that the hub could delete: its home is on the instance's own disk then.
+    """
+    return replace(
+        lease,
+        home_kind="none" if lease.home_kind == "efs" else lease.home_kind,
+        mounts=replace(lease.mounts, efs=None, temporary_home=True),
+        idle=at_most(lease.idle, seconds),
+        sleep=replace(lease.sleep, save_seconds=0.0),
+        after_stop=AfterStop(),
     )
 
 

@@ -13,6 +13,7 @@ from ...config import Options, Profile
 from ...core.profiles.choices import ONCE, OPTIONS, Choice, OptionsRefused
 from ..app import service
 from ..app.spawn_error import HUB_STARTING, SpawnError
+from ..security.instances_scope import SCOPE, start_has_scope
 from .allowed_profiles import choose
 from .server_options import ProfileListError, options_for
 
@@ -78,7 +79,10 @@ async def resolve(
     except ProfileListError as error:
         raise SpawnError(str(error), reason="profiles", status_code=503) from error
     try:
-        return options, await choose(options, spawner, user_options)
+        choice = await choose(options, spawner, user_options)
+        if choice.temporary_seconds is not None and not start_has_scope():
+            raise OptionsRefused(f"temporary: it needs the scope {SCOPE}. Leave it out.")
+        return options, choice
     except OptionsRefused as error:
         # JupyterHub has stored them already, for every later start that sends none.
         store(spawner, {})

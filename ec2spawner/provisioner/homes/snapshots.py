@@ -57,6 +57,7 @@ class HomeSnapshots:
 
     async def reconcile(self, now: datetime) -> None:
         """Scan, and delete homes, when due."""
+        await self._leave_temporary_homes(now)
         uptime = self.state.clock.uptime()
         if not self._scanning and uptime >= self._next_scan:
             self._scanning = True
@@ -107,6 +108,8 @@ class HomeSnapshots:
         in_use = {volume.volume_id for volume in volumes if volume.attached_to is not None}
         there = {volume.volume_id for volume in volumes}
         for home in self.state.homes.live():
+            if home.is_temporary:
+                continue
             if home.volume_id not in there or home.move is not None or home.home_id in done:
                 continue
             due = is_due(
@@ -161,6 +164,15 @@ class HomeSnapshots:
         ]
 
     # --- homes that are deleted for good ---
+
+    async def _leave_temporary_homes(self, now: datetime) -> None:
+        """Those whose server has ended, whoever ended it. Raises `StoreError`."""
+        for home in self.state.homes.live():
+            # A successor on another instance is a lease of the same server.
+            if home.is_temporary and self.state.leases.of_server(home.user, home.server) is None:
+                log.info("The temporary home %s of %r is deleted", home.volume_id, home.user)
+                await self.state.homes.leave(home)
+                await self.state.sleeping.forget(home.user, home.server, now)
 
     async def _delete_homes(self) -> None:
         self._next_deletion = self.state.clock.uptime() + RETRY_INTERVAL

@@ -15,7 +15,7 @@ from ...core.homes.zone_migration import LISTING_GRACE
 from ...core.names import client_token
 from ...core.tags import HOME
 from ..model.cloud import Cloud, CloudError, Instance, Volume, VolumeSnapshot, VolumeSpec
-from ..model.lease import Home, Lease
+from ..model.lease import TEMPORARY, Home, Lease
 from ..state.state import State
 from ..store.store import StoreError
 from .volume_listing import UNUSABLE_STATES, VolumeListing
@@ -92,13 +92,17 @@ class HomeVolumes:
         if (home is None or home.volume_id is None) and not self.listing.is_complete:
             await self.listing.refresh()
             home = self._records.of(lease.user, lease.server)
+        if home is not None and home.is_temporary and not lease.mounts.temporary_home:
+            # Left by another start, and about to be deleted: no files that stay go there.
+            await self._records.leave(home)
+            home = None
         if home is None:
             self.listing.refuse_foreign(lease)
             home = Home(
                 home_id=client_token("home"),
                 user=lease.user,
                 server=lease.server,
-                kind=lease.home_kind,
+                kind=TEMPORARY if lease.mounts.temporary_home else lease.home_kind,
                 size_gib=lease.home_gib,
                 created_at=self._clock.now(),
             )

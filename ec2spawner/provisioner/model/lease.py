@@ -217,6 +217,11 @@ class Binding:
     bound_at: datetime
 
 
+TEMPORARY: Final = "temporary"
+"""The kind of a home on EBS that is deleted once its server's lease has ended. Only a lease that
+says so makes one; a home never becomes temporary later."""
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """A server's files. `volume_id` is None until the volume exists."""
@@ -240,6 +245,11 @@ class Home:
     """To another zone, until it has come to its end."""
     delete_at: datetime | None = None
     """Its user or server was deleted for good: volume, snapshots and record go."""
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it is deleted with its server, and never copied."""
+        return self.kind == TEMPORARY
 
 
 @dataclass(frozen=True, slots=True)

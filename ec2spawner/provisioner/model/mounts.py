@@ -18,6 +18,8 @@ class Mounts:
     buckets: tuple[BucketMount, ...] = ()
     scratch: str = ""
     """Where the instance store goes; empty leaves it alone."""
+    temporary_home: bool = False
+    """Its home on EBS is made for this server alone, and deleted once the lease has ended."""
 
 
 def data_mounts(spec: LaunchSpec, volumes: Mapping[str, str]) -> tuple[DataMount, ...] | None:

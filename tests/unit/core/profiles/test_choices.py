@@ -56,6 +56,13 @@ def test_a_start_wakes_what_sleeps_unless_it_is_to_be_fresh() -> None:
         assert refusal(session=wrong).startswith("session: ")
 
 
+def test_a_temporary_server_has_an_end_within_bounds() -> None:
+    assert chosen().temporary_seconds is None
+    assert chosen(temporary=600).temporary_seconds == 600
+    for wrong in (59, 14_401, -1, math.nan, math.inf, True, "600", [600]):
+        assert refusal(temporary=wrong).startswith("temporary: ")
+
+
 # --- the profile -----------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.config import Options, Profile, validate_options
+from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.profiles.choices import Choice
 from ec2spawner.hub.app.spawn_error import SpawnError
 from ec2spawner.hub.spawn.lease_request import Server, new_lease
@@ -189,3 +190,27 @@ async def test_a_home_in_a_zone_without_a_subnet(world: World) -> None:
     error = await refused(world)
     assert error.reason == "home"
     assert "no subnet there any more" in str(error.message)
+
+
+async def test_nothing_of_a_temporary_server_stays(world: World) -> None:
+    linger = {"display_name": "T4", "gpu": "T4", "after_stop": {"stop": "7d"}}
+    lease = await leased(world, linger, temporary_seconds=900.0)
+    assert lease.mounts.temporary_home
+    assert lease.home_kind == "ebs"
+    assert lease.idle.max_age_seconds == 900
+    assert lease.after_stop == AfterStop()
+    assert lease.sleep.save_seconds == 0
+    kept = await leased(world, linger)
+    assert not kept.mounts.temporary_home
+    assert kept.after_stop != AfterStop()
+
+
+async def test_a_temporary_home_hides_no_files(world: World) -> None:
+    await world.ready("ada", home_kind="ebs")
+    with pytest.raises(SpawnError, match="has a home with files"):
+        await leased(world, temporary_seconds=900.0)
+
+
+async def test_a_configured_age_that_is_shorter_holds_for_a_temporary_server(world: World) -> None:
+    short = {"display_name": "T4", "gpu": "T4", "idle": {"max_age": "10m"}}
+    assert (await leased(world, short, temporary_seconds=900.0)).idle.max_age_seconds == 600
