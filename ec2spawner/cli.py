@@ -11,6 +11,7 @@ from . import iri_grammar
 from .cli_help import SUMMARIES, description, epilog
 from .gpu_check.options import gpu_check_options
 from .load_test.options import load_test_options
+from .plan.rehearsal.options import rehearsal_options
 
 STOPPED = 130
 """Exit status after Ctrl-C, as of a shell."""
@@ -328,10 +329,10 @@ def _report(report: argparse.ArgumentParser) -> None:
 
 def _plan(plan: argparse.ArgumentParser) -> None:
     _hub_config(plan)
+    plan.add_argument("--profile", default="", metavar="SLUG", help="the profile that they start")
     plan.add_argument(
-        "--profile", required=True, metavar="SLUG", help="the profile that they start"
+        "--users", type=int, metavar="NUMBER", help="how many (with --rehearse: as many by default)"
     )
-    plan.add_argument("--users", type=int, required=True, metavar="NUMBER", help="how many")
     plan.add_argument(
         "--at",
         default="",
@@ -344,7 +345,8 @@ def _plan(plan: argparse.ArgumentParser) -> None:
         default=2.0,
         help="how long they work, for the cost (default: %(default)g)",
     )
-    plan.add_argument("--json", action="store_true", help="one line of JSON")
+    rehearsal_options(plan)
+    _hub_of(plan)
 
 
 def _prices(prices: argparse.ArgumentParser) -> None:

@@ -47,6 +47,11 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner plan --profile=t4 --users=40 --hours=4": "now, for four hours",
         "ec2spawner plan --profile=t4 --users=40 --json": "for programs; exit status 1 if "
         "something is short",
+        "ec2spawner plan --profile=t4 --users=40 --rehearse=5 --hub=https://hub.example.org": "and "
+        "start five servers for real, stop them, and report times and cost; needs an admin's token "
+        "in JUPYTERHUB_API_TOKEN",
+        "ec2spawner plan --rehearse=0 --hub=https://hub.example.org": "remove what a rehearsal "
+        "that was killed has left",
     },
     "reap": {
         "ec2spawner reap": "list what is left over; changes nothing",

@@ -19,7 +19,9 @@ API_URL: Final = "JUPYTERHUB_API_URL"
 TIMEOUT: Final = 90.0
 """Seconds for the hub's answer: AWS takes up to half a minute to begin an interruption."""
 
-BELOW_HUB: Final = "/hub/api/ec2/"
+HUB_API: Final = "/hub/api/"
+
+BELOW_HUB: Final = f"{HUB_API}ec2/"
 """Path of our calls below the hub's own address."""
 
 
@@ -45,8 +47,16 @@ def token_and_hub(command: str, named: str, environ: Mapping[str, str]) -> tuple
 def api_url(hub: str, path: str) -> str:
     """The address of a call below `/hub/api/ec2/`, for a hub's own address or that of its pages or
     API."""
-    base = hub.rstrip("/").removesuffix("/api").removesuffix("/hub")
-    return f"{base}{BELOW_HUB}{path}"
+    return f"{_base(hub)}{BELOW_HUB}{path}"
+
+
+def hub_api_url(hub: str) -> str:
+    """The address of JupyterHub's own API, with a slash at its end, for the same addresses."""
+    return f"{_base(hub)}{HUB_API}"
+
+
+def _base(hub: str) -> str:
+    return hub.rstrip("/").removesuffix("/api").removesuffix("/hub")
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

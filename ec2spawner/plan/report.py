@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -46,7 +46,7 @@ class Plan:
     """Why past starts could not be read."""
 
 
-def as_json(plan: Plan) -> str:
+def as_json(plan: Plan, rehearsal: Mapping[str, Any] | None = None) -> str:
     """One line; USD and seconds, unknown is null."""
     wanted = plan.wanted
     said: dict[str, Any] = {
@@ -61,6 +61,7 @@ def as_json(plan: Plan) -> str:
         "starts": asdict(plan.durations) if plan.durations else None,
         "pool": asdict(plan.pool) if plan.pool else None,
         "reservations": [asdict(each) for each in plan.reservations],
+        "rehearsal": rehearsal,
     }
     return json.dumps(said)
 

@@ -23,13 +23,18 @@ class WrongRequest(Exception):
 
 
 def wanted_of(arguments: argparse.Namespace, options: Options, now: datetime) -> Wanted:
-    """The class. Raises `WrongRequest`."""
-    if not 1 <= arguments.users <= MAX_USERS:
-        raise WrongRequest(f"--users={arguments.users} is not within 1 to {MAX_USERS}")
+    """The class; of a rehearsal without a class, its servers. Raises `WrongRequest`."""
+    users = arguments.users if arguments.users is not None else arguments.rehearse
+    if not arguments.profile:
+        raise WrongRequest("--profile is missing. Fix: the slug of the profile that they start")
+    if users is None:
+        raise WrongRequest("--users is missing. Fix: how many start at once, such as --users=40")
+    if not 1 <= users <= MAX_USERS:
+        raise WrongRequest(f"--users={users} is not within 1 to {MAX_USERS}")
     if not 0 < arguments.hours <= MAX_HOURS:
         raise WrongRequest(f"--hours={arguments.hours:g} is not above 0 and up to {MAX_HOURS:g}")
     at = _next(arguments.at, ZoneInfo(options.time_zone), now) if arguments.at else None
-    return Wanted(_profile(arguments.profile, options), arguments.users, arguments.hours, at)
+    return Wanted(_profile(arguments.profile, options), users, arguments.hours, at)
 
 
 def _profile(slug: str, options: Options) -> Profile:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
-from sqlalchemy import Connection, false, null, or_, select
+from sqlalchemy import Connection, and_, false, null, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from ...core.ledger.cost_rows import (
+    Cause,
     CostSum,
     Dimension,
     Filter,
@@ -226,6 +227,83 @@ def _named(connection: Connection, starts: Sequence[MeasuredStart]) -> Sequence[
         for start in starts
         if (row := leases.get(start.lease_id)) is not None
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class UserStart:
+    """One start of a user, and what it got."""
+
+    user: str
+    start: MeasuredStart
+    instance_type: str
+    """Empty where it got no instance, as is the zone."""
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """The starts of some users, and what all their instances have cost."""
+
+    starts: Sequence[UserStart]
+    """Those that are over, in the order of their requests."""
+    nano_usd: int
+    """As far as prices are known: the lines of the leases that have ended, and the overhead of
+    their instances."""
+    unknown: int
+    """Lines without a price."""
+    open_leases: int
+    """Those whose cost the ledger does not have yet."""
+
+
+async def read_starts_of(url: str, users: Collection[str]) -> Starts:
+    """Raises `StoreError`, also where there is no store."""
+    return await asyncio.to_thread(_read_starts_of, url, users)
+
+
+def _read_starts_of(url: str, users: Collection[str]) -> Starts:
+    lease, cost, segment = tables.lease_table.c, tables.cost_table.c, tables.segment_table.c
+    leases = (
+        select(lease.lease_id, lease.user_name, lease.state, lease.requested_at)
+        .where(lease.user_name.in_(users))
+        .order_by(lease.requested_at)
+    )
+    ids = select(lease.lease_id).where(lease.user_name.in_(users))
+    instances = select(segment.instance_id).where(segment.lease_id.in_(ids))
+    lines = select(cost.nano_usd).where(
+        or_(
+            cost.lease_id.in_(ids),
+            and_(
+                cost.lease_id.is_(None),
+                cost.instance_id.in_(instances),
+                cost.cause != Cause.POOL,  # they waited before, for anybody
+            ),
+        )
+    )
+    places = (
+        select(segment.lease_id, segment.instance_type, segment.zone)
+        .where(segment.lease_id.in_(ids))
+        .order_by(segment.started_at)
+    )
+    database = open_database(url)
+
+    def read(connection: Connection) -> Starts:
+        found = connection.execute(leases).all()
+        place = {row.lease_id: (row.instance_type, row.zone) for row in connection.execute(places)}
+        measured = start_phases.measured_starts_of(connection, [row.lease_id for row in found])
+        sums = connection.scalars(lines).all()
+        return Starts(
+            starts=[
+                UserStart(row.user_name, measured[row.lease_id], *place.get(row.lease_id, ("", "")))
+                for row in found
+                if row.lease_id in measured
+            ],
+            nano_usd=sum(each for each in sums if each is not None),
+            unknown=sum(each is None for each in sums),
+            open_leases=sum(row.state != LeaseState.ENDED for row in found),
+        )
+
+    with _explained(database):
+        return database.peek(read)
 
 
 @contextmanager

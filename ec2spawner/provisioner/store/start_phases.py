@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, select
 
 from ...core.starts.outcome import Outcome
 from ...core.starts.phases import Phase
@@ -50,7 +51,23 @@ def measured_starts(
     """The starts that were requested at `since` or later and before `until`, of one profile or of
     all; in no order, one after the other."""
     column = tables.start_phases_table.c
-    query = select(
+    query = _starts().where(column.requested_at >= since, column.requested_at < until)
+    if profile:
+        query = query.where(column.profile == profile)
+    return _measured(connection, query)
+
+
+def measured_starts_of(
+    connection: Connection, lease_ids: Collection[str]
+) -> Mapping[str, MeasuredStart]:
+    """Those of these leases that are over, by lease id."""
+    query = _starts().where(tables.start_phases_table.c.lease_id.in_(lease_ids))
+    return {each.lease_id: each for each in _measured(connection, query)}
+
+
+def _starts() -> Select[Any]:
+    column = tables.start_phases_table.c
+    return select(
         column.lease_id,
         column.profile,
         column.market,
@@ -58,9 +75,10 @@ def measured_starts(
         column.total,
         column.lost,
         *(column[phase.value] for phase in Phase),
-    ).where(column.requested_at >= since, column.requested_at < until)
-    if profile:
-        query = query.where(column.profile == profile)
+    )
+
+
+def _measured(connection: Connection, query: Select[Any]) -> Iterator[MeasuredStart]:
     for lease_id, of_profile, market, outcome, total, lost, *seconds in connection.execute(query):
         yield MeasuredStart(
             lease_id, of_profile, market, Outcome(outcome), total, lost, tuple(seconds)

@@ -11,9 +11,11 @@ import pytest
 from ec2spawner.core.ledger.cost_rows import Cause, Dimension
 from ec2spawner.core.ledger.lease_costs import overhead_costs
 from ec2spawner.core.ledger.segments import Segment
+from ec2spawner.core.starts.outcome import Outcome
+from ec2spawner.core.starts.phases import Marks
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.lease_costs import costs_of
-from ec2spawner.provisioner.store.read_only import LedgerQuery, read_ledger
+from ec2spawner.provisioner.store.read_only import LedgerQuery, read_ledger, read_starts_of
 from ec2spawner.provisioner.store.store import Store, StoreError
 from ec2spawner.wire import Market
 from tests.stored import NOW, lease
@@ -88,3 +90,27 @@ async def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         await read_ledger(f"sqlite:///{tmp_path / 'none.sqlite'}", QUERY, now=NOW)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_starts_of_some_users_and_all_that_their_instances_cost(url: str) -> None:
+    """Neither what others have cost, nor what an instance has cost while it waited for anybody."""
+    store = await Store.open(url, now=NOW)
+    try:
+        await fill(store)
+        mine = replace(SEGMENT, instance_id="i-4", instance_type="g4dn.xlarge", zone="us-east-1a")
+        made = {"state": LeaseState.ENDED, "ready_at": mine.start, "segments": (mine,)}
+        ended = lease(
+            "mine", user="eve", marks=Marks(asked=0.5, listening=30.0, routed=31.0), **made
+        )
+        await store.save_lease(ended, costs_of(ended, NOW, UTC))
+        for key, cause in (("pool", Cause.POOL), ("end", Cause.TERMINATION)):
+            waited = replace(mine, start=NOW - HOUR, end=NOW)
+            await store.save_overhead(waited, key, overhead_costs(waited, cause, NOW, UTC))
+        found = await read_starts_of(url, ["eve", "nobody"])
+        [start] = found.starts
+        assert (start.user, start.start.outcome) == ("eve", Outcome.READY)
+        assert (start.instance_type, start.zone) == ("g4dn.xlarge", "us-east-1a")
+        assert (found.nano_usd, found.unknown, found.open_leases) == (3 * USD, 0, 0)
+        assert (await read_starts_of(url, ["bob"])).open_leases == 1
+    finally:
+        await store.close()
