@@ -17,7 +17,7 @@ from rich.console import Console
 from tests.bench.figures import Figure, Goal, Result, median
 from tests.bench.machine import describe_machine
 from tests.bench.scale import logins, reconcile, running, starts, warm_pool
-from tests.bench.scale.boot_times import BootTimes
+from tests.bench.scale.rig.boot_times import BootTimes
 
 COMMITS = 50
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.figures import Figure, median, p95
-from tests.bench.scale.canned_site import CannedSite
-from tests.bench.scale.http_client import Connection, NoResponseError, Response
+from tests.bench.scale.rig.canned_site import CannedSite
+from tests.bench.scale.rig.http_client import Connection, NoResponseError, Response
 from tests.bench.scale.starts import BOOT_SECONDS, SETTLE, show_stalls
 from tests.harness import PASSWORD
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.figures import Figure
-from tests.bench.loop_monitor import Turn
-from tests.bench.scale.canned_site import CannedSite
-from tests.bench.scale.hub_process import Window, turn_percentile
-from tests.bench.scale.restart import Restart, restart_hub
-from tests.bench.scale.site import by_action
+from tests.bench.scale.restart import Restart, restart_hub, show_restart
+from tests.bench.scale.rig.canned_site import CannedSite
+from tests.bench.scale.rig.hub_process import Window, turn_percentile
+from tests.bench.scale.rig.observation import Observation, Observer
 from tests.bench.scale.starts import show_stalls
 
 SERVERS = 1000
@@ -55,23 +53,9 @@ class Steady:
 
     servers: int
     window: Window
-    calls: Counter[str]
-    turns: Sequence[Turn]
+    seen: Observation
     memory_kb: float
     open_files: int
-
-    @property
-    def calls_per_minute(self) -> float:
-        return 60 * self.calls.total() / self.window.seconds
-
-    @property
-    def stall_max_ms(self) -> float:
-        return max((turn.wall_ms for turn in self.turns), default=0.0)
-
-    @property
-    def own_stall_max_ms(self) -> float:
-        """Without what turns waited for a core, which is the machine's doing."""
-        return max((turn.own_ms for turn in self.turns), default=0.0)
 
 
 async def running(
@@ -111,13 +95,11 @@ async def start_in_waves(site: CannedSite, users: Sequence[str], console: Consol
 async def watch(site: CannedSite, servers: int, seconds: float) -> Steady:
     """Leave the hub alone for this long, and measure it."""
     memory = await site.process.memory_kb()
-    before = len(await site.calls())
+    observer = await Observer.begin(site)
     site.process.mark()
     await asyncio.sleep(seconds)
     window = site.process.window()
-    calls = by_action(await site.calls(before))
-    turns = site.hub.turns(window.began, window.ended)
-    return Steady(servers, window, calls, turns, memory, site.process.open_files)
+    return Steady(servers, window, await observer.end(), memory, site.process.open_files)
 
 
 def _figures(steady: Sequence[Steady], restart: Restart) -> dict[str, Figure]:
@@ -126,25 +108,20 @@ def _figures(steady: Sequence[Steady], restart: Restart) -> dict[str, Figure]:
     kb = (once.memory_kb - idle.memory_kb) / once.servers
     return {
         "running_servers": once.servers,
-        "calls_per_min_1000": once.calls_per_minute,
-        "calls_per_min_2000": twice.calls_per_minute if twice else None,
-        "stall_p99_ms_1000": turn_percentile(once.turns, once.window, 99),
-        "stall_max_ms_1000": once.stall_max_ms,
-        "stall_less_queue_max_ms_1000": once.own_stall_max_ms,
+        "calls_per_min_1000": once.seen.calls_per_minute,
+        "calls_per_min_2000": twice.seen.calls_per_minute if twice else None,
+        "stall_p99_ms_1000": turn_percentile(once.seen.turns, once.window, 99),
+        "stall_max_ms_1000": once.seen.stall_max_ms,
+        "stall_less_queue_max_ms_1000": once.seen.own_stall_max_ms,
         "hub_cpu_percent_1000": once.window.cpu_percent - idle.window.cpu_percent,
         "hub_cpu_percent_2000": (
             twice.window.cpu_percent - idle.window.cpu_percent if twice else None
         ),
         "memory_per_server_kb": kb,
-        "restart_1000_s": restart.reachable_s,
-        "restart_1000_serving_s": restart.serving_s,
-        "restart_1000_reachable_s": restart.reachable_s,
-        "restart_1000_stop_s": restart.stop_s,
-        "restart_1000_lost": len(restart.lost),
-        "restart_1000_calls": restart.calls.total(),
+        **restart.figures,
         "baseline_calls_per_min_1000": once.servers * 60 / POLL_SECONDS,
         "baseline_hub_cpu_percent": idle.window.cpu_percent,
-        "baseline_stall_max_ms": idle.stall_max_ms,
+        "baseline_stall_max_ms": idle.seen.stall_max_ms,
     }
 
 
@@ -156,27 +133,18 @@ def show(steady: Sequence[Steady], restart: Restart, console: Console) -> None:
         "hub CPU, % of a core": lambda each: f"{each.window.cpu_percent:.1f}",
         "memory (USS), MB": lambda each: f"{each.memory_kb / 1000:.1f}",
         "open files of the hub": lambda each: str(each.open_files),
-        "turns > 1 ms, p99 ms": lambda each: f"{turn_percentile(each.turns, each.window, 99):.1f}",
-        "worst turn, ms": lambda each: f"{each.stall_max_ms:.0f}",
-        "the same less queued, ms": lambda each: f"{each.own_stall_max_ms:.0f}",
-        "EC2 calls a minute": lambda each: f"{each.calls_per_minute:.1f}",
+        "turns > 1 ms, p99 ms": lambda each: (
+            f"{turn_percentile(each.seen.turns, each.window, 99):.1f}"
+        ),
+        "worst turn, ms": lambda each: f"{each.seen.stall_max_ms:.0f}",
+        "the same less queued, ms": lambda each: f"{each.seen.own_stall_max_ms:.0f}",
+        "EC2 calls a minute": lambda each: f"{each.seen.calls_per_minute:.1f}",
     }
     for name, value in rows.items():
         table.add_row(name, *map(value, steady))
-    for action in sorted(set().union(*(each.calls for each in steady))):
-        table.add_row(action, *(str(each.calls[action]) for each in steady))
+    for action in sorted(set().union(*(each.seen.calls for each in steady))):
+        table.add_row(action, *(str(each.seen.calls[action]) for each in steady))
     console.print(table)
     for each in steady[1:]:
-        show_stalls(f"{each.servers} servers", each.turns, console)
-    table = Table("restart of the hub", "")
-    table.add_row("end of the old one, s", f"{restart.stop_s:.1f}")
-    for name, seconds in (
-        ("start until it serves, s", restart.serving_s),
-        ("start until all are ready and answer, s", restart.reachable_s),
-    ):
-        table.add_row(name, "never" if seconds is None else f"{seconds:.1f}")
-    table.add_row("lost", ", ".join(restart.lost[:5]) or "none")
-    for action, number in restart.calls.most_common():
-        table.add_row(f"{action} in {restart.seconds:.0f} s", str(number))
-    console.print(table)
-    show_stalls("after the restart", restart.turns, console)
+        show_stalls(f"{each.servers} servers", each.seen.turns, console)
+    show_restart(restart, console)

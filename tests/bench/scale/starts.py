@@ -16,10 +16,10 @@ from ec2spawner.embedded.api.protocol import EC2Error
 from ec2spawner.embedded.gateway.throttle import Throttle
 from tests.bench.figures import Figure, median, p95
 from tests.bench.loop_monitor import Turn
-from tests.bench.scale.boot_times import BootTimes
-from tests.bench.scale.canned_site import CannedSite
-from tests.bench.scale.hub_process import Window
-from tests.bench.scale.site import Site, by_action
+from tests.bench.scale.rig.boot_times import BootTimes
+from tests.bench.scale.rig.canned_site import CannedSite
+from tests.bench.scale.rig.hub_process import Window
+from tests.bench.scale.rig.site import Site, by_action
 from tests.bench.start_story import STEPS, read_milestones, seconds_between
 
 AFTER_READY = 2.0

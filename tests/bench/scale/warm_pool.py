@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ec2spawner.spawner import EC2Spawner
 from tests.bench.figures import Figure, median, p95
-from tests.bench.scale.canned_site import CannedSite
+from tests.bench.scale.rig.canned_site import CannedSite
 from tests.bench.scale.starts import BOOT_SECONDS, show_stalls
 from tests.harness import until
 

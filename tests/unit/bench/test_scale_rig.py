@@ -13,12 +13,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.bench.loop_monitor import Turn
-from tests.bench.scale import notebooks
-from tests.bench.scale.boot_times import FLOOR, MEAN_SECONDS, BootTimes
-from tests.bench.scale.canned_ec2 import CannedEC2
-from tests.bench.scale.canned_resources import CannedInstance
-from tests.bench.scale.http_client import Connection, NoResponseError
-from tests.bench.scale.hub_process import Window, turn_percentile
+from tests.bench.scale.rig import notebooks
+from tests.bench.scale.rig.boot_times import FLOOR, MEAN_SECONDS, BootTimes
+from tests.bench.scale.rig.canned_ec2 import CannedEC2
+from tests.bench.scale.rig.canned_resources import CannedInstance
+from tests.bench.scale.rig.http_client import Connection, NoResponseError
+from tests.bench.scale.rig.hub_process import Window, turn_percentile
 from tests.bench.scale.starts import run_instances_seconds
 from tests.harness import free_ports
 

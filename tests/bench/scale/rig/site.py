@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.bench.bench_hub import BenchHub, StartFailedError
-from tests.bench.scale import notebooks
-from tests.bench.scale.agents import Agents
-from tests.bench.scale.boot_times import BootTimes
-from tests.bench.scale.handover import EmbeddedMachine, Handover
-from tests.bench.scale.http_client import Connection, Response
-from tests.bench.scale.hub_process import HubProcess
+from tests.bench.scale.rig import notebooks
+from tests.bench.scale.rig.agents import Agents
+from tests.bench.scale.rig.boot_times import BootTimes
+from tests.bench.scale.rig.handover import EmbeddedMachine, Handover
+from tests.bench.scale.rig.http_client import Connection, Response
+from tests.bench.scale.rig.hub_process import HubProcess
 from tests.harness import ADMIN_TOKEN, Embedded, end, free_ports, until
 
 HERE = Path(__file__).parent

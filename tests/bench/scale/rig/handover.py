@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.bench.scale.http_client import Connection, Response
+from tests.bench.scale.rig.http_client import Connection, Response
 from tests.polling import pause
 
 FIFO = "booted"

@@ -23,7 +23,7 @@ from ec2spawner.agent.hub.heartbeat import (
 )
 from ec2spawner.core.backoff import Backoff
 from ec2spawner.wire import PROTOCOL, GpuSample, Heartbeat, Telemetry, Worker
-from tests.bench.scale.http_client import Connection, NoResponseError
+from tests.bench.scale.rig.http_client import Connection, NoResponseError
 
 WAIT_SECONDS = 25.0
 """How long a claim may be held; the default of `wire.Claim`."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.embedded.runtime.instance import SimulatedInstance
-from tests.bench.scale.canned_ec2 import CannedEC2
-from tests.bench.scale.canned_resources import CannedInstance
-from tests.bench.scale.site import START_TIMEOUT, Site
+from tests.bench.scale.rig.canned_ec2 import CannedEC2
+from tests.bench.scale.rig.canned_resources import CannedInstance
+from tests.bench.scale.rig.site import START_TIMEOUT, Site
 from tests.harness import until
 from tests.polling import pause
 

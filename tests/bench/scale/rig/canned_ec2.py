@@ -29,7 +29,7 @@ from ec2spawner.embedded.api import protocol
 from ec2spawner.embedded.api.protocol import EC2Error
 from ec2spawner.embedded.gateway.call_log import Calls
 from ec2spawner.embedded.gateway.throttle import Throttle
-from tests.bench.scale.canned_resources import (
+from tests.bench.scale.rig.canned_resources import (
     CannedInstance,
     CannedVolume,
     now,
