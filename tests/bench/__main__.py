@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.bench != "widget" and shutil.which("configurable-http-proxy") is None:
         sys.stderr.write("configurable-http-proxy is not on PATH: `make bench` puts it there\n")
         return 1
+    # Hubs and EC2s have sessions of their own: a bench that is just ended would leave them.
+    signal.signal(signal.SIGTERM, _as_ctrl_c)
     # With --json the table is for people, and standard output for programs.
     console = Console(stderr=options.json)
     run = BENCHES[options.bench]
@@ -65,6 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.json:
         print(result.line())
     return 0
+
+
+def _as_ctrl_c(*_: object) -> None:
+    """SIGTERM ends what a bench has started, as Ctrl-C does."""
+    signal.raise_signal(signal.SIGINT)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.bench.faults.bench import SHORT
 from tests.bench.faults.timeout import SLOWNESS_VARIABLE
+from tests.harness import until
 
 pytestmark = pytest.mark.long
 
@@ -149,3 +151,27 @@ async def test_short_widget_bench_measures_with_and_without_the_widget() -> None
     assert figures["browser_percent"] is None
     assert figures["resource_usage_stall_max_ms"] is None
     assert not said["met"]["browser_percent"]
+
+
+async def test_sigterm_ends_what_a_bench_has_started() -> None:
+    """Its hub and EC2 have sessions of their own, so whoever ends the bench does not reach them."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.bench", "scale", "--only=starts60", "--starts=1"),
+        cwd=TREE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    bench = psutil.Process(process.pid)
+    children: dict[int, psutil.Process] = {}
+
+    async def all_run() -> bool:
+        assert process.returncode is None, "it ended before its hub ran"
+        children.update((each.pid, each) for each in bench.children(recursive=True))
+        programs = " ".join(" ".join(each.cmdline()) for each in children.values())
+        return "jupyterhub" in programs and "configurable-http-proxy" in programs
+
+    await until(all_run, 60, "EC2, proxy and hub to run")
+    process.terminate()
+    await asyncio.wait_for(process.wait(), 60)
+    _, left = psutil.wait_procs(list(children.values()), timeout=10)
+    assert left == []
