@@ -35,6 +35,7 @@ from .gateway.throttle import Throttle
 from .iam.hub_policy import hub_policy, interruption_statements
 from .images import Images
 from .instances.actions import Instances
+from .instances.capacity_reservations import CapacityReservations
 from .instances.fleet import Fleets
 from .instances.launch import Launcher
 from .instances.lifecycle import Lifecycles
@@ -43,6 +44,7 @@ from .instances.reservations import Reservations
 from .market.capacity import Capacity
 from .market.price_list import PriceList
 from .market.prices import OnDemandPrices, SpotPrices
+from .market.reserved_places import ReservedPlaces
 from .network import AddressBlock
 from .read_lag import ReadLag
 from .runtime.identity import IdentitySigner
@@ -188,6 +190,7 @@ class EmbeddedEC2:
             lambda instance_id, what: lifecycles.power_button(instance_id, what),
         )
         capacity, quotas, reservations = Capacity(), Quotas(), Reservations()
+        places = ReservedPlaces(capacity)
         spot_prices, on_demand_prices = SpotPrices(), OnDemandPrices()
         self._stack.push_async_callback(runtime.close)
         await asyncio.gather(moto.start(), runtime.open())
@@ -195,7 +198,7 @@ class EmbeddedEC2:
         lifecycles = Lifecycles(
             moto,
             runtime,
-            capacity,
+            places,
             built.hub_subnet,
             self._boot_seconds,
             self._terminated_visible_seconds,
@@ -212,7 +215,7 @@ class EmbeddedEC2:
 
         file_systems = FileSystems(moto, built, data_dir)
         await file_systems.restore()
-        launcher = Launcher(moto, built, lifecycles, capacity, quotas, self._lag)
+        launcher = Launcher(moto, built, lifecycles, places, quotas, self._lag)
         calls, throttle, faults = Calls(), Throttle(), Faults()
         instances = Instances(moto, launcher, lifecycles, runtime)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
@@ -231,6 +234,7 @@ class EmbeddedEC2:
             References(moto, lifecycles),
             spot_prices,
             reservations,
+            CapacityReservations(moto, places, lifecycles, quotas),
             DryRuns(moto, instances, fleets, volumes),
             {
                 "pricing": PriceList(on_demand_prices, REGION),

@@ -28,6 +28,7 @@ from ..api.protocol import EC2Error
 from ..faults import ConnectionCutError, Faults, PlainServerError
 from ..images import Images
 from ..instances.actions import Instances
+from ..instances.capacity_reservations import CapacityReservations
 from ..instances.fleet import Fleets
 from ..instances.reservations import Reservations
 from ..market import type_listing
@@ -103,6 +104,7 @@ class Gateway:
         references: References,
         prices: SpotPrices,
         reservations: Reservations,
+        capacity_reservations: CapacityReservations,
         dry_runs: DryRuns,
         json_services: Mapping[str, JsonService],
         throttle: Throttle,
@@ -127,10 +129,13 @@ class Gateway:
         self._under_way: set[asyncio.Task[RawResponse]] = set()
         self._actions: dict[str, Action] = {
             "AttachVolume": volumes.attach,
+            "CancelCapacityReservation": capacity_reservations.cancel,
+            "CreateCapacityReservation": capacity_reservations.create,
             "CreateSnapshot": snapshots.create,
             "CreateVolume": volumes.create,
             "DeleteSnapshot": snapshots.delete,
             "DeleteVolume": volumes.delete,
+            "DescribeCapacityReservations": capacity_reservations.describe,
             "DescribeInstanceTypeOfferings": lambda p: type_listing.offerings(moto, p),
             "DescribeReservedInstances": reservations.describe,
             "DescribeSnapshots": lambda p: snapshots.describe(p, lag.hides),
@@ -320,7 +325,8 @@ class Gateway:
             "DescribeInstances",
             {**fields, "Filter.1.Name": "instance-id", "MaxResults": str(len(ids))},
         )
-        shown = pagination.with_token("DescribeInstances", answer.body, token)
+        body = self._instances.with_reservations(ids, answer.body)
+        shown = pagination.with_token("DescribeInstances", body, token)
         return RawResponse(answer.status, answer.content_type, shown)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..api.protocol import EC2Error
 
-ACTIONS = frozenset({"RunInstances", "CreateFleet", "CreateVolume"})
+ACTIONS = frozenset({"RunInstances", "CreateCapacityReservation", "CreateFleet", "CreateVolume"})
 
 Answer = dict[str, Any]
 

@@ -36,8 +36,11 @@ _IMAGE = _Kind("ami", "InvalidAMIID.Malformed", _EXPECTING.format("ami"))
 _GROUP = _Kind("sg", "InvalidGroupId.Malformed", _EXPECTING.format("sg"))
 _INTERFACE = _Kind("eni", "InvalidNetworkInterfaceId.Malformed", _EXPECTING.format("eni"))
 _TEMPLATE = _Kind("lt", "InvalidLaunchTemplateId.Malformed", _EXPECTING.format("lt"))
+_RESERVATION = _Kind("cr", "InvalidCapacityReservationId.Malformed", _EXPECTING.format("cr"))
 
 KINDS: Mapping[str, _Kind] = {
+    "CapacityReservationId": _RESERVATION,
+    "CapacityReservationIds": _RESERVATION,
     "GroupId": _GROUP,
     "GroupIds": _GROUP,
     "ImageId": _IMAGE,

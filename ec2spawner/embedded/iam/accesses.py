@@ -18,6 +18,7 @@ Tags = Mapping[str, str]
 
 EXISTING: Final[Mapping[str, Mapping[str, str]]] = {
     "AttachVolume": {"InstanceId": "instance", "VolumeId": "volume"},
+    "CancelCapacityReservation": {"CapacityReservationId": "capacity-reservation"},
     "CreateSnapshot": {"VolumeId": "volume"},
     "CreateVolume": {"SnapshotId": "snapshot"},
     "DeleteLaunchTemplate": {"LaunchTemplateId": "launch-template"},
@@ -36,6 +37,7 @@ EXISTING: Final[Mapping[str, Mapping[str, str]]] = {
 """Action -> parameter -> type of the resource that it names."""
 
 CREATED: Final[Mapping[str, str]] = {
+    "CreateCapacityReservation": "capacity-reservation",
     "CreateLaunchTemplate": "launch-template",
     "CreateSnapshot": "snapshot",
     "CreateVolume": "volume",
@@ -54,6 +56,7 @@ WITHOUT_ACCOUNT: Final = frozenset({"image", "snapshot"})
 
 TYPES: Final[Mapping[str, str]] = {
     "ami": "image",
+    "cr": "capacity-reservation",
     "eni": "network-interface",
     "fleet": "fleet",
     "i": "instance",
@@ -193,6 +196,8 @@ class Accesses:
         yield from groups or [self.default_group]
         for device in request.get("BlockDeviceMappings") or ():
             yield (device.get("Ebs") or {}).get("SnapshotId")
+        reserved = request.get("CapacityReservationSpecification") or {}
+        yield (reserved.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
 
     def _of_existing(
         self, action: str, ids: Iterable[str | None], resources: Resources

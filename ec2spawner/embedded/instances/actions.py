@@ -110,6 +110,15 @@ class Instances:
         shown, after = rest[: page.size], rest[page.size :]
         return [name for _, name in shown], pagination.token_from(after[0][0]) if after else None
 
+    def with_reservations(self, ids: Sequence[str], body: bytes) -> bytes:
+        """DescribeInstances' answer, in XML, with the capacity reservations that moto lacks."""
+        for instance_id in ids:
+            if reservation := self._lifecycles.reservation_of(instance_id):
+                element = f"<instanceId>{instance_id}</instanceId>"
+                more = f"<capacityReservationId>{reservation}</capacityReservationId>"
+                body = body.replace(element.encode(), f"{element}{more}".encode(), 1)
+        return body
+
     async def terminate(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """TerminateInstances; terminated already is no error."""
         changes = self._change(parameters, self._lifecycles.terminate)

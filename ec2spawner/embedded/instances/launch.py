@@ -14,7 +14,8 @@ from typing import Any
 from ...wire import Market
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
-from ..market.capacity import Capacity, Offer, insufficient
+from ..market.capacity import Offer, insufficient
+from ..market.reserved_places import ReservedPlaces, Wish, exceeded
 from ..market.type_facts import InstanceTypeFacts, instance_type_facts
 from ..network import Network
 from ..read_lag import ReadLag
@@ -44,6 +45,10 @@ class Blueprint:
     template: tuple[str, str] | None = None
     """Id and version of its launch template."""
 
+    def wish(self, offer: Offer) -> Wish:
+        """What it says of capacity reservations. Raises EC2's errors."""
+        return Wish.of(self.parameters.get("CapacityReservationSpecification"), offer.market)
+
     @property
     def architecture(self) -> str:
         """EC2's name, such as `x86_64`."""
@@ -58,7 +63,7 @@ class Launcher:
         moto: Moto,
         network: Network,
         lifecycles: Lifecycles,
-        capacity: Capacity,
+        places: ReservedPlaces,
         quotas: Quotas,
         lag: ReadLag,
     ) -> None:
@@ -66,7 +71,8 @@ class Launcher:
         self._lag = lag
         self._network = network
         self._lifecycles = lifecycles
-        self._capacity = capacity
+        self._places = places
+        self._capacity = places.capacity
         self._quotas = quotas
         self._zones: dict[str, str] = {}
         self._launching: Counter[tuple[Market, str]] = Counter()
@@ -160,11 +166,15 @@ class Launcher:
 
         Raises EC2's error if the offer is invalid, whatever its capacity.
         """
-        facts = self._check_offer(blueprint, offer)
-        by_capacity = self.room_for(offer, wanted)
+        facts, wish = self._check_offer(blueprint, offer), blueprint.wish(offer)
+        reserved = min(wanted, self._places.left(wish, offer))
+        if reserved == wanted or wish.is_only:
+            return reserved, None if reserved == wanted else exceeded()
+        by_capacity = reserved + self.room_for(offer, wanted - reserved)
         counted = counted_by(offer)
         in_use = self._lifecycles.vcpus_in_use(counted) + self._launching[counted]
-        by_quota = self._quotas.headroom(offer, in_use, facts.vcpus, wanted)
+        headroom = self._quotas.headroom(offer, in_use, facts.vcpus, wanted - reserved)
+        by_quota = reserved + headroom
         count = min(by_capacity, by_quota)
         if count == wanted:
             return count, None
@@ -233,21 +243,22 @@ class Launcher:
         request sees it, and given back on an error. Raises `InsufficientFreeAddressesInSubnet` if
         the subnet has too few addresses.
         """
-        self._capacity.take(offer, count)
-        vcpus = count * instance_type_facts(offer.instance_type, self._moto.region).vcpus
-        counted = counted_by(offer)
+        reserved = self._places.take(blueprint.wish(offer), offer, count)
+        facts = instance_type_facts(offer.instance_type, self._moto.region)
+        vcpus, counted = reserved.count("") * facts.vcpus, counted_by(offer)
         self._launching[counted] += vcpus
         try:
             answer, lifecycles = await self._moto.run(
                 lambda: self._launch(blueprint, offer, subnet_id, count, client_token, fleet_id)
             )
         except BaseException:
-            for _ in range(count):
-                self._capacity.give_back(offer)
+            for each in reserved:
+                self._places.give_back(each, offer)
             raise
         finally:
             self._launching[counted] -= vcpus
-        for life in lifecycles:
+        for life, each in zip(lifecycles, reserved, strict=True):
+            life.reservation = each
             volumes = life.moto_instance.block_device_mapping.values()
             self._lag.created(
                 life.instance_id,
@@ -344,7 +355,7 @@ class Launcher:
             instance_profile=_profile_name(blueprint.parameters.get("IamInstanceProfile") or {}),
             data_volumes=self._data_volumes(shown),
         )
-        life = Lifecycle(instance, offer, facts.vcpus, shown)
+        life = Lifecycle(instance, offer, facts.vcpus, shown, blueprint.wish(offer))
         life.show("pending")
         return life
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Literal
@@ -17,7 +17,8 @@ from typing import Any, Literal
 from ...wire import Market
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
-from ..market.capacity import Capacity, Offer
+from ..market.capacity import Offer
+from ..market.reserved_places import ReservedPlaces, Wish
 from ..runtime.instance import SimulatedInstance
 from ..runtime.instance_runtime import InstanceRuntime
 from .basic_monitoring import record_run
@@ -62,6 +63,10 @@ class Lifecycle:
     offer: Offer
     vcpus: int
     moto_instance: Any
+    wish: Wish = field(default_factory=Wish)
+    """What its launch said of capacity reservations: a start repeats it."""
+    reservation: str = ""
+    """Id of the capacity reservation whose place it took; empty for none."""
     state: str = "pending"
     position: int = 0
     """Number of its launch: pages of a listing begin at it."""
@@ -105,7 +110,7 @@ class Lifecycles:
         self,
         moto: Moto,
         runtime: InstanceRuntime,
-        capacity: Capacity,
+        places: ReservedPlaces,
         hub_subnet: str,
         boot_seconds: float,
         terminated_visible_seconds: float,
@@ -114,7 +119,7 @@ class Lifecycles:
         self._terminated_visible_seconds = terminated_visible_seconds
         self._moto = moto
         self._runtime = runtime
-        self._capacity = capacity
+        self._places = places
         self._hub_subnet = hub_subnet
         self._lifecycles: dict[str, Lifecycle] = {}
         self._launched = 0
@@ -142,12 +147,26 @@ class Lifecycles:
         return list(self._lifecycles.values())
 
     def vcpus_in_use(self, counted: tuple[Market, str]) -> int:
-        """vCPUs that count against the quota of a market and class."""
-        return sum(
+        """vCPUs that count against the quota of a market and class: a capacity reservation counts,
+        used or not, and its instances do not count again."""
+        reserved = sum(
+            each.total * each.vcpus
+            for each in self._places.all()
+            if each.state == "active" and counted_by(each.offer) == counted
+        )
+        return reserved + sum(
             life.vcpus
             for life in self._lifecycles.values()
-            if life.uses_capacity and counted_by(life.offer) == counted
+            if life.uses_capacity
+            and counted_by(life.offer) == counted
+            and not self._places.holds(life.reservation)
         )
+
+    def reservation_of(self, instance_id: str) -> str:
+        """Id of the active capacity reservation that an instance is in; empty for none."""
+        life = self._lifecycles.get(instance_id)
+        is_in_one = life is not None and life.uses_capacity and self._places.holds(life.reservation)
+        return life.reservation if life is not None and is_in_one else ""
 
     def begin(self, life: Lifecycle) -> None:
         """Add a launched instance: pending now, running after the boot."""
@@ -159,7 +178,8 @@ class Lifecycles:
     def start(self, life: Lifecycle) -> None:
         """Start a stopped instance; does nothing to one that is pending or running.
 
-        Raises `IncorrectInstanceState` or `InsufficientInstanceCapacity`.
+        Raises `IncorrectInstanceState`, `InsufficientInstanceCapacity`, and where it runs in a
+        capacity reservation only, `ReservationCapacityExceeded`.
         """
         if life.state in ("pending", "running"):
             return
@@ -169,7 +189,7 @@ class Lifecycles:
                 f"The instance '{life.instance_id}' is not in a state from which it can be "
                 "started.",
             )
-        self._capacity.take(life.offer, 1)
+        [life.reservation] = self._places.take(life.wish, life.offer, 1)
         now = datetime.now(UTC).replace(microsecond=0)
         life.instance.pending_since = now
         life.instance.starts += 1
@@ -297,7 +317,8 @@ class Lifecycles:
     async def _stop(self, life: Lifecycle, reason: str) -> None:
         await self._runtime.halt(life.instance_id)
         await self._record_run(life)
-        self._capacity.give_back(life.offer)
+        self._places.give_back(life.reservation, life.offer)
+        life.reservation = ""
         if life.state == "stopping":
             self._enter(life, "stopped", reason)
 
@@ -310,7 +331,8 @@ class Lifecycles:
         await self._moto.run(lambda: self._end_in_moto(life, reason))
         self._enter(life, "terminated", reason)
         if gives_back:
-            self._capacity.give_back(life.offer)
+            self._places.give_back(life.reservation, life.offer)
+            life.reservation = ""
         await asyncio.sleep(self._terminated_visible_seconds)
         await self._moto.run(lambda: self._forget_in_moto(life))
         self._lifecycles.pop(life.instance_id, None)

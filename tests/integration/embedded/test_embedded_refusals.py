@@ -14,6 +14,7 @@ NOBODYS = "0123456789abcdef0"
 
 IN_USE = {
     "DescribeAvailabilityZones": {"state", "zone-type"},
+    "DescribeCapacityReservations": {"instance-match-criteria", "state"},
     "DescribeImages": {"architecture", "name", "state"},
     "DescribeInstanceTypeOfferings": {"instance-type", "location"},
     "DescribeInstanceTypes": {"instance-type"},
