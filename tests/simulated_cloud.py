@@ -18,6 +18,7 @@ from typing import Any
 from ec2spawner import data
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.offers.quotas import ListedQuota
+from ec2spawner.core.offers.reserved_capacity import CapacityReservation
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint, merged
 from ec2spawner.core.pricing.resource_prices import ResourcePrices
@@ -161,6 +162,8 @@ class SimulatedCloud:
     """On-demand prices, by instance type."""
     resources: ResourcePrices = field(default_factory=ResourcePrices)
     reserved: Sequence[Discount] = ()
+    capacity_reserved: dict[str, CapacityReservation] = field(default_factory=dict)
+    """By id. `available` is what instances of others leave; those here are subtracted."""
     types: dict[str, InstanceType] = field(default_factory=lambda: dict(data.instance_types()))
     """What EC2 has, and says of it."""
     not_offered: set[tuple[str, str]] = field(default_factory=set)
@@ -291,13 +294,30 @@ class SimulatedCloud:
             offer = request.market, instance_type, zone
             error = self.errors.get(offer) or LaunchError(SOLD_OUT, "sold out", instance_type)
             here = 0 if offer in self.errors else self.capacity.get(offer, request.count)
+            if request.reservation:
+                here, error = self._places(request.reservation, instance_type, zone)
             taken = min(request.count - len(launched), here)
-            if offer in self.capacity:
+            if offer in self.capacity and not request.reservation:
                 self.capacity[offer] -= taken
             launched += [self._make(request, instance_type, zone) for _ in range(taken)]
             if len(launched) < request.count:
                 errors.append(replace(error, subnet=subnet, zone=zone))
         return FleetResponse(tuple(launched), tuple(errors))
+
+    def _places(
+        self, reservation_id: str, instance_type: str, zone: str
+    ) -> tuple[int, LaunchError]:
+        """Unused places, and EC2's error for more."""
+        found = self.capacity_reserved.get(reservation_id)
+        if found is None or found.has_ended(self.clock()):
+            return 0, LaunchError("InvalidCapacityReservationId.NotFound", "ended", instance_type)
+        assert (found.instance_type, found.zone) == (instance_type, zone), "no instance fits"
+        left = max(0, found.available - self._in(reservation_id))
+        return left, LaunchError("ReservationCapacityExceeded", "full", instance_type)
+
+    def _in(self, reservation_id: str) -> int:
+        machines = (each for each in self.machines.values() if each.ended is None)
+        return sum(each.instance.reservation == reservation_id for each in machines)
 
     def _make(self, request: LaunchRequest, instance_type: str, zone: str) -> Launched:
         now, number = self.clock(), next(self._numbers)
@@ -315,6 +335,7 @@ class SimulatedCloud:
             account_id=ACCOUNT,
             tags=dict(request.tags),
             deleted_with=(f"vol-{number:017x}", f"eni-{number:017x}"),
+            reservation=request.reservation,
         )
         self.machines[instance_id] = Machine(
             instance,
@@ -451,6 +472,14 @@ class SimulatedCloud:
     async def reservations(self) -> Sequence[Discount]:
         await self._lose_answer(await self._receive("reservations"))
         return self.reserved
+
+    async def capacity_reservations(self) -> Sequence[CapacityReservation]:
+        await self._lose_answer(await self._receive("capacity_reservations"))
+        return [
+            replace(each, available=max(0, each.available - self._in(name)))
+            for name, each in self.capacity_reserved.items()
+            if not each.has_ended(self.clock())
+        ]
 
     async def quotas(self) -> Sequence[ListedQuota]:
         await self._lose_answer(await self._receive("quotas"))

@@ -54,6 +54,9 @@ c.EC2Spawner.warm_pool = [
     {"profile": "t4-16-gb", "running": 5, "when": "Tue,Thu 13:45-14:30"},  # <- or remove it
 ]
 c.EC2Spawner.warm_pool_usd_per_hour = 3
+# With a capacity reservation there is a GPU for everyone: `ec2spawner plan` prints the command that
+# makes one. Its places cost the on-demand price, used or not.
+# c.EC2Spawner.capacity_reservations = {"tags": {"course": "ml-101"}}
 c.EC2Spawner.limits = {
     "user": {"usd_per_month": 25, "servers": 1, "max_run": "8h"},
     "hub": {"usd_per_month": 800, "at_limit": "warn"},  # no new servers; those that run continue

@@ -9,6 +9,7 @@ from ..provisioner.model.cloud import FleetResponse, Image, ImageQuery, LaunchRe
 from .billing.prices import Prices
 from .billing.resource_price_list import ResourcePriceList
 from .calls.client import Client, Timeouts
+from .compute.capacity_reservations import CapacityReservations
 from .compute.images import find_image
 from .compute.instance_types import InstanceTypes
 from .compute.instances import Instances, terminations
@@ -23,6 +24,7 @@ from .tags import of_hub
 
 
 class EC2Cloud(
+    CapacityReservations,
     InstanceActivity,
     Instances,
     Interfaces,

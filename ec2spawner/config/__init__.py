@@ -7,6 +7,7 @@ or numbers of seconds; validated, they are seconds.
 
 from .after_stop import AfterStopConfig
 from .alarms import AlarmsConfig
+from .capacity_reservations import CapacityReservationsConfig
 from .discounts import DiscountConfig
 from .home import HomeBounds, HomeConfig, SnapshotSchedule
 from .idle import IdleConfig, IdleHook, UserMaySet
@@ -35,6 +36,7 @@ __all__ = [
     "AlarmsConfig",
     "BoundsConfig",
     "BucketConfig",
+    "CapacityReservationsConfig",
     "ConfigError",
     "DataVolumeConfig",
     "DiscountConfig",

@@ -1,4 +1,4 @@
-"""`c.EC2Spawner.discounts`: what is paid for, or agreed upon, before it is used."""
+"""`c.EC2Spawner.discounts`: prices that are agreed before anything is used."""
 
 from __future__ import annotations
 
@@ -59,8 +59,9 @@ InstanceTypeName = Annotated[str, AfterValidator(instance_type)]
 
 
 class DiscountConfig(Words):
-    """Reserved Instances, Savings Plans and capacity reservations: so many on-demand instances of
-    a type at once, at a rate of their own. What is paid for already is used before anything else.
+    """Reserved Instances and Savings Plans: so many on-demand instances of a type at once, at a
+    rate of their own. What is paid for already is used before anything else but capacity
+    reservations, to whose instances it applies, too.
     Reserved Instances that the hub may read count by themselves, except while a discount of their
     type that is written here holds."""
 

@@ -17,6 +17,7 @@ from ..core.sleep.rules import SleepRules
 from ..wire import IdlePolicy
 from .after_stop import TERMINATE, AfterStopWords
 from .alarms import NO_ALARMS, AlarmsWords
+from .capacity_reservations import CapacityReservationsConfig
 from .discounts import DiscountConfig
 from .home import HomeConfig
 from .idle import IdleConfig, IdleHook
@@ -261,8 +262,7 @@ class Options(Words):
     )
     discounts: Annotated[tuple[DiscountConfig, ...], BeforeValidator(listed)] = Field(
         default=(),
-        description="Prepaid or committed capacity: Reserved Instances, Savings Plans, capacity "
-        "reservations.",
+        description="Prices that are prepaid or agreed: Reserved Instances, Savings Plans.",
         examples=[
             [
                 {
@@ -273,6 +273,12 @@ class Options(Words):
                 }
             ]
         ],
+    )
+    capacity_reservations: CapacityReservationsConfig = Field(
+        default=as_written({}),
+        description="On-Demand Capacity Reservations of the account that servers run in. Empty is "
+        "none.",
+        examples=[{"ids": ["cr-0a1b2c3d4e5f60718"]}],
     )
     warm_pool: Annotated[tuple[WarmPoolConfig, ...], BeforeValidator(listed)] = Field(
         default=(),

@@ -322,6 +322,7 @@ def settings_of(options: Options) -> Settings:
         image=options.image.query(options.architecture),
         architecture=options.architecture,
         discounts=tuple(each.discount() for each in options.discounts),
+        capacity_reservations=options.capacity_reservations.choice(),
         want_types=tuple(sorted(types)),
         keeps=_keeps(options),
         home=options.home.rules(),

@@ -203,6 +203,7 @@ class Provisioner:
         spawn(Listing(state, self._cloud).run(), "watch")
         spawn(self.market.prices.run(), "prices")
         spawn(self.market.catalogue.run(), "catalogue")
+        spawn(self.market.reserved.run(), "capacity reservations")
         spawn(self._load_image(), "image")
         spawn(garbage_collection.run(), "reaper")
         spawn(garbage_collection.run_templates(), "templates")

@@ -193,6 +193,7 @@ def _instance(instance: Mapping[str, Any], account_id: str) -> Instance:
             if "VolumeId" in mapping.get("Ebs", {})
         },
         deleted_with=tuple(_deleted_with(instance)),
+        reservation=instance.get("CapacityReservationId") or "",
     )
 
 

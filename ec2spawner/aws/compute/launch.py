@@ -49,7 +49,7 @@ class Fleets:
         is returned as it is: another token is another request, which the caller stores first.
         """
         zones = await self.zones_of(request.spec.subnets)
-        name = await self._templates.ensure(request.spec, request.tags)
+        name = await self._templates.ensure(request.spec, request.tags, request.reservation)
         call = fleet_request(request, name)
         created_again, pauses = False, chain(PAUSES, repeat(LAST_PAUSE))
         while True:
@@ -65,7 +65,7 @@ class Fleets:
                     raise
                 created_again = True
                 self._templates.forget(name)
-                await self._templates.ensure(request.spec, request.tags)
+                await self._templates.ensure(request.spec, request.tags, request.reservation)
                 continue
             if _lacks_template(answer) and not self._templates.is_new(name):
                 self._templates.forget(name)
@@ -81,7 +81,11 @@ class Fleets:
 
 
 def fleet_request(request: LaunchRequest, template: str) -> dict[str, Any]:
-    """CreateFleet's parameters. No minimum is set, because fewer instances help too."""
+    """CreateFleet's parameters. No minimum is set, because fewer instances help too.
+
+    A capacity reservation is the template's, and no `CapacityReservationOptions` is set: with it,
+    a fleet prefers any open reservation of the account, and uses no template that targets one.
+    """
     tags = to_ec2(request.tags)
     call: dict[str, Any] = {
         "Type": "instant",

@@ -52,9 +52,11 @@ class Templates:
         """Remember the root device of an image that was looked up, to not read it again."""
         self._root_devices[image_id] = root_device
 
-    async def ensure(self, spec: LaunchSpec, tags: Mapping[str, str]) -> str:
-        """The name of the template for launches of this spec, created if it does not exist."""
-        data = template_data(spec, await self._root_device(spec.image_id), tags)
+    async def ensure(self, spec: LaunchSpec, tags: Mapping[str, str], reservation: str = "") -> str:
+        """The name of the template for launches of this spec, created if it does not exist: into
+        this capacity reservation, or into any capacity."""
+        root_device = await self._root_device(spec.image_id)
+        data = template_data(spec, root_device, tags, reservation)
         name = template_name(data)
         if name not in self._used:
             await self._create(name, data, tags)
@@ -127,7 +129,9 @@ async def _root_device_of(client: Client, image_id: str) -> str:
     return str(names[0])
 
 
-def template_data(spec: LaunchSpec, root_device: str, tags: Mapping[str, str]) -> dict[str, Any]:
+def template_data(
+    spec: LaunchSpec, root_device: str, tags: Mapping[str, str], reservation: str = ""
+) -> dict[str, Any]:
     """The settings that only a launch template has, and those that all instances of the spec share.
 
     No tags for `spot-instances-request`: with them on-demand launches from it fail.
@@ -163,6 +167,12 @@ def template_data(spec: LaunchSpec, root_device: str, tags: Mapping[str, str]) -
         data["IamInstanceProfile"] = {kind: spec.instance_profile}
     if spec.key_name:
         data["KeyName"] = spec.key_name
+    if reservation:
+        # Without the preference, EC2 promises nothing about a reservation that is full.
+        data["CapacityReservationSpecification"] = {
+            "CapacityReservationPreference": "capacity-reservations-only",
+            "CapacityReservationTarget": {"CapacityReservationId": reservation},
+        }
     return data
 
 

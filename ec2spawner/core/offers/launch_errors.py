@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +79,20 @@ TEMPLATE_GONE = frozenset(
 """EC2 does not know the launch template: not yet, or it was deleted. The next request finds it, or
 creates it again."""
 
+RESERVATION_FULL: Final = "ReservationCapacityExceeded"
+"""The capacity reservation that a launch targets has no unused place."""
+
+RESERVATION_GONE: Final = "InvalidCapacityReservation"
+"""Prefix of the codes that say that the targeted capacity reservation does not exist or is not
+active any more: it has ended since it was listed, and the market's own capacity is still there."""
+
 _CAPACITY = frozenset(
     (
         "InsufficientCapacity InsufficientCapacityOnHost InsufficientHostCapacity "
         "InsufficientInstanceCapacity InsufficientReservedInstanceCapacity "
-        "InsufficientVolumeCapacity ReservationCapacityExceeded SpotMaxPriceTooLow "
-        "UnfulfillableCapacity"
+        "InsufficientVolumeCapacity SpotMaxPriceTooLow UnfulfillableCapacity"
     ).split()
-)
+) | {RESERVATION_FULL}
 
 _CLASSES: Mapping[str, ErrorClass] = MappingProxyType(
     {
@@ -116,6 +123,8 @@ def error_class(code: str) -> ErrorClass:
     """
     if code.isdecimal() and int(code) >= 500:
         return ErrorClass.BUSY
+    if code.startswith(RESERVATION_GONE):
+        return ErrorClass.OFFER
     return _CLASSES.get(code, ErrorClass.REFUSED)
 
 

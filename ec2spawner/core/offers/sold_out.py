@@ -70,6 +70,7 @@ class Scope(NamedTuple):
     quota_class: str = ""
     subnet: str = ""
     image_id: str = ""
+    reservation: str = ""
 
 
 class _Asked(NamedTuple):
@@ -94,12 +95,15 @@ class SoldOut:
         brought: Collection[tuple[str, str]],
         zones: Mapping[str, str],
         now: datetime,
+        reservation: str = "",
     ) -> None:
         """Remember the errors of one launch call.
 
         `asked` are its (instance type, subnet), `brought` the (instance type, zone) of what came,
         `zones` the zone of each subnet. An error is of what it names; where that could be several
-        offers, it is of those that brought nothing.
+        offers, it is of those that brought nothing. A call that targeted a capacity `reservation`
+        says nothing of the market's own capacity, nor of its quota, in which the reservation counts
+        already.
         """
         call = [_Asked(kind, subnet, zones.get(subnet, "")) for kind, subnet in asked]
         errors = tuple(errors)
@@ -117,7 +121,8 @@ class SoldOut:
                     # Which of them it is, nobody knows: too little to give up a type for a day.
                     found = ErrorClass.OFFER
             for each in meant:
-                self._mark(_scope(found, market, each), found, error.code, now)
+                scope = _scope(found, market, each, reservation)
+                self._mark(scope, found, error.code, now)
 
     def learn_unusable(
         self, instance_type: str, image_id: str, zones: Iterable[str], why: str, now: datetime
@@ -194,17 +199,19 @@ def _types_named(call: Sequence[_Asked], error: LaunchError) -> set[str]:
     return {asked.instance_type for asked in call if asked.instance_type in words}
 
 
-def _scope(found: ErrorClass, market: Market, asked: _Asked) -> Scope:
+def _scope(found: ErrorClass, market: Market, asked: _Asked, reservation: str) -> Scope:
     """What an error of a class marks of an offer that it is of."""
     match found:
+        case ErrorClass.SUBNET:
+            return Scope(subnet=asked.subnet)
+        case _ if reservation:
+            return Scope(market, asked.instance_type, asked.zone, reservation=reservation)
         case ErrorClass.TYPE_IN_ZONE:
             return Scope(None, asked.instance_type, asked.zone)
         case ErrorClass.QUOTA:
             return Scope(market, quota_class=quota_class(market, asked.instance_type))
         case ErrorClass.MARKET:
             return Scope(market)
-        case ErrorClass.SUBNET:
-            return Scope(subnet=asked.subnet)
         case _:
             return Scope(market, asked.instance_type, asked.zone)
 
@@ -212,8 +219,11 @@ def _scope(found: ErrorClass, market: Market, asked: _Asked) -> Scope:
 @lru_cache(maxsize=8192)
 def _scopes_of(key: OfferKey) -> tuple[Scope, ...]:
     """What a mark that concerns an offer may be of. Kept: a page asks for hundreds of offers."""
+    if key.reservation:
+        where = key.market, key.instance_type, key.zone
+        return Scope(None, *where[1:]), Scope(*where, reservation=key.reservation)
     return (
-        Scope(*key),
+        Scope(key.market, key.instance_type, key.zone),
         Scope(None, key.instance_type, key.zone),
         Scope(key.market, quota_class=quota_class(key.market, key.instance_type)),
         Scope(key.market),

@@ -127,6 +127,7 @@ def _spawner(spawner: Any, settings: HubSettings) -> None:
     spawner.payers, spawner.limits, spawner.alarms = {}, {}, []
     spawner.after_stop = "terminate"
     spawner.discounts, spawner.data_volumes = [], []
+    spawner.capacity_reservations = {}
     spawner.hub_lost_after = HUB_LOST_AFTER
     spawner.start_timeout = 900
 

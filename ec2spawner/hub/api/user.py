@@ -60,7 +60,10 @@ class OfferModel(Model):
     """Share that AWS interrupts in a month: 0 under 5 %, 1 to 10 %, 2 to 15 %, 3 to 20 %, 4
     more."""
     paid: bool
-    """A discount has an unused place for it."""
+    """A discount has an unused place for it, or it is a place of a capacity reservation that is
+    taken before spot."""
+    reserved: bool
+    """It is a place of a capacity reservation."""
     sold_out: SoldOut | None
 
 
@@ -259,6 +262,7 @@ def _offer(seen: OfferSeen) -> OfferModel:
         age_seconds=seen.age_seconds,
         interruption_band=offer.interruption_band,
         paid=offer.paid,
+        reserved=bool(offer.reservation),
         sold_out=mark
         and SoldOut(reason=mark.error_class, code=mark.code, since=mark.since, until=mark.again_at),
     )

@@ -96,8 +96,8 @@ def _of(candidate: Candidate) -> Iterable[Alternative]:
     bought: dict[Market, tuple[str, Purchase]] = {}
     for word in candidate.markets:
         offers = [offer for offer in candidate.offers if offer.market in MARKETS_OF[word]]
-        paid = {offer.instance_type: 1 for offer in offers if offer.paid}
-        purchase = next_purchase(offers, frozenset(), paid)
+        places = {x.reservation or x.instance_type: 1 for x in offers if x.paid or x.reservation}
+        purchase = next_purchase(offers, frozenset(), places)
         # On-demand by its own name: "spot-first" might find spot capacity by then.
         if purchase and (purchase.market not in bought or word == purchase.market.value):
             bought[purchase.market] = (word, purchase)

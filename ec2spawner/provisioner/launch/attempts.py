@@ -128,7 +128,7 @@ def skipped_words(skipped: Iterable[tuple[Offer, Mark]]) -> str:
     zones: dict[tuple[str, str, str], set[str]] = {}
     for offer, mark in skipped:
         seen = f"{SKIP_REASONS[mark.error_class]}, seen at {mark.since:%H:%M} UTC"
-        zones.setdefault((offer.market, offer.instance_type, seen), set()).add(offer.zone)
+        zones.setdefault((offer.market_name, offer.instance_type, seen), set()).add(offer.zone)
     types: dict[tuple[str, str, str], list[str]] = {}
     for (market, instance_type, seen), where in zones.items():
         types.setdefault((market, zones_words(where), seen), []).append(instance_type)

@@ -182,7 +182,8 @@ class LaunchController:
                 errors += response.errors
                 if not is_busy(response):
                     asked |= done_with(order, response)
-                    purchases, deadline = purchases + 1, self._fleet.deadline()
+                    deadline = self._fleet.deadline()
+                    purchases += not order.reservation
                 elif asyncio.get_running_loop().time() >= deadline:
                     ended_by = ErrorClass.BUSY
         except BaseException:
@@ -342,7 +343,8 @@ class LaunchController:
         changes: dict[str, Any] = {}
         if lease.state is LeaseState.WAITING:
             changes["marks"] = self._state.leases.times.bought(lease, launched.instance_id)
-            parts = [launched.instance_type, str(launched.market), launched.zone]
+            market = order.offers[0].market_name if order is not None else str(launched.market)
+            parts = [launched.instance_type, market, launched.zone]
             parts += [price_words(usd)] if usd is not None else []
             changes["events"] = self._state.leases.story(
                 lease.lease_id,
@@ -356,7 +358,7 @@ class LaunchController:
         """The price of the offer, USD/hour; for a replayed call, the current price."""
         key = OfferKey(launched.market, launched.instance_type, launched.zone)
         for offer in order.offers if order is not None else ():
-            if offer.key == key:
+            if offer.key._replace(reservation="") == key:
                 return offer.usd_per_hour
         return self._offers.usd_per_hour(key)
 

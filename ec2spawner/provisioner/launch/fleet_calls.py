@@ -66,6 +66,7 @@ class FleetCalls:
             tags=tags,
             offers=order.pairs,
             preferred=order.preferred,
+            reservation=order.reservation,
         )
         intent = Intent(request, launch_key_of(spec), IntentState.OPEN, self._state.clock.now())
         await asyncio.shield(self._store.save_intent(intent))
@@ -116,7 +117,8 @@ class FleetCalls:
 def _log_response(request: LaunchRequest, response: FleetResponse) -> None:
     """A line for the instances and one for each error code: a call may ask for 300 offers."""
     ids = ", ".join(launched.instance_id for launched in response.instances)
-    requested = f"{request.count} x {request.market}"
+    place = f" in reservation {request.reservation}" if request.reservation else ""
+    requested = f"{request.count} x {request.market}{place}"
     log.info("Launched %d of %s: %s", len(response.instances), requested, ids or "none")
     by_code: dict[str, list[LaunchError]] = {}
     for error in response.errors:

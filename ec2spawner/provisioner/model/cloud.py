@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.quotas import ListedQuota
+from ...core.offers.reserved_capacity import CapacityReservation
 from ...core.pricing.discounts import Discount
 from ...core.pricing.price_history import PricePoint
 from ...core.pricing.resource_prices import ResourcePrices
@@ -74,6 +75,8 @@ class Instance:
     """Device name, such as `/dev/sdp` -> volume id, of what is attached."""
     deleted_with: tuple[str, ...] = ()
     """Ids of what EC2 deletes with it: the volumes and network interfaces of its launch."""
+    reservation: str = ""
+    """Id of the capacity reservation that it runs in; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,9 @@ class LaunchRequest:
     preferred: int = 0
     """So many of the first offers come before all others, whichever zone EC2 would pick itself:
     it has named their zones as having room."""
+    reservation: str = ""
+    """Id of the capacity reservation whose places it asks for, and nothing else; empty for the
+    market's own capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +334,9 @@ class Cloud(Protocol):
 
     async def reservations(self) -> Sequence[Discount]:
         """The account's active Reserved Instances, as what they cost while they last."""
+
+    async def capacity_reservations(self) -> Sequence[CapacityReservation]:
+        """The account's active On-Demand Capacity Reservations that instances can run in."""
 
     async def quotas(self) -> Sequence[ListedQuota]:
         """EC2's quotas of the account and region, as Service Quotas lists them."""

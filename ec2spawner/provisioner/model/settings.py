@@ -8,6 +8,7 @@ from datetime import UTC, tzinfo
 from ...core.alarms.alarm import AlarmRules
 from ...core.homes.snapshot_schedule import Schedule
 from ...core.limits.bounds import Limits
+from ...core.offers.reserved_capacity import ReservationChoice
 from ...core.pool.rules import PoolRules
 from ...core.pricing.discounts import Discount
 from .cloud import ImageQuery
@@ -80,6 +81,8 @@ class Settings:
     """Of the image, as EC2 names it."""
     discounts: tuple[Discount, ...] = ()
     """What is paid for already; the account's Reserved Instances are read besides."""
+    capacity_reservations: ReservationChoice = field(default_factory=ReservationChoice)
+    """Which of the account's capacity reservations this hub uses."""
     want_types: tuple[str, ...] = ()
     """Instance types whose facts and prices are kept fresh from the start: those of all profiles
     that are known by then."""

@@ -13,6 +13,7 @@ from .images import ImageCache
 from .instance_types import Catalogue
 from .offers import Offers
 from .prices import PriceCache
+from .reserved_capacity import ReservedCapacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,16 @@ class MarketData:
     offers: Offers
     images: ImageCache
     zones: Zones
+    reserved: ReservedCapacity
 
     @classmethod
     def of(cls, state: State, cloud: Cloud, types: Mapping[str, InstanceType]) -> MarketData:
         """Nothing is read yet. `types` is the bundled table."""
         catalogue, prices = Catalogue(state, cloud, types), PriceCache(state, cloud, types)
         images = ImageCache(state, cloud)
-        offers = Offers(state, catalogue, prices, images)
-        return cls(catalogue, prices, offers, images, state.zones)
+        reserved = ReservedCapacity(state, cloud)
+        offers = Offers(state, catalogue, prices, images, reserved)
+        return cls(catalogue, prices, offers, images, state.zones, reserved)
 
     def want(self, instance_types: Iterable[str]) -> None:
         """Keep facts and prices of these types fresh from now on; new ones are read at once."""

@@ -6,11 +6,17 @@ start never waits for a price.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime
 
 from ...core.instances.gpu_drivers import Driver, driver_of_image, unsupported
-from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
+from ...core.offers.launch_errors import (
+    RESERVATION_FULL,
+    ErrorClass,
+    LaunchError,
+    error_class,
+)
 from ...core.offers.purchase import Offer, OfferKey, affordable, next_purchase, ranked
 from ...core.offers.sold_out import MARKED_FOR, UNUSABLE, Mark, SoldOut
 from ...wire import Market
@@ -19,7 +25,8 @@ from ..state.state import State
 from .avoided_offer import Avoided
 from .images import ImageCache
 from .instance_types import Catalogue
-from .prices import PriceCache
+from .prices import Price, PriceCache
+from .reserved_capacity import ReservedCapacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +52,18 @@ class Order:
         return self.offers[0].paid
 
     @property
+    def reservation(self) -> str:
+        """Id of the capacity reservation whose places the call asks for; empty for none."""
+        return self.offers[0].reservation
+
+    @property
     def discount_places(self) -> Mapping[str, int]:
-        """Instance type -> places of discounts that the call may take."""
-        return dict.fromkeys(self.instance_types, self.count) if self.is_paid else {}
+        """Instance type, or id of a capacity reservation -> paid places that the call may take."""
+        if not self.is_paid and not self.reservation:
+            return {}
+        # A discount covers an instance in a reservation like any other.
+        names = [*self.instance_types, *filter(None, [self.reservation])]
+        return dict.fromkeys(names, self.count)
 
     @property
     def instance_types(self) -> tuple[str, ...]:
@@ -70,12 +86,18 @@ class Offers:
     """The offers of this hub. `sold_out` remembers what launch calls were refused."""
 
     def __init__(
-        self, state: State, catalogue: Catalogue, prices: PriceCache, images: ImageCache
+        self,
+        state: State,
+        catalogue: Catalogue,
+        prices: PriceCache,
+        images: ImageCache,
+        reserved: ReservedCapacity,
     ) -> None:
         self._state = state
         self._catalogue = catalogue
         self._prices = prices
         self._images = images
+        self._reserved = reserved
         self.sold_out = SoldOut()
 
     # --- offers ---
@@ -89,14 +111,20 @@ class Offers:
             frozenset(markets),
             tuple(dict.fromkeys(zones)),
         )
-        offers = [
-            self._offer(market, name, zone)
+        pools = [
+            (name, zone)
             for name in dict.fromkeys(instance_types)
             for zone in places
             if self._catalogue.is_offered(name, zone)
+        ]
+        offers = [
+            self._offer(market, name, zone)
+            for name, zone in pools
             for market in Market
             if market in wanted
         ]
+        if Market.ON_DEMAND in wanted:
+            offers += self._reserved_offers(pools, now)
         hinted = {offer.key for offer in offers if self.sold_out.is_hinted(offer.key, now)}
         return ranked(offers, hinted)
 
@@ -191,9 +219,32 @@ class Offers:
             paid=paid is not None,
         )
 
+    def _reserved_offers(self, pools: Iterable[tuple[str, str]], now: datetime) -> Iterator[Offer]:
+        """One for each capacity reservation with an unused place in these (type, zone)."""
+        wanted, unused = set(pools), self._reserved.unused(now)
+        for each in self._reserved.active(now):
+            name, zone = each.instance_type, each.zone
+            if (name, zone) in wanted and unused[each.reservation_id]:
+                price = self.reserved_price(name, zone)
+                yield Offer(
+                    market=Market.ON_DEMAND,
+                    instance_type=name,
+                    zone=zone,
+                    usd_per_hour=price.usd_per_hour if price else None,
+                    interruption_band=0,
+                    paid=self._reserved.before_spot,
+                    reservation=each.reservation_id,
+                )
+
+    def reserved_price(self, instance_type: str, zone: str) -> Price | None:
+        """What a lease is charged for a place of a capacity reservation: the on-demand price, or
+        the rate of a discount, which AWS applies to reservations as well."""
+        paid = self._prices.paid(instance_type, zone)
+        return paid or self._prices.price(Market.ON_DEMAND, instance_type, zone)
+
     def usd_per_hour(self, key: OfferKey) -> float | None:
         """The current price, USD/hour, without discounts; None is unknown."""
-        price = self._prices.price(*key)
+        price = self._prices.price(key.market, key.instance_type, key.zone)
         return price.usd_per_hour if price else None
 
     def zones(self) -> Mapping[str, str]:
@@ -212,8 +263,8 @@ class Offers:
     ) -> Order | None:
         """What to request next; None if nothing is left.
 
-        `asked` are the offers that this round will not ask for again; `taken` are places of
-        discounts, by instance type, that other calls under way may use up.
+        `asked` are the offers that this round will not ask for again; `taken` are paid places, by
+        instance type or id of a capacity reservation, that other calls under way may use up.
         """
         subnet_of = self._subnet_of(spec.subnets)
         marked, limit = self.marked(spec, avoided), spec.max_usd_per_hour
@@ -242,13 +293,21 @@ class Offers:
         self.sold_out.forget_old(now)
         brought = {(launched.instance_type, launched.zone) for launched in answer.instances}
         self.sold_out.learn(
-            request.market, request.offers, answer.errors, brought, self.zones(), now
+            request.market,
+            request.offers,
+            answer.errors,
+            brought,
+            self.zones(),
+            now,
+            request.reservation,
         )
 
     def learn_of_start(self, instance: Instance, error: CloudError) -> None:
         """Remember that EC2 did not start a stopped instance for lack of capacity or quota."""
         if error_class(error.code) not in {ErrorClass.OFFER, ErrorClass.QUOTA}:
             return  # other errors may concern this instance only
+        if error.code == RESERVATION_FULL:
+            return  # it was launched into a reservation, and starts nowhere else
         kind, zone = instance.instance_type, instance.zone
         refusal = LaunchError(error.code, error.message, instance_type=kind, zone=zone)
         asked, zones = ((kind, ""),), {"": zone}
@@ -280,10 +339,14 @@ class Offers:
         return found
 
     def _paid_left(self, offers: Collection[Offer], taken: Mapping[str, int]) -> Mapping[str, int]:
-        """Instance type -> unused places of discounts in whichever zone EC2 launches."""
+        """Instance type -> unused places of discounts in whichever zone EC2 launches, and the id
+        of each capacity reservation -> its unused places."""
         left: dict[str, int] = {}
+        unused = self._reserved.unused(self._state.clock.now())
         for offer in offers:
-            if offer.paid:
+            if name := offer.reservation:
+                left[name] = unused.get(name, 0) - taken.get(name, 0)
+            elif offer.paid:
                 here = self._prices.paid_left(offer.instance_type, offer.zone)
                 here -= taken.get(offer.instance_type, 0)
                 left[offer.instance_type] = min(left.get(offer.instance_type, here), here)

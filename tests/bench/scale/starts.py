@@ -27,6 +27,7 @@ AFTER_READY = 2.0
 
 BACKGROUND = frozenset(
     {
+        "DescribeCapacityReservations",
         "DescribeInstanceTypeOfferings",
         "DescribeInstanceTypes",
         "DescribeReservedInstances",

@@ -71,13 +71,14 @@ def offers(
     why: ErrorClass = ErrorClass.OFFER,
     minutes: float = 2,
     paid: bool = False,
+    reservation: str = "",
 ) -> list[OfferSeen]:
     """The same in every zone, but for those where it is sold out."""
     since = NOW - timedelta(minutes=minutes)
     mark = Mark(why, "InsufficientInstanceCapacity", since, since + timedelta(minutes=3))
     return [
         OfferSeen(
-            offer=Offer(market, "g4dn.xlarge", zone, price, band, paid),
+            offer=Offer(market, "g4dn.xlarge", zone, price, band, paid, reservation),
             source=source if price is not None else "",
             age_seconds=age if price is not None else None,
             mark=mark if zone in out else None,
@@ -286,6 +287,16 @@ def test_the_price_of_the_first_market_is_large() -> None:
     assert said_by(dear) == "X $0.53/h on-demand spot $0.60"
     unknown = card_of(on_demand(0.526), spot(None))
     assert said_by(unknown) == "X $0.53/h on-demand spot price unknown"
+
+
+def test_places_of_a_reservation_say_so_at_the_price_that_they_cost_their_user() -> None:
+    place = on_demand(0.526, paid=True, reservation="cr-1")
+    assert said_by(card_of(place, spot(0.19))) == (
+        "X $0.53/h on-demand, in reserved capacity spot $0.19"
+    )
+    later = on_demand(0.526, reservation="cr-1")
+    assert said_by(card_of(spot(0.19), later)).startswith("X $0.19/h spot")
+    assert LIST_SOURCE not in page(card_of(place)).text
 
 
 def test_discounted_offers_say_so_without_another_source() -> None:

@@ -71,7 +71,7 @@ async def until(condition: Callable[[], object], what: str = "") -> None:
 
 
 LOOPS = (
-    *("watch", "prices", "catalogue", "templates", "reaper"),
+    *("watch", "prices", "catalogue", "templates", "reaper", "capacity reservations"),
     *("reconcile", "ends", "lost starts", "homes", "moves"),
 )
 """What runs in the background until the provisioner is closed."""

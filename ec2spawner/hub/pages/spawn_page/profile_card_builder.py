@@ -133,7 +133,9 @@ def _offers(
 
 def _seen(provisioner: Provisioner, offer: Offer, now: datetime) -> OfferSeen:
     prices = provisioner.market.prices
-    if offer.paid:
+    if offer.reservation:
+        price = provisioner.market.offers.reserved_price(offer.instance_type, offer.zone)
+    elif offer.paid:
         price = prices.paid(offer.instance_type, offer.zone)
     else:
         price = prices.price(offer.market, offer.instance_type, offer.zone)

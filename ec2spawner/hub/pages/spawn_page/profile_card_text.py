@@ -116,7 +116,11 @@ def _on_demand(card: Card, first: OfferSeen, now: datetime) -> PriceText:
     elif first.mark is None:
         beside.append(Phrase("not interrupted"))
     beside += _shortages(card, now)
-    market = "on-demand, already paid for" if first.offer.paid else "on-demand"
+    market = "on-demand"
+    if first.offer.reservation:
+        market += ", in reserved capacity"
+    elif first.offer.paid:
+        market += ", already paid for"
     return PriceText(usd(first.offer.usd_per_hour), market, beside=tuple(beside))
 
 

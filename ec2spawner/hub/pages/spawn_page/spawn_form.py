@@ -96,7 +96,7 @@ def price_notes(cards: Sequence[Card]) -> tuple[PriceNote, ...]:
     ages: dict[tuple[Market, str], float | None] = {}
     for card in cards:
         for seen in card.offers:
-            if not seen.source or seen.offer.paid:
+            if not seen.source or seen.offer.paid or seen.offer.reservation:
                 continue
             key = seen.offer.market, seen.source
             known = [age for age in (ages.get(key), seen.age_seconds) if age is not None]

@@ -44,7 +44,8 @@ class Round:
     """Of the current call; empty between two calls. An instance with this token in its tags is
     supply by itself, and no longer outstanding."""
     discount_places: Mapping[str, int] = field(default_factory=dict)
-    """Instance type -> places of discounts that the current call may take."""
+    """Instance type, or id of a capacity reservation -> paid places that the current call may
+    take."""
     pool: str = ""
     """For which profile of the pool, as a tag's value; empty for leases."""
 
@@ -218,7 +219,8 @@ class Launches:
                 )
 
     def discount_places_of_others(self, round_: Round) -> Counter[str]:
-        """Instance type -> places of discounts that calls of other rounds may take."""
+        """Instance type, or id of a capacity reservation -> paid places that calls of other rounds
+        may take."""
         taken: Counter[str] = Counter()
         for other in self.in_progress:
             if other is not round_:
@@ -248,4 +250,5 @@ def as_instance(expected: Expected) -> Instance:
         market=launched.market,
         launched_at=expected.responded_at,
         tags=expected.intent.request.tags,
+        reservation=expected.intent.request.reservation,
     )

@@ -30,7 +30,11 @@ PRICES = (0.21, 0.215, 0.5, 0.526, 0.526, 1.006, 32.77)
 """Some equal, some within one step, some far apart."""
 
 some_keys = st.builds(
-    OfferKey, st.sampled_from(list(Market)), st.sampled_from(TYPES), st.sampled_from(ZONES)
+    OfferKey,
+    st.sampled_from(list(Market)),
+    st.sampled_from(TYPES),
+    st.sampled_from(ZONES),
+    reservation=st.just(""),
 )
 
 
@@ -43,7 +47,7 @@ def some_offers(draw: st.DrawFn, paid: bool = True, known: bool = False) -> list
         spot = key.market is Market.SPOT
         found.append(
             Offer(
-                *key,
+                *key[:3],
                 usd_per_hour=draw(prices),
                 interruption_band=draw(st.sampled_from([None, 0, 1, 4])) if spot else 0,
                 paid=paid and not spot and draw(st.booleans()),

@@ -1,0 +1,98 @@
+"""Servers in a capacity reservation on a real hub: shown, launched there, the next elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.harness import Embedded, Hub, demo_config, until
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=30)]
+
+KIND = "t3.micro"
+CONFIG = (
+    f"""c.EC2Spawner.profile_list = [
+    {{"display_name": "Small", "slug": "small", "instance_types": [{KIND!r}]}},
+]""",
+    'c.EC2Spawner.capacity_reservations = {"tags": {"course": "ml-101"}}',
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
+    running = await Embedded(tmp_path_factory.mktemp("embedded")).start()
+    yield running
+    await running.stop()
+
+
+@pytest.fixture(scope="module")
+def reservation(embedded: Embedded) -> str:
+    """One place, for launches that name it."""
+    tags = [{"Key": "course", "Value": "ml-101"}]
+    answer = embedded.client().create_capacity_reservation(
+        InstanceType=KIND,
+        InstancePlatform="Linux/UNIX",
+        AvailabilityZone=embedded.described["zones"][0],
+        InstanceCount=1,
+        InstanceMatchCriteria="targeted",
+        TagSpecifications=[{"ResourceType": "capacity-reservation", "Tags": tags}],
+    )
+    made: str = answer["CapacityReservation"]["CapacityReservationId"]
+    return made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(
+    embedded: Embedded, reservation: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", *CONFIG))
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        print(running.tail(150))
+
+
+async def first_offer(hub: Hub, user: str) -> dict[str, Any]:
+    headers = {"Authorization": f"token {await hub.user_token(user)}"}
+    async with httpx.AsyncClient(verify=False, base_url=hub.url, headers=headers) as client:
+        reply = await client.get("/hub/api/ec2/profiles")
+    offer: dict[str, Any] = reply.json()["profiles"][0]["offers"][0]
+    return offer
+
+
+def reservations(embedded: Embedded) -> list[str | None]:
+    """Of the running instances, in the order of their launches."""
+    found = embedded.client().describe_instances(
+        Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    )
+    instances = [each for group in found["Reservations"] for each in group["Instances"]]
+    instances.sort(key=lambda each: each["LaunchTime"])
+    return [each.get("CapacityReservationId") for each in instances]
+
+
+async def test_a_place_is_offered_first_and_taken_once(
+    hub: Hub, embedded: Embedded, reservation: str
+) -> None:
+    await hub.add_user("ann")
+    await hub.add_user("bob")
+
+    async def is_reserved() -> bool:
+        return (await first_offer(hub, "ann"))["reserved"] is True
+
+    await until(is_reserved, 60, "the hub to list the reservation")
+    offer = await first_offer(hub, "ann")
+    assert (offer["market"], offer["zone"]) == ("on-demand", embedded.described["zones"][0])
+    assert offer["paid"] is True
+    await hub.request_server("ann")
+    assert await hub.wait_ready("ann") is not None
+    assert reservations(embedded) == [reservation]
+    assert (await first_offer(hub, "bob"))["reserved"] is False
+    await hub.request_server("bob")
+    assert await hub.wait_ready("bob") is not None
+    assert sorted(reservations(embedded), key=str) == [None, reservation]
