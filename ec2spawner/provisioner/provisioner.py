@@ -34,6 +34,7 @@ from .instances.inventory import Inventory
 from .instances.listing import Listing
 from .instances.overhead import Overhead
 from .instances.surplus import InstanceTermination
+from .instances.unused_reservations import UnusedReservations
 from .launch.controller import LaunchController
 from .launch.fleet_calls import FleetCalls
 from .launch.spot_waits import SpotWaits
@@ -165,6 +166,7 @@ class Provisioner:
             HomeSnapshots(state, cloud, volumes, storage_costs, tasks),
             Repricing(state, prices),
             RunningCosts(state, overhead, tasks),
+            UnusedReservations(state, market, overhead, tasks),
             FreeFirstHour(state, overhead, tasks),
             AlarmWatch(state, market, alarms, QuotaReadings(cloud), leaked, tasks),
             WeeklySummary(state, self.usage, alarms, tasks),

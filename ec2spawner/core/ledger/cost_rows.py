@@ -37,6 +37,8 @@ class Cause(StrEnum):
     """An instance of the warm pool, from its launch until a server takes it or it ends."""
     RETENTION = "retention"
     """An instance that was kept for its user after a stop."""
+    RESERVATION = "unused-reservation"
+    """Places of a capacity reservation in which no instance ran."""
 
 
 class Resource(StrEnum):

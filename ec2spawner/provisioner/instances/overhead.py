@@ -11,6 +11,7 @@ from ...core.ledger.cost_rows import Cause, CostRow, CostSum, Resource
 from ...core.ledger.instance_end import FREE, InstanceEnd, close_at_end
 from ...core.ledger.lease_costs import overhead_costs
 from ...core.ledger.segments import OverheadKey, Segment, overhead_key, with_known_prices
+from ...core.ledger.unused_places import UnusedPeriod
 from ..model.cloud import GONE, Instance
 from ..model.instance_end import instance_end
 from ..offers.prices import PriceCache
@@ -98,6 +99,24 @@ class Overhead:
                 (kept.instance_id, key),
                 costs,
                 lambda: self.store.save_overhead_costs(kept.instance_id, key, costs),
+            )
+
+        await self.store.write_behind.now_or_later(about, store)
+
+    async def of_unused_places(self, period: UnusedPeriod, until: datetime) -> None:
+        """Of the places of a capacity reservation without an instance, up to `until`. Like disks,
+        they have no segment: no time of an instance belongs to them."""
+        segment, key = period.segment(until), period.key
+        time_zone = self.state.settings.time_zone
+        costs = overhead_costs(segment, Cause.RESERVATION, until, time_zone)
+        about = f"places of {period.reservation_id} {key}"
+
+        async def store() -> None:
+            await self._count_and_store(
+                about,
+                (period.reservation_id, key),
+                costs,
+                lambda: self.store.save_overhead_costs(period.reservation_id, key, costs),
             )
 
         await self.store.write_behind.now_or_later(about, store)

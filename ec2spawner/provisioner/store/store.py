@@ -250,6 +250,13 @@ class Store:
             lambda connection: cost_queries.overhead_costs(connection, instance_id, key)
         )
 
+    async def last_overhead(self, instance_id: str) -> tuple[str, int] | None:
+        """The last key of overhead that was stored under an id, in their order, and how many
+        microseconds its lines have lasted; None for none."""
+        return await self._read(
+            lambda connection: cost_queries.last_overhead(connection, instance_id)
+        )
+
     async def charged_overhead(self, instance_id: str, boot: str) -> Sequence[CostSum]:
         """What the next `refund_overhead` of this boot returns."""
         return await self._read(

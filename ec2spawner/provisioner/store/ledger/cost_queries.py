@@ -73,6 +73,26 @@ def overhead_costs(connection: Connection, instance_id: str, key: str) -> tuple[
     return sums_of_lines(connection, _of_overhead(instance_id, key), (Dimension.DAY,))
 
 
+def last_overhead(connection: Connection, instance_id: str) -> tuple[str, int] | None:
+    """The last key of overhead under this id, in their order, and how long its lines of instances
+    have lasted, in microseconds."""
+    column = cost_table.c
+    query = (
+        select(column.overhead_key, func.sum(column.microseconds))
+        .where(
+            column.lease_id.is_(None),
+            column.instance_id == instance_id,
+            column.overhead_key.is_not(None),
+            column.resource == Resource.INSTANCE.value,
+        )
+        .group_by(column.overhead_key)
+        .order_by(column.overhead_key.desc())
+        .limit(1)
+    )
+    found = connection.execute(query).first()
+    return None if found is None else (str(found[0]), int(found[1]))
+
+
 def _of_overhead(instance_id: str, key: str) -> ColumnElement[bool]:
     column = cost_table.c
     return and_(

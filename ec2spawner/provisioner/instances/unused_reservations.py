@@ -1,0 +1,113 @@
+"""What the unused places of the hub's capacity reservations cost: overhead with its own cause."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from ...core.ledger.unused_places import Places, UnusedPeriod, counted_until, priced, resumes
+from ...core.offers.reserved_capacity import CapacityReservation
+from ..offers.market import MarketData
+from ..runtime.task_group import TaskGroup
+from ..state.state import State
+from ..store.databases.database import StoreError
+from .overhead import Overhead
+
+log = logging.getLogger(__name__)
+
+INTERVAL: Final = 300.0
+"""Seconds of uptime between two times that all current periods are stored: one write each."""
+
+
+@dataclass(slots=True)
+class UnusedReservations:
+    """Counts each reservation in periods that follow each other without a gap.
+
+    The store knows up to when it was counted. What passed while no hub ran is counted from there,
+    with the places as they are found then.
+    """
+
+    state: State
+    market: MarketData
+    overhead: Overhead
+    tasks: TaskGroup
+    _periods: dict[str, UnusedPeriod] = field(default_factory=dict)
+    """By reservation."""
+    _resuming: set[str] = field(default_factory=set)
+    """Reservations for which the store is being asked."""
+    _stored_at: float = 0.0
+    """Uptime in seconds."""
+    _unsaved: dict[str, tuple[UnusedPeriod, datetime]] = field(default_factory=dict)
+    """Periods to be stored, each up to when, by reservation and key; oldest first."""
+    _is_storing: bool = False
+
+    async def reconcile(self, now: datetime) -> None:
+        """Never raises: periods are stored in the background."""
+        if self.market.reserved.listed_at is None:
+            return
+        active = {each.reservation_id: each for each in self.market.reserved.active(now)}
+        unused = self.market.reserved.unused(now)
+        for gone in self._periods.keys() - active.keys():
+            self._store(self._periods.pop(gone), now)
+        for each in active.values():
+            self._count(each, unused[each.reservation_id], now)
+        uptime = self.state.clock.uptime()
+        if self._periods and uptime - self._stored_at >= INTERVAL:
+            self._stored_at = uptime
+            for period in self._periods.values():
+                self._store(period, now)
+
+    def _count(self, reservation: CapacityReservation, unused: int, now: datetime) -> None:
+        name = reservation.reservation_id
+        period = self._periods.get(name)
+        if period is not None:
+            following = period.followed_by(self._places(reservation, unused), now)
+            self._periods[name] = following
+            if following.since != period.since:
+                self._store(period, now)
+        elif name not in self._resuming:
+            self._resuming.add(name)
+            self.tasks.spawn(self._resume(reservation, unused), f"unused places of {name}")
+
+    async def _resume(self, reservation: CapacityReservation, unused: int) -> None:
+        name = reservation.reservation_id
+        try:
+            last = await self.overhead.store.last_overhead(name)
+            counted = counted_until(*last) if last is not None else None
+            since = resumes(counted, self.state.clock.now())
+            places = self._places(reservation, unused)
+            self._periods[name] = UnusedPeriod(
+                name, reservation.instance_type, reservation.zone, since, places
+            )
+        except StoreError as error:  # a later pass asks again
+            log.warning("Up to when %s was counted is not known yet: %s", name, error)
+        finally:
+            self._resuming.discard(name)
+
+    def _places(self, reservation: CapacityReservation, unused: int) -> Places:
+        prices, kind = self.market.prices, reservation.instance_type
+        listed, facts = prices.on_demand(kind), self.market.catalogue.types.get(kind)
+        discounts = prices.unused_discounts(kind, reservation.zone)
+        return priced(
+            unused,
+            listed.usd_per_hour if listed else None,
+            float(facts.gpu_count or facts.gpu_partition) if facts else 0.0,
+            [(each.count, each.usd_per_hour) for each in discounts],
+        )
+
+    def _store(self, period: UnusedPeriod, until: datetime) -> None:
+        """One write after the other: of two of one period, the later one must win."""
+        self._unsaved[f"{period.reservation_id} {period.key}"] = period, until
+        if not self._is_storing:
+            self._is_storing = True
+            self.tasks.spawn(self._write(), "unused places")
+
+    async def _write(self) -> None:
+        try:
+            while self._unsaved:
+                period, until = self._unsaved.pop(next(iter(self._unsaved)))
+                await self.overhead.of_unused_places(period, until)
+        finally:
+            self._is_storing = False

@@ -1,0 +1,134 @@
+"""Unused places of capacity reservations are overhead: with the leases they are the bill."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ec2spawner.core.ledger.cost_rows import HUB, Dimension
+from ec2spawner.core.offers.reserved_capacity import CapacityReservation, ReservationChoice
+from ec2spawner.core.pricing.discounts import Discount
+from ec2spawner.provisioner.instances.unused_reservations import INTERVAL
+from ec2spawner.provisioner.model.lease import LeaseState
+from tests.unit.provisioner.costs import costs, spent
+from tests.unit.provisioner.world import World, until
+
+T4, A = "g4dn.xlarge", "us-east-1a"
+ID = "cr-0000000a"
+TWO = CapacityReservation(ID, T4, A, total=2, available=2)
+CHOICE = ReservationChoice(frozenset({ID}))
+LIST = 0.526
+"""USD/hour of a T4 on demand."""
+
+
+async def reserved(world: World, reservation: CapacityReservation = TWO, **settings: Any) -> None:
+    """The hub has begun to count."""
+    world.cloud.capacity_reserved = {reservation.reservation_id: reservation}
+    await world.restart(capacity_reservations=CHOICE, **settings)
+    await counting(world)
+
+
+async def counting(world: World) -> None:
+    await until(lambda: world.provisioner.market.reserved.listed_at, "reservations listed")
+    await world.complete_passes(2)
+
+
+async def unused(world: World) -> float:
+    """USD in the ledger."""
+    found = await costs(world, Dimension.CAUSE)
+    return sum(x.nano_usd for key, x in found.items() if key == ("unused-reservation",)) / 1e9
+
+
+async def total(world: World) -> float:
+    return sum(each.nano_usd for each in (await costs(world)).values()) / 1e9
+
+
+async def test_unused_places_cost_the_list_price_from_when_the_hub_sees_them(
+    priced: World,
+) -> None:
+    world = priced
+    await reserved(world)
+    world.clock.advance(3600)
+    await world.complete_passes(2)
+    assert await unused(world) == pytest.approx(2 * LIST, rel=1e-6)
+    assert spent(world, HUB).usd == pytest.approx(2 * LIST, rel=1e-6)
+
+
+async def test_leases_and_unused_places_add_up_to_the_price_of_the_reservation(
+    priced: World,
+) -> None:
+    """A lease pays from its launch; the place counts as unused until then, and after its end."""
+    world = priced
+    await reserved(world)
+    world.silence_agents()
+    began = world.clock()
+    world.clock.advance(600)
+    await world.complete_passes(1)
+    lease, agent = await world.ready("ada")
+    await world.complete_passes(1)
+    await agent.heartbeat_often(3600)
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(2)
+    world.clock.advance(600)
+    await world.complete_passes(2)
+    hours = (world.clock() - began).total_seconds() / 3600
+    assert await total(world) == pytest.approx(2 * LIST * hours, rel=1e-3)
+    by_payer = {
+        key[0]: each.nano_usd / 1e9 for key, each in (await costs(world, Dimension.PAYER)).items()
+    }
+    assert by_payer["user:ada"] == pytest.approx(LIST, rel=1e-2)
+
+
+async def test_it_is_stored_while_it_lasts_and_once(priced: World) -> None:
+    world = priced
+    await reserved(world)
+    for _ in range(4):
+        world.clock.advance(INTERVAL)
+        await world.complete_passes(1)
+    assert await unused(world) == pytest.approx(2 * LIST * 4 * INTERVAL / 3600, rel=1e-6)
+
+
+async def test_time_without_a_hub_is_counted_by_the_next_one(priced: World) -> None:
+    world = priced
+    await reserved(world)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    await world.kill()
+    world.clock.advance(7200)
+    await world.start()
+    await counting(world)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    assert await unused(world) == pytest.approx(2 * LIST * (7200 + 2 * INTERVAL) / 3600, rel=1e-6)
+
+
+async def test_a_reservation_that_ends_costs_no_more(priced: World) -> None:
+    world = priced
+    await reserved(
+        world,
+        CapacityReservation(ID, T4, A, 2, 2, ends_at=world.clock() + timedelta(hours=1)),
+    )
+    world.clock.advance(3600)
+    await world.complete_passes(2)
+    at_its_end = await unused(world)
+    world.clock.advance(7200)
+    await world.complete_passes(2)
+    assert await unused(world) == at_its_end == pytest.approx(2 * LIST, rel=1e-6)
+
+
+async def test_a_discount_that_is_left_covers_unused_places(priced: World) -> None:
+    world = priced
+    await reserved(world, discounts=(Discount(T4, 0.3, 1),))
+    world.clock.advance(3600)
+    await world.complete_passes(2)
+    assert await unused(world) == pytest.approx(LIST + 0.3, rel=1e-6)
+
+
+async def test_without_reservations_nothing_is_counted(priced: World) -> None:
+    world = priced
+    world.clock.advance(3600)
+    await world.complete_passes(2)
+    assert await total(world) == 0
