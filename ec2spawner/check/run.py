@@ -22,6 +22,7 @@ from .steps.image import check_driver, check_image
 from .steps.interruptions import check_interruptions
 from .steps.network import check_network
 from .steps.profiles import check_profiles, profiles_of
+from .steps.reservations import check_reservations
 from .topics import Section, Topic
 from .verdicts.refusals import NO_RESPONSE
 
@@ -110,8 +111,9 @@ async def _in_aws(
         findings,
     )
     announce("prices and permissions")
-    _, _, permissions = await asyncio.gather(
+    _, _, _, permissions = await asyncio.gather(
         check_interruptions(context, findings),
+        check_reservations(context, resolved, zones, findings),
         check_costs(context, resolved, zones, network.public, findings),
         judge_permissions(
             context.cloud, context.config, image, resolved.all_types, network.subnets

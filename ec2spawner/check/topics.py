@@ -66,6 +66,9 @@ class Topic(Enum):
     BUCKET = _Subject("bucket", Section.FILES, "buckets")
     PROFILE = _Subject("profile", Section.PROFILES, "profiles")
     QUOTA = _Subject("quota", Section.PROFILES, "quotas")
+    CAPACITY_RESERVATIONS = _Subject(
+        "capacity-reservations", Section.PROFILES, "capacity reservations"
+    )
     PRICES = _Subject("prices", Section.COST, "prices")
     IDLE_HOUR = _Subject("idle-hour", Section.COST, "an idle hour")
     WORST_MONTH = _Subject("worst-month", Section.COST, "a month at its worst")

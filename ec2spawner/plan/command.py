@@ -37,6 +37,7 @@ NEEDED = (
     "limits",
     "store_url",
     "time_zone",
+    "capacity_reservations",
 )
 """Options without which no plan can be made."""
 
@@ -94,7 +95,7 @@ def _why_not(facts: Facts, plan: Plan, rehearsal: Rehearsal, arguments: argparse
 def plan_of(facts: Facts, wanted: Wanted, now: datetime) -> Plan:
     """What the facts mean for the class."""
     found, usual = prices(facts, wanted), durations(facts)
-    judged = verdicts(facts, wanted, found)
+    judged = verdicts(facts, wanted, found, now)
     return Plan(
         facts.region,
         wanted,
@@ -103,6 +104,7 @@ def plan_of(facts: Facts, wanted: Wanted, now: datetime) -> Plan:
         usual,
         pool_cost(found, usual, wanted, pool_room(judged, wanted)),
         tuple(reservations(facts, wanted, now)),
+        facts.reserved_places(wanted, now),
         facts.unread.get(Source.STORE, ""),
     )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from ..check.facts.network import Subnet
 from ..config import Profile
 from ..core.limits.bounds import Bounds
 from ..core.offers.quotas import ListedQuota
+from ..core.offers.reserved_capacity import CapacityReservation
 from ..core.pricing.resource_prices import ResourcePrices
 from ..core.profiles.profiles import InstanceType
 from ..provisioner.store.read_only import FreshStart
@@ -40,6 +41,7 @@ class Source(StrEnum):
     ON_DEMAND_PRICES = "on-demand prices"
     PLACEMENT_SCORE = "spot placement score"
     STORE = "store"
+    RESERVATIONS = "capacity reservations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Facts:
     """(type, zone) -> USD/hour now."""
     on_demand: Mapping[str, float] = field(default_factory=dict)
     """Type -> list price, USD/hour."""
+    reserved: Sequence[CapacityReservation] = ()
+    """Those of `c.EC2Spawner.capacity_reservations`."""
     resources: ResourcePrices = field(default_factory=ResourcePrices)
     placement_score: int | None = None
     """EC2's forecast for so many spot instances at once, 1 to 10."""
@@ -75,6 +79,25 @@ class Facts:
     """Limits of the whole hub."""
     unread: Mapping[Source, str] = field(default_factory=dict)
     """Source -> why it could not be read."""
+
+    def reserved_for(self, wanted: Wanted, now: datetime) -> Sequence[CapacityReservation]:
+        """The reservations that servers of the class can run in until it ends."""
+        ends = (wanted.at or now).astimezone(UTC) + timedelta(hours=wanted.hours)
+        if Market.ON_DEMAND not in wanted.profile.markets:
+            return ()
+        names = {kind.name for kind in self.types}
+        return [
+            each
+            for each in self.reserved
+            if each.instance_type in names
+            and each.zone in self.offered.get(each.instance_type, ())
+            and not each.has_ended(ends)
+        ]
+
+    def reserved_places(self, wanted: Wanted, now: datetime) -> int:
+        """Unused places of these reservations now, for at most the whole class."""
+        unused = sum(each.available for each in self.reserved_for(wanted, now))
+        return min(unused, wanted.users)
 
     @property
     def public(self) -> bool:

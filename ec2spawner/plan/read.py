@@ -17,6 +17,7 @@ from ..check.facts.network import Subnet, read_subnets
 from ..check.hub_config import HubConfig
 from ..config import Options
 from ..core.ledger.cost_rows import HUB
+from ..core.offers.reserved_capacity import CapacityReservation
 from ..core.pricing.resource_prices import ResourcePrices
 from ..core.profiles.profiles import InstanceType, resolve
 from ..provisioner.model.cloud import CloudError, InstanceState
@@ -85,6 +86,7 @@ class _Reader:
         )
         spot, on_demand, resources, score = await market
         quotas, running, starts = await account
+        reserved = await self._reserved()
         return Facts(
             region=options.region,
             subnets=subnets,
@@ -95,6 +97,7 @@ class _Reader:
             running_types=table,
             spot=spot,
             on_demand={**self._bundled(types), **on_demand},
+            reserved=reserved,
             resources=resources.or_else(data.resource_prices(options.region)),
             placement_score=score,
             starts=starts,
@@ -131,6 +134,15 @@ class _Reader:
         found = await self.cloud.list_instances(self.options.hub_name)
         states = {InstanceState.PENDING, InstanceState.RUNNING}
         return Counter((each.market, each.instance_type) for each in found if each.state in states)
+
+    async def _reserved(self) -> Sequence[CapacityReservation]:
+        choice = self.options.capacity_reservations.choice()
+        if not choice.is_any:
+            return ()
+        none: Sequence[CapacityReservation] = ()
+        asked = self.cloud.capacity_reservations()
+        found = await self._asked(Source.RESERVATIONS, asked, none)
+        return [each for each in found if choice.chooses(each)]
 
     async def _spot(
         self, names: Sequence[str], zones: Sequence[str]

@@ -42,6 +42,8 @@ class Plan:
     durations: Durations | None
     pool: PoolCost | None
     reservations: Sequence[Reservation]
+    reserved: int = 0
+    """Users for whom reserved capacity has a place."""
     store_unread: str = ""
     """Why past starts could not be read."""
 
@@ -55,6 +57,7 @@ def as_json(plan: Plan, rehearsal: Mapping[str, Any] | None = None) -> str:
         "users": wanted.users,
         "hours": wanted.hours,
         "at": wanted.at.isoformat() if wanted.at else None,
+        "reserved": plan.reserved,
         "enough": is_enough(plan.verdicts),
         "verdicts": [asdict(each) for each in plan.verdicts],
         "costs": [_cost(each, wanted) for each in plan.prices],
@@ -134,6 +137,11 @@ def _cost_lines(plan: Plan) -> Iterator[str]:
         yield (
             f"{price.market}: {price.instance_type}{where}, {price.usd_per_hour:.3f} USD/hour "
             f"each, {hourly} USD/hour for all, {low:.2f} USD in all{elsewhere}"
+        )
+    if plan.reserved:
+        yield (
+            f"reserved: {plan.reserved} of them have a place in reserved capacity. It costs the "
+            "on-demand price, used or not"
         )
     for market in missing(plan):
         yield f"{market}: no price is known"

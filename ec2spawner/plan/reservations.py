@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Final
@@ -37,13 +37,13 @@ class Reservation:
 
 
 def reservations(facts: Facts, wanted: Wanted, now: datetime) -> Iterator[Reservation]:
-    """Of the profile's first type; nothing where none is offered. Only on-demand instances run in
-    an On-Demand Capacity Reservation."""
+    """Of the profile's first type, for the users that reserved capacity has no place for; nothing
+    where none is offered. Only on-demand instances run in an On-Demand Capacity Reservation."""
     if not facts.types:
         return
-    kind = facts.types[0]
-    if Market.ON_DEMAND in wanted.profile.markets:
-        yield _on_demand(kind, facts, wanted, now)
+    kind, places = facts.types[0], facts.reserved_places(wanted, now)
+    if Market.ON_DEMAND in wanted.profile.markets and places < wanted.users:
+        yield _on_demand(kind, facts, replace(wanted, users=wanted.users - places), now)
     if kind.name.partition(".")[0].partition("-")[0] in BLOCK_FAMILIES:
         yield _block(kind, facts, wanted, now)
 
@@ -59,12 +59,13 @@ def _on_demand(kind: InstanceType, facts: Facts, wanted: Wanted, now: datetime) 
         "On-Demand Capacity Reservation",
         "billed as if its instances ran, from the moment it is made until its end, used or not, "
         f"plus up to one hour{more}: EC2 cancels it within an hour after its end. Create it "
-        f"shortly before the class. All of it is in {zone}{homes}. The hub uses it for on-demand "
-        "instances of its type and zone; write it into c.EC2Spawner.discounts so that it is used "
-        "before spot",
+        f"shortly before the class. All of it is in {zone}{homes}. Write its id into "
+        "c.EC2Spawner.capacity_reservations: servers of its type and zone then run in it, before "
+        "spot",
         f"aws ec2 create-capacity-reservation --instance-type {kind.name} --instance-platform "
         f"Linux/UNIX --availability-zone {zone} --instance-count {wanted.users} "
-        f"--end-date-type limited --end-date {_instant(end)} --region {facts.region}",
+        f"--instance-match-criteria targeted --end-date-type limited "
+        f"--end-date {_instant(end)} --region {facts.region}",
         None if price is None else price * wanted.users * wanted.hours,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from math import ceil
 from typing import Final
@@ -46,7 +47,9 @@ class Verdict:
     """Users; None where that is unknown or not counted."""
 
 
-def verdicts(facts: Facts, wanted: Wanted, prices: tuple[Price, ...]) -> list[Verdict]:
+def verdicts(
+    facts: Facts, wanted: Wanted, prices: tuple[Price, ...], now: datetime
+) -> list[Verdict]:
     """In the order in which they stop a class: limits of the hub, the region and the account."""
     return [
         *_servers(facts, wanted),
@@ -54,7 +57,8 @@ def verdicts(facts: Facts, wanted: Wanted, prices: tuple[Price, ...]) -> list[Ve
         _zones(facts, wanted),
         *_quotas(facts, wanted),
         _addresses(facts, wanted),
-        *_capacity(facts, wanted),
+        *_reserved(facts, wanted, now),
+        *_capacity(facts, wanted, now),
         launch_calls(facts, wanted),
     ]
 
@@ -195,11 +199,14 @@ def _addresses(facts: Facts, wanted: Wanted) -> Verdict:
     return Verdict(name, state, f"{free} in all: {said}" if usable else "none", fix, free)
 
 
-def _capacity(facts: Facts, wanted: Wanted) -> Iterator[Verdict]:
+def _capacity(facts: Facts, wanted: Wanted, now: datetime) -> Iterator[Verdict]:
     """Only EC2 knows; it gives a score for spot and nothing for on-demand."""
     if Market.SPOT not in wanted.profile.markets or not facts.types:
         return
     name, score = "spot capacity", facts.placement_score
+    if facts.reserved_places(wanted, now) >= wanted.users:
+        yield Verdict(name, State.OK, "not needed: reserved capacity has a place for each user")
+        return
     falls_back = Market.ON_DEMAND in wanted.profile.markets
     other = "; what spot lacks is bought on demand" if falls_back else ""
     if score is None:
@@ -218,6 +225,32 @@ def _capacity(facts: Facts, wanted: Wanted) -> Iterator[Verdict]:
         return
     fix = "let the profile buy on demand too, or accept more instance types"
     yield Verdict(name, State.SHORT, said, fix)
+
+
+def _reserved(facts: Facts, wanted: Wanted, now: datetime) -> Iterator[Verdict]:
+    """Places without an instance now. What they lack is bought elsewhere: that is no shortage."""
+    name = "reserved capacity"
+    if reason := facts.unread.get(Source.RESERVATIONS):
+        fix = "give the hub's role ec2:DescribeCapacityReservations"
+        yield Verdict(name, State.UNKNOWN, f"it cannot be read: {reason}", fix)
+        return
+    if not facts.reserved:
+        return
+    usable = facts.reserved_for(wanted, now)
+    places = facts.reserved_places(wanted, now)
+    if not usable:
+        said = (
+            "none of the reservations of c.EC2Spawner.capacity_reservations is for this profile "
+            "until the class ends: by type, zone, market or end"
+        )
+        yield Verdict(name, State.OK, said, enough_for=0)
+        return
+    each = ", ".join(f"{x.available} {x.instance_type} in {x.zone}" for x in usable)
+    rest = wanted.users - places
+    more = f"; {rest} more have to find capacity elsewhere" if rest > 0 else ""
+    homes = ", for users whose home is there" if facts.homes_in_zones else ""
+    said = f"unused places now: {each}{homes}. They cost the same unused{more}"
+    yield Verdict(name, State.OK, said, enough_for=places)
 
 
 def _offering(facts: Facts) -> set[str]:

@@ -16,6 +16,7 @@ from ec2spawner.check.facts.network import Subnet
 from ec2spawner.config import Profile
 from ec2spawner.core.limits.bounds import Bounds
 from ec2spawner.core.offers.quotas import ListedQuota
+from ec2spawner.core.offers.reserved_capacity import CapacityReservation
 from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.plan.costs import durations, pool_cost, prices
 from ec2spawner.plan.facts import Facts, Source, Wanted
@@ -59,7 +60,7 @@ def wanted(users: int = 40, **other: Any) -> Wanted:
 
 def judged(facts: Facts = FACTS, of: Wanted | None = None) -> list[Verdict]:
     of = of or wanted()
-    return verdicts(facts, of, prices(facts, of))
+    return verdicts(facts, of, prices(facts, of), NOW)
 
 
 def one(name: str, facts: Facts = FACTS, of: Wanted | None = None) -> Verdict:
@@ -281,6 +282,64 @@ def test_the_pool_has_the_room_of_its_market_and_of_the_subnets() -> None:
 
 
 # --- capacity bought in advance ---
+
+PLACES = CapacityReservation("cr-1", "g4dn.xlarge", A, total=30, available=25)
+RESERVED = replace(FACTS, reserved=[PLACES])
+
+
+def test_reserved_places_count_for_as_many_users() -> None:
+    found = one("reserved capacity", RESERVED)
+    assert (found.state, found.enough_for) == (State.OK, 25)
+    assert "15 more have to find capacity elsewhere" in found.said
+    [more] = reservations(RESERVED, wanted(), NOW)
+    assert "--instance-count 15" in more.command
+    assert "c.EC2Spawner.capacity_reservations" in more.said
+
+
+def test_where_all_users_have_a_place_no_other_capacity_is_judged_or_sold() -> None:
+    of = wanted(25)
+    without_score = replace(RESERVED, placement_score=None)
+    assert one("spot capacity", without_score, of).state is State.OK
+    assert one("spot capacity", replace(FACTS, placement_score=None), of).state is State.UNKNOWN
+    assert not list(reservations(RESERVED, of, NOW))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        replace(PLACES, instance_type="g5.xlarge"),
+        replace(PLACES, zone="us-east-1c"),
+        replace(PLACES, ends_at=NOW + timedelta(hours=1)),
+        replace(PLACES, available=0),
+    ],
+)
+def test_a_reservation_that_the_class_cannot_use_is_no_place(place: CapacityReservation) -> None:
+    found = one("reserved capacity", replace(FACTS, reserved=[place]))
+    assert (found.state, found.enough_for) == (State.OK, 0)
+
+
+def test_a_profile_for_spot_only_has_no_place() -> None:
+    spot_only = wanted(profile=T4.model_copy(update={"market": "spot-only"}))
+    assert one("reserved capacity", RESERVED, spot_only).enough_for == 0
+
+
+def test_a_reservation_that_lasts_until_the_class_ends_counts() -> None:
+    ends_at = NOW + timedelta(hours=2, seconds=1)
+    facts = replace(FACTS, reserved=[replace(PLACES, ends_at=ends_at)])
+    assert one("reserved capacity", facts).enough_for == 25
+    tomorrow = wanted(at=NOW + timedelta(days=1))
+    assert one("reserved capacity", facts, tomorrow).enough_for == 0
+
+
+def test_reservations_that_cannot_be_read_are_unknown() -> None:
+    unread = replace(FACTS, unread={Source.RESERVATIONS: "UnauthorizedOperation: no"})
+    found = one("reserved capacity", unread)
+    assert found.state is State.UNKNOWN
+    assert "ec2:DescribeCapacityReservations" in found.fix
+
+
+def test_without_the_option_nothing_is_said_of_reservations() -> None:
+    assert "reserved capacity" not in {each.name for each in judged()}
 
 
 def test_a_reservation_is_offered_with_its_command_and_price() -> None:
