@@ -246,7 +246,13 @@ def _pool(pool: argparse.ArgumentParser) -> None:
         "profile", nargs="?", default="", metavar="PROFILE", help="of set and clear: its slug"
     )
     pool.add_argument(
-        "running", nargs="?", type=int, metavar="N", help="of set: how many instances wait"
+        "running", nargs="?", type=int, metavar="N", help="of set: how many instances wait running"
+    )
+    pool.add_argument(
+        "--stopped",
+        type=int,
+        metavar="N",
+        help="of set: how many wait stopped, on demand only; without it as configured",
     )
     pool.add_argument(
         "--until",

@@ -1,4 +1,4 @@
-"""`c.EC2Spawner.warm_pool`: how many booted instances wait for servers of which profile."""
+"""`c.EC2Spawner.warm_pool`: how many prepared instances wait for servers of which profile."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ MAX_RUNNING: Final = 1000
 
 WHEN: Final = "Mon-Fri 08:30-18:00 Europe/Berlin"
 
+_STOPPED_FIX: Final = f"write a whole number from 0 to {MAX_RUNNING}"
+_ON_DEMAND_FIX: Final = (
+    'write "market": "on-demand" in this entry, and "running" for spot in an entry of its own'
+)
 _RUNNING_FIX: Final = f'write a whole number from 0 to {MAX_RUNNING}, or "auto"'
 _CAP_FIX: Final = "write USD per hour as a number above 0, such as 5; leave it out for no cap"
 
@@ -30,6 +34,14 @@ def _running(value: object) -> object:
         return value
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RUNNING:
         wrong(f"{shown(value)} is no number of instances", _RUNNING_FIX)
+    return value
+
+
+def _stopped(value: object) -> object:
+    if value == "auto":
+        wrong("no forecast is made of stopped instances, which cost their disks only", _STOPPED_FIX)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RUNNING:
+        wrong(f"{shown(value)} is no number of instances", _STOPPED_FIX)
     return value
 
 
@@ -55,17 +67,25 @@ UsdPerHour = Annotated[float | None, BeforeValidator(_cap)]
 
 
 class WarmPoolConfig(Words):
-    """Booted instances that wait for servers of a profile. They belong to no user until a server
-    gets one, and are replaced then; an instance never returns to the pool. Of two entries for the
-    same profile and market the larger number counts."""
+    """Instances that wait for servers of a profile, running or stopped. They belong to no user
+    until a server gets one, and are replaced then; an instance never returns to the pool. Of two
+    entries for the same profile and market the larger number counts."""
 
     profile: str = Field(
         description="Slug of a profile of `profile_list`.", min_length=1, examples=["t4"]
     )
     running: Annotated[int | Literal["auto"], BeforeValidator(_running)] = Field(
-        description=f"How many wait, 0 to {MAX_RUNNING}. `auto` takes it from the starts of the "
-        "last four weeks at the same weekday and time of day, and needs `max`.",
+        default=0,
+        description=f"How many wait running, 0 to {MAX_RUNNING}. `auto` takes it from the starts "
+        "of the last four weeks at the same weekday and time of day, and needs `max`.",
         examples=[2],
+    )
+    stopped: Annotated[int, BeforeValidator(_stopped)] = Field(
+        default=0,
+        description=f"How many wait stopped beside these, 0 to {MAX_RUNNING}. They have booted "
+        "once, and cost their disks only; a server that finds none running starts one of them. "
+        "On-demand only: AWS cannot stop a spot instance and start it again.",
+        examples=[5],
     )
     min: Places | None = Field(
         default=None, description="With `auto`, wait at least so many; 0 by default.", examples=[1]
@@ -93,6 +113,15 @@ class WarmPoolConfig(Words):
     )
 
     @model_validator(mode="after")
+    def _has_places(self) -> Self:
+        if not {"running", "stopped"} & self.model_fields_set:
+            wrong("asks for nothing", 'add "running", "stopped" or both, such as "running": 2')
+        if self.stopped and self.market == "spot":
+            what = "stops spot instances, and AWS cannot start them again"
+            wrong(what, _ON_DEMAND_FIX)
+        return self
+
+    @model_validator(mode="after")
     def _bounds_of_auto(self) -> Self:
         if self.running != "auto":
             if self.min is not None or self.max is not None:
@@ -110,7 +139,14 @@ class WarmPoolConfig(Words):
         """As the provisioner follows it; hours without a time zone are in `time_zone`."""
         market = Market(self.market) if self.market else profile.markets[0]
         running = Auto(self.min or 0, self.max or 0) if self.running == "auto" else self.running
-        return PoolRule(self.profile, running, market, self._hours(time_zone), self.usd_per_hour)
+        return PoolRule(
+            self.profile,
+            running,
+            market,
+            self._hours(time_zone),
+            self.usd_per_hour,
+            stopped=self.stopped,
+        )
 
     def _hours(self, time_zone: str) -> Hours | None:
         return hours(self.when, default_zone=time_zone) if self.when else None
@@ -151,6 +187,15 @@ def pool_problems(
             what = f"no server of {shown(entry.profile)} may take {entry.market} instances"
             first = known[entry.profile].markets[0]
             yield f"[{place}].market", what, f'write "{first}", or leave it out'
+        elif entry.stopped and not entry.market and known[entry.profile].markets[0] == Market.SPOT:
+            what = "without a market the entry is for spot, and AWS cannot stop a spot instance"
+            yield f"[{place}].stopped", what, _on_demand_fix(known[entry.profile])
+
+
+def _on_demand_fix(profile: Profile) -> str:
+    if Market.ON_DEMAND in _markets(profile):
+        return _ON_DEMAND_FIX
+    return 'leave out "stopped": no server of this profile may take on-demand instances'
 
 
 def _markets(profile: Profile) -> Set[Market]:

@@ -63,6 +63,8 @@ def _done(arguments: argparse.Namespace, token: str, hub: str) -> dict[str, Any]
     if arguments.action == "set":
         until = instant(arguments.until, datetime.now().astimezone()) if arguments.until else None
         body = {"running": arguments.running, "until": until and until.isoformat()}
+        if arguments.stopped is not None:
+            body["stopped"] = arguments.stopped
         if arguments.market:
             body["market"] = arguments.market
         call("PUT", _url(hub, arguments.profile), token, body)
@@ -84,7 +86,7 @@ def show(pool: Mapping[str, Any], console: Console) -> None:
     table = Table(box=None, pad_edge=False)
     for head in ("Profile", "Market"):
         table.add_column(head)
-    for head in ("Target", "Waiting", "Booting", "USD/hour"):
+    for head in ("Target", "Waiting", "Booting", "Stopped", "USD/hour"):
         table.add_column(head, justify="right")
     table.add_column("Why")
     for each in pool["places"]:
@@ -94,11 +96,18 @@ def show(pool: Mapping[str, Any], console: Console) -> None:
             text(str(each["target"])),
             text(str(each["waiting"])),
             text(str(each["booting"])),
+            text(_stopped(each)),
             text(f"{each['usd_per_hour']:.2f}"),
             lines(*each["why"], *_notes(each)),
         )
     console.print(table)
     console.print(text(f"All together {pool['usd_per_hour']:.2f} USD/hour (estimate)"))
+
+
+def _stopped(each: Mapping[str, Any]) -> str:
+    """How many wait stopped, of how many that shall."""
+    asks = each["stopped_target"] or each["stopped"]
+    return f"{each['stopped']} of {each['stopped_target']}" if asks else "-"
 
 
 def _notes(each: Mapping[str, Any]) -> list[str]:

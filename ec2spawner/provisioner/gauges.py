@@ -24,7 +24,7 @@ from .state.state import State
 Account = Literal["leases", "overhead"]
 """Whether a lease pays. A lease pays for overhead too: its start and its stop."""
 
-PoolState = Literal["target", "waiting", "booting"]
+PoolState = Literal["target", "waiting", "booting", "stopped_target", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Figures:
     """Since this process began."""
     overhead_usd: float
     pool: Mapping[tuple[str, str, PoolState], int]
-    """Instances of the warm pool by profile and market: how many shall wait, wait, or boot."""
+    """Instances of the warm pool by profile and market: how many shall wait, wait, or boot, and
+    shall wait stopped or do so."""
     sold_out: Mapping[ErrorClass, int]
     """Marks that hold: of an offer, a quota, a subnet, a type in a zone."""
     undelivered_alarms: Mapping[str, float]
@@ -122,6 +123,9 @@ def _pool(pool: WarmPool) -> Mapping[tuple[str, str, PoolState], int]:
         found[profile, market, "target"] = each.target.running
         found[profile, market, "waiting"] = each.waiting
         found[profile, market, "booting"] = each.booting
+        if each.target.stopped.number or each.stopped:
+            found[profile, market, "stopped_target"] = each.target.stopped.number
+            found[profile, market, "stopped"] = len(each.startable)
     return found
 
 

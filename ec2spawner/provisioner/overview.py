@@ -155,13 +155,16 @@ class Overview:
         stock, retained = self.state.stock, self.state.retained
         useless = {each.instance_id for each in (*stock.surplus, *stock.dead, *stock.unknown)}
         in_places = {each.instance_id for each in stock.in_places}
+        stopping = {kept.instance_id for kept in retained.of_pool() if kept.asked_at is None}
 
         def status(instance_id: str) -> UnassignedStatus:
             if instance_id in useless:
                 return "ending"
-            return "pool" if instance_id in in_places else "starting"
+            is_stopping = instance_id in stopping
+            return "pool" if is_stopping or instance_id in in_places else "starting"
 
-        own = [each for each in unleased(self.state) if not retained.holds(each.instance_id)]
+        for_users = {kept.instance_id for kept in retained.of_users()}
+        own = [each for each in unleased(self.state) if each.instance_id not in for_users]
         return (
             *(self._unassigned(each, status(each.instance_id)) for each in own),
             *(
@@ -284,7 +287,7 @@ def _worst_first(reach: Reach) -> tuple[bool, int, str, str]:
 
 
 def _all(state: State) -> Sequence[Kept]:
-    return sorted(state.retained.all(), key=lambda kept: kept.until)
+    return sorted(state.retained.of_users(), key=lambda kept: kept.until)
 
 
 def _requested(lease: Lease) -> datetime:

@@ -38,6 +38,7 @@ from .instances.unused_reservations import UnusedReservations
 from .launch.controller import LaunchController
 from .launch.fleet_calls import FleetCalls
 from .launch.spot_waits import SpotWaits
+from .launch.stopped_instances import StoppedInstances
 from .lifecycle.admin_actions import AdminActions
 from .lifecycle.agent_calls import AgentCalls
 from .lifecycle.continuation import Continuation
@@ -67,6 +68,7 @@ from .pool.history import StartHistory
 from .pool.instance_failures import PoolInstanceFailures
 from .pool.purchases import PoolPurchases
 from .pool.standing import WarmPool
+from .pool.stopped_places import StoppedPlaces
 from .pool.targets import PoolTargets
 from .reconciler import Controller, Reconciler
 from .reports.gpu_time import GpuTime
@@ -117,7 +119,8 @@ class Provisioner:
         self._heartbeats = heartbeats = Heartbeats(state, prices)
         self._recovery = Recovery(state, volumes, prices)
         self._retention = Retention(state, cloud, overhead, market.offers, boot_logs, tasks)
-        self._launch = LaunchController(state, market.offers, fleet, tasks)
+        stopped = StoppedInstances(state, cloud, market.offers)
+        self._launch = LaunchController(state, market.offers, fleet, stopped, tasks)
         self._home_attachment = HomeAttachment(state, volumes, tasks)
         self._reports = LeaseReports(state)
         migrations = ZoneMigrations(state, cloud, volumes, tasks)
@@ -156,6 +159,7 @@ class Provisioner:
             Inventory(state),
             SilentInstances(state, failures),
             PoolInstanceFailures(state),
+            StoppedPlaces(state, overhead),
             self._launch,
             PoolPurchases(state, market, fleet, tasks),
             InstanceTermination(state, cloud, overhead, tasks),

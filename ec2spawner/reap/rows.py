@@ -114,7 +114,8 @@ def _held(account: Account, peek: Peek, other_store: str) -> dict[str, str]:
         if instance.tags.get(STORE) != other_store and (said := _held_by_tags(instance, peek))
     }
     for kept in peek.snapshot.kept:
-        held[kept.instance_id] = f"it is kept for {_server(kept.user, kept.server)}"
+        whom = "the warm pool" if kept.is_of_pool else _server(kept.user, kept.server)
+        held[kept.instance_id] = f"it is kept for {whom}"
     for lease in peek.snapshot.leases:
         if lease.instance_id is not None:
             server = _server(lease.user, lease.server)

@@ -56,6 +56,11 @@ class Claim(Message):
     """Seconds from this agent's start until this claim was sent; None after a day."""
     wait_seconds: Annotated[float, Field(ge=0, le=55)] = 25.0
     fault: Fault = Fault()
+    reads_ahead: bool = False
+    """Whether it reads files of its image ahead while it waits: it takes a lease at any time, and
+    is better not stopped before it is done."""
+    read_ahead_bytes: Annotated[int, Field(ge=0, le=2**50)] = 0
+    """Bytes that it has read ahead until now."""
     interruption_at: AwareDatetime | None = None
     """When EC2 reclaims this spot instance, if there is a notice: it gets no lease."""
 

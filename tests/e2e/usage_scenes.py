@@ -266,7 +266,9 @@ def pool() -> dict[str, Any]:
         "profile_name": "T4, 16 GB",
         "market": "spot",
         "target": 2,
-        "why": ["The configuration asks for 2."],
+        "stopped_target": 3,
+        "stopped": 2,
+        "why": ["The configuration asks for 2.", "The configuration asks for 3 stopped."],
         "waiting": 1,
         "booting": 1,
         "missing": 0,
@@ -275,11 +277,14 @@ def pool() -> dict[str, Any]:
         "failure": None,
         "problem": "",
         "instances": [],
+        "stopped_instances": [],
     }
     sold_out = waiting | {
         "profile": "a10g",
         "profile_name": MARKUP,
         "target": 5,
+        "stopped_target": 0,
+        "stopped": 0,
         "why": ["An admin has set 5 until 20 November, 18:00 UTC."],
         "waiting": 0,
         "booting": 0,
@@ -287,6 +292,7 @@ def pool() -> dict[str, Any]:
         "usd_per_hour": 0.0,
         "by_hand": {
             "running": 5,
+            "stopped": None,
             "until": (NOW + timedelta(hours=4)).isoformat(),
             "by": MARKUP,
             "at": (NOW - timedelta(minutes=5)).isoformat(),

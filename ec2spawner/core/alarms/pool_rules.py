@@ -27,8 +27,8 @@ def pool_unused(unused: Unused, usd_per_hour: float | None, now: datetime) -> Al
         f"No server takes {instances} of the warm pool for {visible(unused.profile)}",
         f"They wait {cost}, the longest for {in_words(unused.seconds)}: "
         f"{visible(', '.join(unused.instances[:MAX_NAMED]))}{_more(number)}. The pool is larger "
-        "than its use: lower `running` or `max` of this profile in c.EC2Spawner.warm_pool, or set "
-        "`when` to the hours at which people start servers.",
+        "than its use: lower `running`, `stopped` or `max` of this profile in "
+        "c.EC2Spawner.warm_pool, or set `when` to the hours at which people start servers.",
         now,
     )
 

@@ -31,6 +31,10 @@ CLAIM_SILENCE: Final = 180.0
 agent: claims are repeated at least every 55 s."""
 
 
+OF_POOL: Final = "the pool"
+"""In place of a lease's id, in the names of costs of what waits stopped in the warm pool."""
+
+
 @dataclass(frozen=True, slots=True)
 class AfterStop:
     """What the admin wants for a server's instance once the server has stopped."""
@@ -44,13 +48,15 @@ class AfterStop:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An instance that waits for its user. Stored before anything is done about it."""
+    """An instance that waits for its user, or stopped in the warm pool for any. Stored before
+    anything is done about it."""
 
     instance_id: str
     user: str
+    """Empty for one of the warm pool."""
     server: str
     lease_id: str
-    """Of the lease whose end it outlives."""
+    """Of the lease whose end it outlives; `OF_POOL` where there was none."""
     profile: str
     """Slug."""
     profile_name: str
@@ -69,6 +75,11 @@ class Kept:
     """When that was stored: before the call."""
     disk_usd_per_month: float | None = None
     """What its disks cost, as it was known last; None is unknown."""
+
+    @property
+    def is_of_pool(self) -> bool:
+        """Whether it has had no user yet: any start that it fits may take it."""
+        return not self.user
 
 
 @dataclass(frozen=True, slots=True)

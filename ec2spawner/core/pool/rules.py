@@ -18,11 +18,7 @@ class Auto:
 
 @dataclass(frozen=True, slots=True)
 class PoolRule:
-    """An entry of the configuration: how many instances wait for servers of a profile.
-
-    A pool of stopped on-demand instances would be a third number beside `running`: they cost their
-    disks only and start in half the time. A one-time spot instance cannot be stopped.
-    """
+    """An entry of the configuration: how many instances wait for servers of a profile."""
 
     profile: str
     """Slug."""
@@ -32,6 +28,9 @@ class PoolRule:
     """When it is in force; None is always."""
     usd_per_hour: float | None = None
     """What its places may cost together, in USD/hour; None is no cap."""
+    stopped: int = 0
+    """How many prepared instances wait stopped beside these. On-demand only: a one-time spot
+    instance cannot be stopped."""
 
 
 @dataclass(frozen=True, slots=True)

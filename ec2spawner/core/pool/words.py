@@ -16,8 +16,32 @@ _BASIS = {
 
 
 def why(target: PoolTarget, place: tzinfo) -> tuple[str, ...]:
-    """One sentence for each step to the number; times are those of `place`."""
-    return tuple(_sentence(reason, target.forecast, place) for reason in target.reasons)
+    """One sentence for each step to the numbers; times are those of `place`."""
+    running = (_sentence(reason, target.forecast, place) for reason in target.reasons)
+    stopped = (_of_stopped(reason, place) for reason in target.stopped_reasons)
+    return (*running, *stopped)
+
+
+def _of_stopped(reason: Reason, place: tzinfo) -> str:
+    number, cap = reason.running, f"{reason.usd_per_hour or 0.0:.2f} USD/hour"
+    match reason.code:
+        case ReasonCode.CUT_TO_RULE_CAP:
+            return (
+                f"The cap of {cap} of this profile pays for {number} stopped, one being prepared."
+            )
+        case ReasonCode.CUT_TO_TOTAL_CAP:
+            return (
+                f"{cap} is left of the cap on the whole pool, which pays for {number} stopped, one "
+                "being prepared."
+            )
+        case ReasonCode.PRICE_UNKNOWN:
+            return "There is a cap, and the price is not known, so nothing is prepared."
+        case ReasonCode.LIMIT_REACHED:
+            return "A limit on the hub's spending is used up, so no instance waits stopped."
+        case ReasonCode.OVERRIDDEN:
+            return f"An admin has set {number} stopped{_until(reason, place)}."
+        case _:
+            return f"The configuration asks for {number} stopped."
 
 
 def _sentence(reason: Reason, forecast: Forecast | None, place: tzinfo) -> str:
@@ -32,9 +56,7 @@ def _sentence(reason: Reason, forecast: Forecast | None, place: tzinfo) -> str:
         case ReasonCode.OUTSIDE_HOURS:
             return "It is outside the configured hours."
         case ReasonCode.OVERRIDDEN:
-            until = reason.until.astimezone(place) if reason.until else None
-            when = f" until {until:%d %B, %H:%M %Z}" if until else ""
-            return f"An admin has set {number}{when}."
+            return f"An admin has set {number}{_until(reason, place)}."
         case ReasonCode.RAISED_TO_MIN:
             return f"The configured minimum is {number}."
         case ReasonCode.CUT_TO_MAX:
@@ -49,6 +71,11 @@ def _sentence(reason: Reason, forecast: Forecast | None, place: tzinfo) -> str:
             return "A limit on the hub's spending is used up, so no instance waits."
         case _:
             assert_never(reason.code)
+
+
+def _until(reason: Reason, place: tzinfo) -> str:
+    until = reason.until.astimezone(place) if reason.until else None
+    return f" until {until:%d %B, %H:%M %Z}" if until else ""
 
 
 def _forecast(number: int, found: Forecast | None) -> str:

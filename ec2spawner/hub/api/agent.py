@@ -115,6 +115,7 @@ class ClaimsHandler(AgentHandler):
             account_id=identity.account_id,
             pending_time=identity.pending_time,
             protocol=claim.protocol,
+            reads_ahead=claim.reads_ahead,
         )
 
     async def grant(self, granted: Granted) -> LeaseGrant:

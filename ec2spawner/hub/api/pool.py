@@ -18,7 +18,7 @@ from ...config.warm_pool import MAX_RUNNING
 from ...core.pool.targets import Override
 from ...core.pool.words import why
 from ...core.profiles.choices import MARKETS_OF, open_markets
-from ...provisioner.pool.standing import Member, Standing
+from ...provisioner.pool.standing import Member, Standing, StoppedMember
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import Market
@@ -40,15 +40,17 @@ class MemberModel(Model):
     zone: str
     launched_at: AwareDatetime
     waiting_since: AwareDatetime | None
-    """When its agent called first; null while it boots."""
+    """When its agent called first, null while it boots; of a stopped one, when it was stopped."""
     usd_per_hour: float | None
-    """With its disks and address; null if a price is unknown."""
+    """With its disks and address, of a stopped one of its disks; null if a price is unknown."""
 
 
 class ByHandModel(Model):
     """What an admin has set."""
 
     running: int
+    stopped: int | None
+    """Null where that is as configured."""
     until: AwareDatetime
     by: str
     at: AwareDatetime
@@ -71,14 +73,18 @@ class PlacesModel(Model):
     profile_name: str
     market: Market
     target: int
-    """How many shall wait."""
+    """How many shall wait running."""
+    stopped_target: int
+    """How many shall wait stopped beside these."""
     why: tuple[str, ...]
     """The steps to that number, a sentence each."""
     waiting: int
     """A start gets one at once."""
     booting: int
     missing: int
-    """Places for which no instance runs yet."""
+    """Places without an instance, those for stopped ones included."""
+    stopped: int
+    """A start begins with a boot of one of them."""
     usd_per_hour: float
     """Of the instances, as far as prices are known."""
     by_hand: ByHandModel | None
@@ -86,6 +92,7 @@ class PlacesModel(Model):
     problem: str
     """Why the hub cannot say what an instance of this profile would be; empty if it can."""
     instances: tuple[MemberModel, ...]
+    stopped_instances: tuple[MemberModel, ...]
 
 
 class PoolModel(Model):
@@ -107,6 +114,7 @@ class ByHand(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     running: Annotated[int, Field(ge=0, le=MAX_RUNNING, strict=True)]
+    stopped: Annotated[int, Field(ge=0, le=MAX_RUNNING, strict=True)] | None = None
     until: AwareDatetime | None = None
     market: Market | None = None
 
@@ -136,10 +144,12 @@ class PoolOfProfileHandler(APIHandler):
         until = body.until or now + DEFAULT_UNTIL
         if not now < until <= now + MAX_UNTIL:
             raise HTTPError(400, f"until must be in the next {MAX_UNTIL.days} days")
-        market = body.market or _market(provisioner, found)
+        market = body.market or (Market.ON_DEMAND if body.stopped else _market(provisioner, found))
+        if body.stopped and market is Market.SPOT:
+            raise HTTPError(409, "spot instances cannot wait stopped: set them for on-demand")
         if market not in {each for word in open_markets(found) for each in MARKETS_OF[word]}:
             raise HTTPError(409, f"no server of this profile may take {market} instances")
-        override = Override(found.slug, market, body.running, until)
+        override = Override(found.slug, market, body.running, until, body.stopped)
         try:
             await provisioner.pool.set_by_hand(override, by=self.current_user.name)
         except StoreError as error:
@@ -186,14 +196,17 @@ def _places(standing: Standing, name: str, why: Sequence[str]) -> PlacesModel:
         profile_name=name or target.profile,
         market=target.market,
         target=target.running,
+        stopped_target=target.stopped.number,
         why=tuple(why),
         waiting=standing.waiting,
         booting=standing.booting,
         missing=standing.missing,
+        stopped=len(standing.startable),
         usd_per_hour=standing.usd_per_hour,
         by_hand=by_hand
         and ByHandModel(
             running=by_hand.override.running,
+            stopped=by_hand.override.stopped,
             until=by_hand.override.until,
             by=by_hand.by,
             at=by_hand.at,
@@ -204,6 +217,7 @@ def _places(standing: Standing, name: str, why: Sequence[str]) -> PlacesModel:
         ),
         problem=standing.problem,
         instances=tuple(map(_member, standing.members)),
+        stopped_instances=tuple(map(_stopped, standing.startable)),
     )
 
 
@@ -215,6 +229,18 @@ def _member(member: Member) -> MemberModel:
         zone=instance.zone,
         launched_at=instance.launched_at,
         waiting_since=member.waiting_since,
+        usd_per_hour=member.rate.usd_per_hour,
+    )
+
+
+def _stopped(member: StoppedMember) -> MemberModel:
+    instance = member.instance
+    return MemberModel(
+        instance_id=instance.instance_id,
+        instance_type=instance.instance_type,
+        zone=instance.zone,
+        launched_at=instance.launched_at,
+        waiting_since=member.kept.kept_at,
         usd_per_hour=member.rate.usd_per_hour,
     )
 

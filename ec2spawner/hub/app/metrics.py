@@ -122,7 +122,8 @@ def families(now: Figures) -> Iterator[Metric]:
     yield spent
     pool = GaugeMetricFamily(
         "ec2spawner_pool_instances",
-        "Instances of the warm pool: target (how many shall wait), waiting, booting",
+        "Instances of the warm pool: target (how many shall wait), waiting, booting, "
+        "stopped_target (how many shall wait stopped), stopped",
         labels=["profile", "market", "state"],
     )
     for labels, number in now.pool.items():

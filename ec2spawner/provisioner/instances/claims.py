@@ -56,6 +56,8 @@ class Claimant:
     pending_time: datetime
     protocol: int = PROTOCOL
     """Version of the agent's protocol."""
+    reads_ahead: bool = False
+    """Not of the document: its agent says that it reads files ahead while it waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class Claims:
             return None
         if instance.state in GONE:
             raise InstanceUnwanted("this instance is being terminated")
-        self.state.claims.heard(instance.instance_id)
+        self.state.claims.heard(instance.instance_id, reads_ahead=claimant.reads_ahead)
         if booted_anew is not None:
             if instance.launched_at <= booted_anew.launched_at:
                 return None  # the listing is older than the start

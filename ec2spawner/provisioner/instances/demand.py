@@ -11,6 +11,7 @@ from ...core.tags import LEASE
 from ..model.cloud import GONE, Instance, InstanceState
 from ..model.launch_key import base_key_of, fit_key_of, unlimited_key_of
 from ..model.lease import Lease, LeaseState
+from ..state.pool import Place
 from ..state.state import State
 from .supply import supply_of
 
@@ -48,18 +49,20 @@ def need_of(state: State, lease: Lease) -> Need:
 
 def places(state: State) -> list[Need]:
     """Of the warm pool, as needs that come after those of all leases."""
-    return [
-        Need(
-            lease_id=place.place_id,
-            base_key=base_key_of(place.spec),
-            instance_types=frozenset(place.spec.instance_types),
-            zones=state.zones.of(place.spec),
-            markets=frozenset(place.spec.markets),
-            requested_at=EPOCH,
-            is_place=True,
-        )
-        for place in state.pool.places
-    ]
+    return [need_of_place(state, place) for place in state.pool.places]
+
+
+def need_of_place(state: State, place: Place) -> Need:
+    """What a place of the pool needs of an instance."""
+    return Need(
+        lease_id=place.place_id,
+        base_key=base_key_of(place.spec),
+        instance_types=frozenset(place.spec.instance_types),
+        zones=state.zones.of(place.spec),
+        markets=frozenset(place.spec.markets),
+        requested_at=EPOCH,
+        is_place=True,
+    )
 
 
 def _waits_for_its_home(state: State, lease: Lease) -> bool:
@@ -69,7 +72,7 @@ def _waits_for_its_home(state: State, lease: Lease) -> bool:
 
 def _will_have_retained(state: State, lease: Lease) -> bool:
     """True for a waiting lease that will have a retained instance: none is launched for it."""
-    return any(taker(state, kept) is lease for kept in state.retained.all())
+    return any(taker(state, kept) is lease for kept in state.retained.of_users())
 
 
 def would_serve(state: State, instance: Instance, pending_time: datetime) -> Lease | None:
@@ -78,8 +81,10 @@ def would_serve(state: State, instance: Instance, pending_time: datetime) -> Lea
     `pending_time` is that of the identity document its agent claims with.
     """
     kept = state.retained.get(instance.instance_id)
-    if kept is not None:
+    if kept is not None and not kept.is_of_pool:
         return _taker_after_boot(state, kept, pending_time)
+    if kept is not None and not _is_started(kept, pending_time):
+        return None  # it is being stopped, or its agent is of the boot before
     if has_served(state, instance):
         return None
     free = supply_of(instance, state.pool.usd_per_hour(instance.instance_id))
@@ -149,6 +154,10 @@ def _taker_after_boot(state: State, kept: Kept, pending_time: datetime) -> Lease
     if kept.started_for != lease.lease_id:
         return None  # running still, or again: it is being stopped
     return lease if is_of_a_later_boot(kept, pending_time) else None
+
+
+def _is_started(kept: Kept, pending_time: datetime) -> bool:
+    return kept.asked_at is not None and is_of_a_later_boot(kept, pending_time)
 
 
 def silent_seconds(state: State, kept: Kept) -> float:

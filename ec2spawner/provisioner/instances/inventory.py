@@ -15,6 +15,7 @@ from ..state.instances.launches import Round
 from ..state.instances.stock import Stock
 from ..state.state import State
 from .demand import needs, places
+from .pool_stops import called_at, started_of_pool
 from .supply import supply_of, supply_of_expected
 
 SLOW_BOOT: Final = 180.0
@@ -69,6 +70,7 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
             silent.append(instance)
         else:
             supplies.append(_supply(state, instance))
+    supplies += [_supply(state, instance) for instance in started_of_pool(state)]
     # First, so that an instance whose agent waits is not surplus beside one that still boots.
     supplies.sort(key=lambda supply: supply.supply_id not in state.claims.waiting)
     # One that ended before a pass saw it is not seen: it counts until a start has been judged by
@@ -102,10 +104,16 @@ def _supply(state: State, instance: Instance) -> Supply:
     supply = supply_of(instance, state.pool.usd_per_hour(instance.instance_id))
     is_slow = (
         POOL in instance.tags
-        and not state.claims.is_bound(instance.instance_id)
-        and state.instances.seen_seconds(instance.instance_id) > SLOW_BOOT
+        and called_at(state, instance.instance_id) is None
+        and _booting_seconds(state, instance.instance_id) > SLOW_BOOT
     )
     return replace(supply, is_place=True) if is_slow else supply
+
+
+def _booting_seconds(state: State, instance_id: str) -> float:
+    if state.retained.holds(instance_id):
+        return state.pool_starts.boot_seconds(instance_id)
+    return state.instances.seen_seconds(instance_id)
 
 
 def have_instance(state: State) -> Set[str]:
@@ -116,7 +124,7 @@ def have_instance(state: State) -> Set[str]:
     waiting = needs(state)
     booting = [x for x in take_stock(state).supplies if state.knows_instance(x.supply_id)]
     missing = set(balance(waiting, booting).missing)
-    restarted = {kept.started_for for kept in state.retained.all()}
+    restarted = {kept.started_for for kept in state.retained.of_users()}
     return {need.lease_id for need in waiting if need.lease_id not in missing} | restarted
 
 

@@ -134,7 +134,16 @@ def is_in_motion(state: State) -> bool:
         or bool(state.launches.in_progress)
         or not state.launches.expected.keys() <= state.instances.listed.keys()
         or any(_may_be_gone(state, lease) for lease in state.leases.open(LeaseState.READY))
+        # A start may want it at any time, and takes only what is listed as stopped.
+        or any(_is_being_stopped(state, kept) for kept in state.retained.of_pool())
     )
+
+
+def _is_being_stopped(state: State, kept: Kept) -> bool:
+    instance = state.instances.listed.get(kept.instance_id)
+    if instance is None or kept.asked_at is not None:
+        return False
+    return instance.state in IN_TRANSITION | {InstanceState.RUNNING}
 
 
 def _may_be_gone(state: State, lease: Lease) -> bool:
@@ -182,7 +191,9 @@ def _is_changing(state: State, kept: Kept) -> bool:
     """It is being stopped or started."""
     instance = state.instances.listed.get(kept.instance_id)
     runs = instance is not None and instance.state is InstanceState.RUNNING
-    return bool(kept.started_for) or (runs and kept.then == "stop")
+    return bool(kept.started_for or (runs and kept.then == "stop")) or (
+        kept.is_of_pool and kept.asked_at is not None
+    )
 
 
 def _is_over(instance: Instance) -> bool:

@@ -36,7 +36,7 @@ class Overhead:
         """The time that it waited for a lease."""
         segment = _beside_disks(self._segment(instance, start, end), kept)
         key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
-        await self.save(segment, key, Cause.RETENTION if kept else self._cause(instance))
+        await self.save(segment, key, _cause_of(kept) if kept else self._cause(instance))
 
     async def of_place(self, instance: Instance) -> None:
         """Of an instance that has waited in the pool since its launch, up to now."""
@@ -52,7 +52,7 @@ class Overhead:
         """Of a retained instance that ran without a lease since `start`, up to now."""
         segment = _beside_disks(self._segment(instance, start, self.state.clock.now()), kept)
         key = overhead_key(instance.launched_at, kept.lease_id)
-        await self.save(segment, key, Cause.RETENTION)
+        await self.save(segment, key, _cause_of(kept))
 
     async def of_unlisted(self, kept: Kept, start: datetime, end: datetime) -> None:
         """Of a retained instance that EC2 no longer lists: it ran without a lease from `start` to
@@ -63,14 +63,14 @@ class Overhead:
         paid = await self.store.paid_segments(kept.instance_id, key)
         if paid and end > start:
             segment = _beside_disks(replace(paid[0], start=start, end=end), kept)
-            await self.save(segment, key, Cause.RETENTION)
+            await self.save(segment, key, _cause_of(kept))
 
     async def of_disks(
         self, kept: Kept, instance: Instance | None, until: datetime | None = None
     ) -> None:
-        """Of an instance that is stopped for its user: its disks, which exist whether it runs or
-        not, since it was kept and `until` then, by default now. `instance` is None for one that EC2
-        no longer lists; raises `StoreError` then.
+        """Of an instance that is stopped, for its user or in the warm pool: its disks, which exist
+        whether it runs or not, since it was kept and `until` then, by default now. `instance` is
+        None for one that EC2 no longer lists; raises `StoreError` then.
 
         Stored again it is the same: the key names the lease after which it was kept.
         """
@@ -89,7 +89,7 @@ class Overhead:
                 segment = replace(segment, disk_usd_per_month=known_usd)
         segment = replace(segment, start=kept.kept_at, end=max(now, kept.kept_at))
         time_zone, resources = self.state.settings.time_zone, (Resource.DISK,)
-        costs = overhead_costs(segment, Cause.RETENTION, now, time_zone, resources)
+        costs = overhead_costs(segment, _cause_of(kept), now, time_zone, resources)
         key = f"disks after {kept.lease_id}"
         about = f"{key} of {kept.instance_id}"
 
@@ -212,6 +212,10 @@ class Overhead:
         # In one step of the event loop: they are in one of both at any moment.
         spending.pending_overhead.end(pending)
         spending.count_overhead(costs, pending.counted_of(replaced))
+
+
+def _cause_of(kept: Kept) -> Cause:
+    return Cause.POOL if kept.is_of_pool else Cause.RETENTION
 
 
 def _beside_disks(segment: Segment, kept: Kept | None) -> Segment:

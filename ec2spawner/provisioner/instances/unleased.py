@@ -67,7 +67,7 @@ def segments_beside_starts(
     starting.add((user, server))
 
     def is_of_start(kept: Kept) -> bool:
-        return (kept.user, kept.server) in starting
+        return not kept.is_of_pool and (kept.user, kept.server) in starting
 
     for each in unleased(state):
         kept = state.retained.get(each.instance_id)
@@ -83,7 +83,7 @@ def _held(state: State) -> set[str | None]:
 
 
 def _stopped(state: State) -> Iterator[Kept]:
-    """What is kept for its user and does not run."""
+    """What is kept for its user, or in the warm pool, and does not run."""
     held, listed = _held(state), state.instances.listed
     for kept in state.retained.all():
         instance = listed.get(kept.instance_id)

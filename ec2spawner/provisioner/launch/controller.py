@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError
 from ...core.offers.purchase import MAX_PURCHASES, OfferKey
@@ -15,7 +15,14 @@ from ...core.pricing.money import price_words
 from ...core.tags import POOL
 from ...wire import Step, Stop
 from ..instances.inventory import take_stock
-from ..model.cloud import CloudError, FleetResponse, Launched, LaunchRequest, LaunchSpec
+from ..model.cloud import (
+    CloudError,
+    FleetResponse,
+    Instance,
+    Launched,
+    LaunchRequest,
+    LaunchSpec,
+)
 from ..model.lease import Attempt, Intent, IntentState, Lease, LeaseState
 from ..offers.avoided_offer import Avoided, avoided_by
 from ..offers.offers import Offers, Order
@@ -27,17 +34,28 @@ from .fleet_calls import FleetCalls
 from .fleet_response import Outcome, done_with, is_busy, is_refused, without_summary
 from .launch_failure import launch_failure, with_user_limits
 from .spot_waits import spot_turns
+from .stopped_instances import StoppedInstances
 
 log = logging.getLogger(__name__)
+
+STARTED: Final = "Starting a machine that was prepared"
 
 
 class LaunchController:
     """One purchase loop for each group of leases that want the same."""
 
-    def __init__(self, state: State, offers: Offers, fleet: FleetCalls, tasks: TaskGroup) -> None:
+    def __init__(
+        self,
+        state: State,
+        offers: Offers,
+        fleet: FleetCalls,
+        stopped: StoppedInstances,
+        tasks: TaskGroup,
+    ) -> None:
         self._state = state
         self._offers = offers
         self._fleet = fleet
+        self._stopped = stopped
         self._tasks = tasks
         self._deciding = asyncio.Lock()
         self._failed: list[tuple[Round, Outcome]] = []
@@ -176,6 +194,9 @@ class LaunchController:
                 order = await self._next_order(round_, asked, avoided)
                 if order is None:
                     break
+                if prepared := self._stopped.fitting(round_, order):
+                    await self._start(round_, prepared)
+                    continue  # what is missing now, and what EC2 has, is another question
                 intent = await self._fleet.store_intent(round_.spec, order)
                 self._note_asking(round_, attempts.asking(order, intent.created_at), order.count)
                 response, ended_by = await self._call(round_, intent, order, deadline)
@@ -197,6 +218,22 @@ class LaunchController:
         else:
             self._state.launches.in_progress.remove(round_)
             self._state.wake()
+
+    async def _start(self, round_: Round, prepared: Sequence[Instance]) -> None:
+        """Start stopped instances of the pool for the leases that have waited longest."""
+        round_.outstanding -= len(prepared)
+        started: Sequence[Instance] = ()
+        try:
+            started = await self._stopped.start(prepared)
+        finally:
+            round_.outstanding += len(prepared) - len(started)
+        for instance, lease in zip(started, self._waiting(round_), strict=False):
+            note = f"{STARTED}, {instance.instance_type}, {instance.market}, {instance.zone}"
+            events = self._state.leases.story(lease.lease_id, Step.BOOT, note, instance.instance_id)
+            marks = self._state.leases.times.bought(lease, instance.instance_id)
+            self._state.leases.remember(lease.lease_id, events=events, marks=marks)
+            round_.lease_ids = tuple(x for x in round_.lease_ids if x != lease.lease_id)
+        self._state.wake()
 
     async def _replay(self, intent: Intent) -> None:
         """Repeat a stored call exactly: EC2 answers with what it did the first time."""

@@ -150,6 +150,8 @@ class Start:
         """
         lease = would_serve(self.state, instance, claimant.pending_time)
         kept = self.state.retained.get(instance.instance_id)
+        if kept is not None and kept.is_of_pool:
+            kept = None  # it has nobody's files
         if kept is not None and kept.then == "stop":
             if lease is not None:
                 log.error("%s, which is kept, cannot be used: %s", kept.instance_id, stop.message)
@@ -204,7 +206,7 @@ class Start:
         self, instance: Instance, claimant: Claimant, key: str, considered: float
     ) -> Lease | None:
         kept = self.state.retained.get(instance.instance_id)
-        if kept is None and has_served(self.state, instance):
+        if (kept is None or kept.is_of_pool) and has_served(self.state, instance):
             raise InstanceUnwanted("this instance has served another lease")
         lease = would_serve(self.state, instance, claimant.pending_time)
         if lease is None:
@@ -223,10 +225,11 @@ class Start:
                 changes["events"] = self.state.leases.story(
                     lease.lease_id, Step.BOOT, words, instance.instance_id
                 )
-        is_of_pool = kept is None and self.state.pool.is_of_pool(instance)
+        is_of_pool = kept.is_of_pool if kept else self.state.pool.is_of_pool(instance)
         is_hit = is_of_pool and self._has_waited(instance, lease)
-        if kept is None and self._has_pool(lease):
-            metrics.POOL_STARTS.labels(lease.profile, "hit" if is_hit else "miss").inc()
+        if (kept is None or kept.is_of_pool) and self._has_pool(lease):
+            was_stopped = "stopped" if kept else "miss"
+            metrics.POOL_STARTS.labels(lease.profile, "hit" if is_hit else was_stopped).inc()
         if is_hit:
             words = "A machine was ready and waiting"
             changes["events"] = self.state.leases.story(
@@ -248,7 +251,7 @@ class Start:
             token_sha256=sha256_hex(lease_token(key, lease.lease_id)),
             assigned_at=self.state.clock.now(),
             segments=(*lease.segments, segment),
-            on_retained=kept is not None and kept.then == "stop",
+            on_retained=kept is not None and kept.then == "stop" and not kept.is_of_pool,
             marks=self.state.leases.times.granted(lease, instance.instance_id, considered),
             **changes,
         )
@@ -272,7 +275,8 @@ class Start:
 
     def _has_pool(self, lease: Lease) -> bool:
         return any(
-            each.profile == lease.profile and each.running for each in self.state.pool.targets
+            each.profile == lease.profile and (each.running or each.stopped.number)
+            for each in self.state.pool.targets
         )
 
     def _has_waited(self, instance: Instance, lease: Lease) -> bool:

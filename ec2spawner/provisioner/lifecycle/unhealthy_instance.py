@@ -56,6 +56,8 @@ class UnhealthyInstances:
             return True
         why = fault.reason
         kept = self.state.retained.get(instance.instance_id)
+        if kept is not None and kept.is_of_pool:
+            kept = None  # it has nobody's files, and has had no user
         # On an instance that has had a user, they may be root: what it reports of its type must
         # not keep others from that type.
         is_new = kept is None and LEASE not in instance.tags

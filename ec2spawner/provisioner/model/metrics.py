@@ -40,7 +40,8 @@ PHASE_SECONDS: Final = Histogram(
 
 POOL_STARTS: Final = Counter(
     "ec2spawner_pool_starts_total",
-    "Starts of profiles with a warm pool: hit (an instance was waiting) or miss, by profile",
+    "Starts of profiles with a warm pool: hit (an instance was waiting), stopped (one was started "
+    "that waited stopped) or miss, by profile",
     ["profile", "outcome"],
 )
 

@@ -220,6 +220,13 @@ class PriceCache:
         disks = resources.disk_usd_per_month(root_gib if gib is None else gib)
         return (disks or 0.0) / HOURS_PER_MONTH + (self.usual_address_usd_per_hour or 0.0)
 
+    def disks_usd_per_hour(self, root_gib: float, snapshots: Sequence[str]) -> float | None:
+        """The disks alone, in USD/hour of an average month; None while a size or the price is
+        unknown."""
+        gib = self._disks.gib(root_gib, snapshots)
+        usd = None if gib is None else self.resources.disk_usd_per_month(gib)
+        return None if usd is None else usd / HOURS_PER_MONTH
+
     def _rate(self, discount: Discount) -> Price:
         return Price(discount.usd_per_hour, discount.source, self._coverage.read_at(discount))
 

@@ -110,7 +110,7 @@ class PoolPurchases:
             return 0
         if target is None or target.max_usd_per_hour is None:
             return MAX_AT_ONCE
-        return target.running - self._costing(group)
+        return target.most_running - self._costing(group)
 
     def _costing(self, group: Group) -> int:
         running = sum(is_for(each, group) for each in own_instances(self.state))
@@ -164,7 +164,7 @@ class PoolPurchases:
             if not round_.outstanding or ended_by is not None:
                 break
         target = self.state.pool.target(group)
-        if not round_.outstanding or target is None or not target.running:
+        if not round_.outstanding or target is None or not target.most_running:
             return ""
         if self._lacks_price(group):
             return NO_PRICE

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...core.instances.matching import Shape, fits
+from ...core.instances.retention_rules import Kept
 from ...core.ledger.charges import Rate, rate
 from ...core.pool.targets import Override, PoolTarget
 from ...wire import Market
 from ..instances.demand import places
+from ..instances.pool_stops import called_at, stopped_in_pool
 from ..instances.supply import supply_of
-from ..model.cloud import Instance, LaunchSpec
+from ..instances.unleased import retained_segment
+from ..model.cloud import Instance, InstanceState, LaunchSpec
 from ..model.pool_override import SetByHand
 from ..offers.market import MarketData
 from ..state.pool import Failure, Filled, Group
@@ -38,6 +41,16 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class StoppedMember:
+    """An instance that waits stopped, or is being stopped."""
+
+    kept: Kept
+    instance: Instance
+    rate: Rate
+    """Of its disks, once it is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """One profile and market of the pool."""
 
@@ -51,6 +64,8 @@ class Standing:
     """Until more is bought after the failure."""
     problem: str
     """Why the hub cannot say what an instance of this profile would be; empty if it can."""
+    stopped: tuple[StoppedMember, ...] = ()
+    """Also those that are being stopped; the longest wait first."""
 
     @property
     def waiting(self) -> int:
@@ -63,14 +78,21 @@ class Standing:
         return len(self.members) - self.waiting
 
     @property
+    def startable(self) -> tuple[StoppedMember, ...]:
+        """Those that EC2 lists as stopped: a start can have one."""
+        return tuple(x for x in self.stopped if x.instance.state is InstanceState.STOPPED)
+
+    @property
     def missing(self) -> int:
-        """Places without an instance."""
-        return max(self.target.running - len(self.members), 0)
+        """Places without an instance, those for stopped ones included."""
+        places = self.target.running + self.target.stopped.number
+        return max(places - len(self.members) - len(self.stopped), 0)
 
     @property
     def usd_per_hour(self) -> float:
         """Of its instances, disks and addresses, as far as prices are known."""
-        return sum(each.rate.known_usd_per_hour or 0.0 for each in self.members)
+        rates = (*(each.rate for each in self.members), *(each.rate for each in self.stopped))
+        return sum(each.known_usd_per_hour or 0.0 for each in rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +136,7 @@ class WarmPool:
                 failure=pool.failures.get(group),
                 retry_seconds=pool.seconds_until_retry(group),
                 problem=pool.problems.get(target.profile, ""),
+                stopped=tuple(each for of_it, each in self.stopped() if of_it == group),
             )
             for target in pool.targets
             for group in [Group(target.profile, target.market)]
@@ -122,7 +145,7 @@ class WarmPool:
     def is_ready(self, profile: str, markets: Collection[Market], zones: Collection[str]) -> bool:
         """Whether an instance waits that a start in these markets and zones gets at once."""
         return any(
-            instance.zone in zones and self.state.claims.is_bound(instance.instance_id)
+            instance.zone in zones and called_at(self.state, instance.instance_id) is not None
             for market in markets
             for instance in self._unleased(Group(profile, market))
         )
@@ -132,6 +155,15 @@ class WarmPool:
         now = self.state.clock.now()
         for group in filled_places(self.state):
             yield from ((group, each) for each in self._members(group, now))
+
+    def stopped(self) -> Iterator[tuple[Group, StoppedMember]]:
+        """All instances that wait stopped, the longest wait first."""
+        now = self.state.clock.now()
+        for kept, instance in stopped_in_pool(self.state):
+            segment = retained_segment(kept, self.state, self.market.prices, now)
+            if segment is not None:
+                group = Group(kept.profile, instance.market)
+                yield group, StoppedMember(kept, instance, rate(segment, now))
 
     def _members(self, group: Group, now: datetime) -> Iterator[Member]:
         return (self._member(each, now) for each in self._unleased(group))
@@ -143,12 +175,11 @@ class WarmPool:
         return (each for each in in_places if leases.of_instance(each.instance_id) is None)
 
     def _member(self, instance: Instance, now: datetime) -> Member:
-        claims, instance_id = self.state.claims, instance.instance_id
-        binding = claims.binding(instance_id)
+        since = called_at(self.state, instance.instance_id)
         return Member(
             instance=instance,
-            is_waiting=binding is not None,
-            waiting_since=binding.bound_at if binding else None,
+            is_waiting=since is not None,
+            waiting_since=since,
             rate=rate(self.market.prices.segment(instance, now), now),
         )
 
@@ -166,11 +197,12 @@ class WarmPool:
         """Let this number hold instead of the rules', until its end. `by` is who sets it. Raises
         `StoreError`."""
         log.info(
-            "%s sets the pool of %s, %s, to %d until %s",
+            "%s sets the pool of %s, %s, to %d running and %s stopped until %s",
             by,
             override.profile,
             override.market,
             override.running,
+            "as configured" if override.stopped is None else override.stopped,
             override.until.isoformat(timespec="minutes"),
         )
         await self.state.pool.set_by_hand(override, by)

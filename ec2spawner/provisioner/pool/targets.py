@@ -8,14 +8,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from ...core.instances.matching import balance
 from ...core.ledger.cost_rows import HUB
 from ...core.limits.standing import standings
 from ...core.names import tag_value
 from ...core.pool.forecast import Forecast, forecast
 from ...core.pool.rules import Auto
+from ...core.pool.stopped import NONE, Stopped
 from ...core.pool.targets import Conditions, PoolTarget, Reason, ReasonCode, targets
 from ...core.pool.zones import ANY, by_zone
 from ...core.tags import POOL
+from ..instances.demand import need_of_place
+from ..instances.pool_stops import stopped_in_pool
+from ..instances.supply import supply_of
 from ..instances.unleased import unleased
 from ..model.cloud import Instance, LaunchSpec
 from ..model.lease import LeaseState
@@ -48,16 +53,21 @@ class PoolTargets:
         pool.holds_surplus = is_configured and pool.specs is None and self._has_just_started()
         if not is_configured:
             pool.targets = pool.places = ()
+            pool.unwanted_stopped = frozenset(
+                kept.instance_id for kept, _ in stopped_in_pool(self.state)
+            )
             return
         own = {each.instance_id: each for each in unleased(self.state) if pool.is_of_pool(each)}
-        prices = {each: self._usd_per_hour(x) for each, x in own.items()}
+        at_rest = {kept.instance_id: x for kept, x in stopped_in_pool(self.state)}
+        prices = {each: self._usd_per_hour(x) for each, x in {**own, **at_rest}.items()}
         pool.note_prices({each: usd for each, usd in prices.items() if usd is not None})
         self._measure_boots(own)
         found = targets(rules, self._conditions(own, now), now)
         if self._is_limit_reached():
             found = tuple(_stopped(each) for each in found)
         pool.targets = tuple(self._held(each, own) for each in found)
-        pool.places = tuple(place for each in pool.targets for place in self._places(each))
+        running = tuple(place for each in pool.targets for place in self._places(each))
+        pool.places = (*running, *self._to_prepare(at_rest))
 
     def _has_just_started(self) -> bool:
         loaded_at = self.state.loaded_at
@@ -76,6 +86,7 @@ class PoolTargets:
             forecasts={each: self._forecast(each, leads[each], now) for each in automatic},
             overrides=pool.overrides,
             prices={group: self._price(group, own) for group in groups},
+            disk_prices={group: self._disk_price(group) for group in groups},
         )
 
     def _forecast(self, profile: str, replacement: float, now: datetime) -> Forecast:
@@ -99,6 +110,13 @@ class PoolTargets:
         known = [usd for usd in (*paid, self._best_offer(spec)) if usd is not None]
         return max(known) + beside(spec, self.market) if known and None not in paid else None
 
+    def _disk_price(self, group: Group) -> float | None:
+        """Of a stopped instance; None while unknown."""
+        spec = self._spec(group)
+        if spec is None:
+            return None
+        return self.market.prices.disks_usd_per_hour(spec.disk_gib, snapshots_of(spec))
+
     def _best_offer(self, spec: LaunchSpec) -> float | None:
         marked = self.market.offers.marked(spec)
         is_open = [offer for offer, mark in marked if mark is None] or [x for x, _ in marked]
@@ -118,6 +136,8 @@ class PoolTargets:
         measured: dict[str, float] = {}
         for instance_id, instance in own.items():
             binding = self.state.claims.binding(instance_id)
+            if self.state.retained.holds(instance_id):
+                continue  # it was launched, or started again, without a purchase
             if binding is not None and POOL in instance.tags:
                 took = (binding.bound_at - instance.launched_at).total_seconds()
                 profile = instance.tags[POOL]
@@ -147,17 +167,54 @@ class PoolTargets:
         if target.reasons[-1].code is not ReasonCode.PRICE_UNKNOWN:
             return target
         group = Group(target.profile, target.market)
-        return replace(target, running=sum(is_for(each, group) for each in own.values()))
+        running = sum(is_for(each, group) for each in own.values())
+        at_rest = sum(is_for(each, group) for _, each in stopped_in_pool(self.state))
+        return replace(target, running=running, stopped=Stopped(at_rest))
 
     def _places(self, target: PoolTarget) -> Iterator[Place]:
-        group = Group(target.profile, target.market)
+        return self._by_zone(Group(target.profile, target.market), target.running, "")
+
+    def _by_zone(self, group: Group, number: int, kind: str) -> Iterator[Place]:
         spec = self._spec(group)
         if spec is None:
             return
-        for zone, running in by_zone(target.running, self._homes(group.profile)).items():
+        for zone, in_zone in by_zone(number, self._homes(group.profile)).items():
             of_zone = replace(spec, subnets=self._subnets(spec, zone))
-            for number in range(running):
-                yield Place(f"{group.profile} {group.market} {zone} {number}", group, of_zone)
+            for each in range(in_zone):
+                place_id = f"{group.profile} {group.market} {zone} {kind}{each}"
+                yield Place(place_id, group, of_zone)
+
+    def _to_prepare(self, at_rest: Mapping[str, Instance]) -> Iterator[Place]:
+        """Of the places for stopped instances those that lack one: it runs until it is prepared.
+
+        Sets which stopped instances have no place.
+        """
+        pool, found = self.state.pool, list[Place]()
+        for target in pool.targets:
+            group = Group(target.profile, target.market)
+            found += self._by_zone(group, target.stopped.number, "stopped ")
+        needs = [need_of_place(self.state, place) for place in found]
+        result = balance(needs, [supply_of(each) for each in at_rest.values()])
+        unwanted = frozenset() if pool.holds_surplus else frozenset(result.surplus)
+        pool.unwanted_stopped = unwanted - self._without_price(at_rest)
+        room = {Group(each.profile, each.market): each.stopped.preparing for each in pool.targets}
+        for place in found:
+            if place.place_id in result.missing and room[place.group] > 0:
+                room[place.group] -= 1
+                yield place
+
+    def _without_price(self, at_rest: Mapping[str, Instance]) -> frozenset[str]:
+        """Ids of those whose places are not known, because a cap has no price to compare with."""
+        unpriced = [
+            Group(each.profile, each.market)
+            for each in self.state.pool.targets
+            if each.reasons[-1].code is ReasonCode.PRICE_UNKNOWN
+        ]
+        return frozenset(
+            instance_id
+            for instance_id, instance in at_rest.items()
+            if any(is_for(instance, group) for group in unpriced)
+        )
 
     def _homes(self, profile: str) -> Mapping[str, int]:
         """By zone, the homes of who has started this profile lately."""
@@ -189,4 +246,11 @@ def is_for(instance: Instance, group: Group) -> bool:
 
 def _stopped(target: PoolTarget) -> PoolTarget:
     reason = Reason(ReasonCode.LIMIT_REACHED, 0)
-    return replace(target, running=0, reasons=(*target.reasons, reason))
+    stopped_reasons = (*target.stopped_reasons, reason) if target.stopped.number else ()
+    return replace(
+        target,
+        running=0,
+        reasons=(*target.reasons, reason),
+        stopped=NONE,
+        stopped_reasons=stopped_reasons,
+    )

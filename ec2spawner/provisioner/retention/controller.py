@@ -101,6 +101,8 @@ class Retention:
             log.warning("%s is not kept any more: it serves another lease", kept.instance_id)
             await self._account_disks(kept, instance, max(kept.kept_at, instance.launched_at))
             await self.state.retained.forget(kept)
+        elif instance is not None and kept.is_of_pool:
+            await self._follow_of_pool(kept, instance)
         elif instance is not None:
             lease = taker(self.state, kept)
             if lease is not None:
@@ -109,6 +111,13 @@ class Retention:
                 await self._end(kept, instance, why)
             elif kept.then == "stop" and instance.state in RUNNING:
                 await self._stop_again(kept, instance)
+
+    async def _follow_of_pool(self, kept: Kept, instance: Instance) -> None:
+        """What `pool.stopped_places` has decided."""
+        if why := self.state.pool_starts.unwanted.get(kept.instance_id):
+            await self._end(kept, instance, why)
+        elif kept.asked_at is None and instance.state in RUNNING:
+            await self._stop_again(kept, instance)
 
     def _serves_unknown(self, kept: Kept, instance: Instance) -> bool:
         """True for an instance that was given to a lease of which this store knows nothing.
@@ -201,7 +210,8 @@ class Retention:
     async def _end(self, kept: Kept, instance: Instance, why: str) -> None:
         if not self._may_call(kept.instance_id):
             return
-        log.info("Ending %s, kept for %r/%r: %s", kept.instance_id, kept.user, kept.server, why)
+        whose = "the warm pool" if kept.is_of_pool else f"{kept.user!r}/{kept.server!r}"
+        log.info("Ending %s, kept for %s: %s", kept.instance_id, whose, why)
         await self._account(kept, instance)
         if self.state.retained.get(kept.instance_id) is not kept:
             return  # the next pass sees what it is now
@@ -274,7 +284,8 @@ class Retention:
 
     async def _stop(self, kept: Kept) -> None:
         try:
-            await self.disks.protect(kept.instance_id)
+            if not kept.is_of_pool:  # nobody's files: one that powers itself off shall end
+                await self.disks.protect(kept.instance_id)
             await self.cloud.stop([kept.instance_id])
         except CloudError as error:
             log.warning("Stopping %s: %s", kept.instance_id, error)

@@ -59,7 +59,8 @@ class RunningCosts:
                 if with_disks:
                     await self._store_disks(kept.instance_id)
             for instance in self.state.stock.in_places:
-                await self._store_place(instance.instance_id)
+                if not self.state.retained.holds(instance.instance_id):
+                    await self._store_place(instance.instance_id)
         finally:
             self._is_storing = False
 
@@ -71,9 +72,16 @@ class RunningCosts:
             return
         if self.state.leases.of_instance(instance_id) or taker(self.state, kept):
             return  # a lease pays, or will from its request on
+        if kept.is_of_pool and self._boots_for_lease(kept):
+            return
         start = unpaid_since(kept, instance)
         if start is not None:
             await self.overhead.of_retained(kept, instance, start)
+
+    def _boots_for_lease(self, kept: Kept) -> bool:
+        """Whether one of the pool was started again, and fills no place: some lease will pay."""
+        in_places = {each.instance_id for each in self.state.stock.in_places}
+        return kept.asked_at is not None and kept.instance_id not in in_places
 
     async def _store_place(self, instance_id: str) -> None:
         """As it is now: a start may have taken it while others were stored, and pays for it."""

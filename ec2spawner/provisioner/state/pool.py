@@ -82,6 +82,9 @@ class PoolState:
         self.targets: tuple[PoolTarget, ...] = ()
         """As of the last pass."""
         self.places: tuple[Place, ...] = ()
+        """In which an instance runs: to wait, or until it is prepared and can be stopped."""
+        self.unwanted_stopped: frozenset[str] = frozenset()
+        """Ids of stopped instances for which there is no place, as of the last pass."""
         self.filled = Filled((), (), {})
         """As it was read last: pages ask for it much more often than a pass changes it."""
         self.failures: dict[Group, Failure] = {}

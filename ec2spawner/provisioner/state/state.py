@@ -29,6 +29,7 @@ from .instances.claim_registry import ClaimRegistry
 from .instances.instance_cache import InstanceCache
 from .instances.interruptions import INTERRUPTED, Interruptions, interruption_of, interruption_seen
 from .instances.launches import Launches, as_instance
+from .instances.pool_starts import PoolStarts
 from .instances.refused_terminations import RefusedTerminations
 from .instances.retained_instances import RetainedInstances
 from .instances.stock import Stock
@@ -71,6 +72,7 @@ class State:
         self.claims = ClaimRegistry(store, clock)
         self.launches = Launches(store, self.instances)
         self.pool = PoolState(store, clock)
+        self.pool_starts = PoolStarts(clock)
         self.spending = Spending(clock, settings)
         self.incidents = Incidents()
         self.denied_starts = DeniedStarts(store)

@@ -34,6 +34,7 @@ def save(connection: Connection, found: SetByHand) -> None:
         "until": override.until,
         "set_by": found.by,
         "set_at": found.at,
+        "stopped": override.stopped,
     }
     connection.execute(insert(pool_override_table), row)
 
@@ -47,7 +48,9 @@ def load(connection: Connection) -> tuple[SetByHand, ...]:
     """All that are stored, in no order."""
     return tuple(
         SetByHand(
-            Override(row["profile"], Market(row["market"]), row["running"], row["until"]),
+            Override(
+                row["profile"], Market(row["market"]), row["running"], row["until"], row["stopped"]
+            ),
             by=row["set_by"],
             at=row["set_at"],
         )

@@ -345,6 +345,7 @@ pool_override_table = Table(
     Column("until", Instant, nullable=False),
     Column("set_by", String, nullable=False),
     Column("set_at", Instant, nullable=False),
+    Column("stopped", Integer),
 )
 
 # What was saved last of the kernels of each server. The values themselves are in the home.

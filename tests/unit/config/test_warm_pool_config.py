@@ -42,6 +42,13 @@ def test_hours_without_a_time_zone_are_the_hubs() -> None:
     assert pool(entry, time_zone="Asia/Kolkata").rules[0].hours.timezone == "Asia/Kolkata"
 
 
+def test_stopped_ones_wait_with_running_ones_or_without() -> None:
+    entry = {"profile": "t4", "stopped": 3, "market": "on-demand"}
+    assert pool(entry).rules == (PoolRule("t4", 0, Market.ON_DEMAND, stopped=3),)
+    [rule] = pool(entry | {"running": 1}).rules
+    assert (rule.running, rule.stopped) == (1, 3)
+
+
 def test_auto_has_bounds() -> None:
     assert pool({"profile": "t4", "running": "auto", "max": 20}).rules[0].running == Auto(0, 20)
     entry = {"profile": "t4", "running": "auto", "min": 1, "max": 1}
@@ -68,7 +75,7 @@ def test_a_market_that_users_may_choose_is_open_to_the_pool() -> None:
     ("entry", "said"),
     [
         ({"running": 2}, r"warm_pool\[0\].profile: is missing"),
-        ({"profile": "t4"}, r"warm_pool\[0\].running: is missing"),
+        ({"profile": "t4"}, r"warm_pool\[0\]: asks for nothing.*\"running\": 2"),
         ({"profile": "T4", "running": 2}, r'\[0\].profile: no profile has the slug "T4".*mean t4'),
         ({"profile": "t4", "running": -1}, r"\[0\].running: -1 is no number.*0 to 1000"),
         ({"profile": "t4", "running": 1001}, r"\[0\].running: 1001 is no number"),
@@ -85,7 +92,10 @@ def test_a_market_that_users_may_choose_is_open_to_the_pool() -> None:
         ({"profile": "t4", "running": 2, "when": "Mon 08:00-18:00 CET+1"}, r"no time zone"),
         ({"profile": "t4", "running": 2, "usd_per_hour": 0}, r"\[0\].usd_per_hour: 0 caps nothing"),
         ({"profile": "t4", "running": 2, "usd_per_hour": "5"}, r'\[0\].usd_per_hour: "5" is no'),
-        ({"profile": "t4", "running": 2, "stopped": 1}, r"\[0\].stopped: there is no such option"),
+        ({"profile": "t4", "stopped": 1}, r"\[0\].stopped: without a market .*\"on-demand\""),
+        ({"profile": "t4", "stopped": 1, "market": "spot"}, r"\[0\]: stops spot .*on-demand"),
+        ({"profile": "t4", "stopped": "auto"}, r"\[0\].stopped: no forecast is made"),
+        ({"profile": "t4", "stopped": -1}, r"\[0\].stopped: -1 is no number of instances"),
     ],
 )
 def test_what_cannot_work_is_refused_with_its_option(entry: dict[str, Any], said: str) -> None:

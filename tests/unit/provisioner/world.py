@@ -257,9 +257,12 @@ class Agent:
         claimant = Claimant(self.instance_id, region, ACCOUNT, instance.launched_at)
         return replace(claimant, **changes)
 
-    async def claim(self, wait: float = TIMEOUT, **changes: Any) -> Granted | None:
+    async def claim(
+        self, wait: float = TIMEOUT, *, reads_ahead: bool = False, **changes: Any
+    ) -> Granted | None:
         starting = self.world.provisioner._starts
-        granted = await starting.claim(self.claimant(**changes), self.key, wait)
+        claimant = self.claimant(reads_ahead=reads_ahead, **changes)
+        granted = await starting.claim(claimant, self.key, wait)
         if granted is not None:
             self.lease = granted.lease
             stored = self.world.now(granted.lease).token_sha256

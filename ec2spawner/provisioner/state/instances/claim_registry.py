@@ -28,6 +28,8 @@ class ClaimRegistry:
         """By instance id: set to make the waiter check again."""
         self._last_claim: dict[str, float] = {}
         """By instance id: uptime at which its agent last claimed, in seconds."""
+        self._reads_ahead: set[str] = set()
+        """Ids of those whose agent reads files ahead, by its last claim."""
         self.unwanted: dict[str, float] = {}
         """Instances that are being terminated, and since when (uptime, in seconds): their claims
         are answered 410."""
@@ -61,11 +63,19 @@ class ClaimRegistry:
         """Uptime for which its agent has not claimed; infinite for one that never did."""
         return self._clock.uptime() - self._last_claim.get(instance_id, float("-inf"))
 
+    def reads_ahead(self, instance_id: str) -> bool:
+        """Whether its agent still reads files ahead, by its last claim."""
+        return instance_id in self._reads_ahead
+
     # --- changing ---
 
-    def heard(self, instance_id: str) -> None:
+    def heard(self, instance_id: str, *, reads_ahead: bool = False) -> None:
         """Its agent has called: its silence begins at zero."""
         self._last_claim[instance_id] = self._clock.uptime()
+        if reads_ahead:
+            self._reads_ahead.add(instance_id)
+        else:
+            self._reads_ahead.discard(instance_id)
 
     def turn_away(self, instance_ids: Iterable[str]) -> None:
         """Answer the claims of these with 410 from now on, also those that wait."""
@@ -83,6 +93,7 @@ class ClaimRegistry:
         for instance_id in [x for x, at in last.items() if at < latest and x not in here]:
             for known in (self.unwanted, self._last_claim, self._bindings, self._former):
                 known.pop(instance_id, None)
+            self._reads_ahead.discard(instance_id)
 
     async def bind(self, instance_id: str, key_sha256: str) -> None:
         """Bind the first key, permanently. Raises `StoreError`, `KeyAlreadyBound`."""

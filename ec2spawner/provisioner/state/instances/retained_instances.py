@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class RetainedInstances:
-    """All that are retained, in memory and in the store."""
+    """All that are retained, for their user or in the warm pool, in memory and in the store."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -47,8 +47,16 @@ class RetainedInstances:
         return self._kept.keys()
 
     def all(self) -> Iterator[Kept]:
-        """All that are retained, in any state."""
+        """All that are retained for a user, or stopped in the warm pool, in any state."""
         return iter(list(self._kept.values()))
+
+    def of_users(self) -> Iterator[Kept]:
+        """Those that wait for their user."""
+        return (kept for kept in self.all() if not kept.is_of_pool)
+
+    def of_pool(self) -> Iterator[Kept]:
+        """Those of the warm pool, which have had no user."""
+        return (kept for kept in self.all() if kept.is_of_pool)
 
     def holds(self, instance_id: str) -> bool:
         """Whether the instance is retained, in any state."""

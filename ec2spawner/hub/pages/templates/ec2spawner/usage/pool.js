@@ -22,6 +22,10 @@ function poolButton(label, places, act) {
   return button;
 }
 
+/** How many wait stopped, of how many that shall. */
+const poolStopped = ({ stopped, stopped_target: target }) =>
+  stopped || target ? stopped.toLocaleString("en-US") + " of " + target.toLocaleString("en-US") : "–";
+
 function poolRow(places, now) {
   const number = (value) => make("td", { className: "ec2-number" }, value.toLocaleString("en-US"));
   const notes = poolNotes(places, now).map((note) => make("div", { className: "ec2-minor" }, note));
@@ -34,6 +38,7 @@ function poolRow(places, now) {
     number(places.target),
     number(places.waiting),
     number(places.booting),
+    make("td", { className: "ec2-number" }, poolStopped(places)),
     make("td", { className: "ec2-number" }, money(places.usd_per_hour) + "/h"),
     make("td", {}, ...notes),
     make("td", {}, buttons)

@@ -1,0 +1,70 @@
+"""Instances that wait stopped in the warm pool, or were started again. Reads the state only.
+
+Each has a record that names no user (`Kept.is_of_pool`), from before its first stop until a lease
+gets it or it ends. One that was started again is supply like any other instance of the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from ...core.instances.retention_rules import CLAIM_SILENCE, Kept
+from ..model.cloud import GONE, STOPPED, Instance
+from ..state.state import State
+
+
+def stopped_in_pool(state: State) -> Iterator[tuple[Kept, Instance]]:
+    """Those that are stopped, or about to be: they fill places, the longest wait first."""
+    for kept, instance in _unleased(state):
+        rests = kept.asked_at is None or instance.state in STOPPED
+        is_starting = state.pool_starts.is_starting(kept.instance_id)
+        if rests and not is_starting and not why_useless(state, kept, instance):
+            yield kept, instance
+
+
+def started_of_pool(state: State) -> Iterator[Instance]:
+    """Those that were started again and have no lease yet: they boot, or wait running."""
+    for kept, instance in _unleased(state):
+        is_up = kept.asked_at is not None and instance.state not in STOPPED
+        is_starting = state.pool_starts.is_starting(kept.instance_id)
+        if (is_up or is_starting) and not why_useless(state, kept, instance):
+            yield instance
+
+
+def why_useless(state: State, kept: Kept, instance: Instance) -> str:
+    """Why no start can have it any more; empty where one can."""
+    claims, instance_id = state.claims, kept.instance_id
+    if instance_id in claims.unwanted:
+        return "it was turned away"
+    if state.clock.now() >= kept.until:
+        return "EC2 does not stop it"
+    if instance.state in STOPPED:
+        itself = kept.asked_at is not None and instance.launched_at > kept.launched_at
+        return "it stopped by itself after its start" if itself else ""
+    if kept.asked_at is None:
+        return ""
+    if called_at(state, instance_id) is None:
+        late = state.pool_starts.boot_seconds(instance_id) > state.settings.boot_timeout
+        return "its agent has not called since its start" if late else ""
+    silent = claims.silent_seconds(instance_id) > CLAIM_SILENCE
+    return "its agent has fallen silent" if silent else ""
+
+
+def called_at(state: State, instance_id: str) -> datetime | None:
+    """When the agent of its present boot first called, UTC; None before."""
+    binding, kept = state.claims.binding(instance_id), state.retained.get(instance_id)
+    if binding is None:
+        return None
+    if kept is not None and kept.is_of_pool and kept.asked_at is not None:
+        return binding.bound_at if binding.bound_at >= kept.asked_at else None
+    return binding.bound_at
+
+
+def _unleased(state: State) -> Iterator[tuple[Kept, Instance]]:
+    leased = {lease.instance_id for lease in state.leases.open()} | state.leases.served
+    for kept in sorted(state.retained.of_pool(), key=lambda each: each.kept_at):
+        instance = state.instances.listed.get(kept.instance_id)
+        is_here = instance is not None and instance.state not in GONE
+        if instance is not None and is_here and kept.instance_id not in leased:
+            yield kept, instance

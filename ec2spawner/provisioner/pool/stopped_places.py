@@ -1,0 +1,121 @@
+"""Stops what is prepared beyond the pool's running places, and ends what no place wants stopped."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from ...core.instances.matching import fits
+from ...core.instances.retention_rules import OF_POOL, Kept
+from ..instances.demand import RUNNING, needs
+from ..instances.overhead import Overhead
+from ..instances.pool_stops import called_at, why_useless
+from ..instances.supply import supply_of
+from ..model.cloud import GONE, Instance
+from ..state.pool import Group
+from ..state.state import State
+from .standing import filled_places
+
+log = logging.getLogger(__name__)
+
+NEVER: Final = timedelta(days=3650)
+"""A place that is configured for years is kept for years: `pool-unused` raises the alarm."""
+
+LONGEST_READING: Final = 1200.0
+"""Seconds for which an agent may read files ahead before its instance is stopped anyway. It limits
+itself to less (`agent.read_ahead.MAX_SECONDS`); one that does not would cost compute."""
+
+
+@dataclass(slots=True)
+class StoppedPlaces:
+    """Decides only: `Retention` makes the calls, and accounts for what is stopped."""
+
+    state: State
+    overhead: Overhead
+
+    async def reconcile(self, now: datetime) -> None:
+        """Raises `StoreError`."""
+        retained, starts = self.state.retained, self.state.pool_starts
+        starts.forget_others({kept.instance_id for kept in retained.of_pool()})
+        starts.unwanted = self._no_longer_wanted()
+        for group, instances in filled_places(self.state).items():
+            target = self.state.pool.target(group)
+            if target is not None and target.stopped.number:
+                prepared = [each for each in instances if self._is_prepared(each)]
+                for instance in prepared[target.running :]:
+                    await self._stop(group, instance)
+
+    def _no_longer_wanted(self) -> dict[str, str]:
+        unwanted: dict[str, str] = {}
+        surplus = {each.instance_id for each in self.state.stock.surplus}
+        surplus |= self.state.pool.unwanted_stopped
+        for kept in self.state.retained.of_pool():
+            instance = self.state.instances.listed.get(kept.instance_id)
+            if instance is None or instance.state in GONE:
+                continue
+            why = why_useless(self.state, kept, instance)
+            if not why and kept.instance_id in surplus:
+                why = "no place of the pool wants it"
+            if why:
+                unwanted[kept.instance_id] = why
+        for instance_id in unwanted.keys() - self.state.pool_starts.unwanted.keys():
+            log.info("%s of the warm pool ends: %s", instance_id, unwanted[instance_id])
+        return unwanted
+
+    def _is_prepared(self, instance: Instance) -> bool:
+        """Whether it has booted, its notebook is imported and its files are read ahead."""
+        state, instance_id = self.state, instance.instance_id
+        # One that is listed as pending runs where its agent has called.
+        if state.leases.of_instance(instance_id) or instance.state not in RUNNING:
+            return False
+        since = called_at(state, instance_id)
+        if since is None or instance_id in state.claims.unwanted:
+            return False
+        if self._would_serve(instance):
+            state.claims.wake(instance_id)
+            return False
+        waited = (state.clock.now() - since).total_seconds()
+        return not state.claims.reads_ahead(instance_id) or waited > LONGEST_READING
+
+    def _would_serve(self, instance: Instance) -> bool:
+        """Whether a start waits that it serves, also if another one boots for that: the agent may
+        be about to get it."""
+        usd = self.state.pool.usd_per_hour(instance.instance_id)
+        supply = supply_of(instance, usd)
+        return any(fits(need, supply) for need in needs(self.state))
+
+    async def _stop(self, group: Group, instance: Instance) -> None:
+        state, kept = self.state, self.state.retained.get(instance.instance_id)
+        if kept is None:
+            await self.overhead.of_place(instance)
+            if not self._is_prepared(instance):
+                return  # a start has taken it meanwhile
+            kept = self._new(group, instance)
+        log.info("%s waits stopped in the pool of %s from now on", kept.instance_id, group.profile)
+        # Before it is stopped: no start shall get it meanwhile.
+        await state.retained.save(replace(kept, asked_at=None))
+        state.pool_starts.stops(kept.instance_id)
+        state.wake()
+
+    def _new(self, group: Group, instance: Instance) -> Kept:
+        # Not the instant at which the pass began: the time until now is counted as it ran.
+        now = self.state.clock.now()
+        spec = (self.state.pool.specs or {}).get(group.profile)
+        segment = self.overhead.prices.segment(instance, now)
+        return Kept(
+            instance_id=instance.instance_id,
+            user="",
+            server="",
+            lease_id=OF_POOL,
+            profile=group.profile,
+            profile_name="",
+            then="stop",
+            fit_key="",
+            kept_at=now,
+            until=now + NEVER,
+            launched_at=instance.launched_at,
+            disk_gib=spec.disk_gib if spec else 0,
+            disk_usd_per_month=segment.disk_usd_per_month,
+        )

@@ -1,0 +1,93 @@
+"""Stopped places of the warm pool on a real hub with real agents: prepared, stopped, started."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from ec2spawner.hub.api.pool import PlacesModel, PoolModel
+from ec2spawner.hub.security.instances_scope import SCOPE
+from tests.harness import Embedded, Hub, demo_config, until
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=30)]
+
+ROLE = {"name": "operations", "users": ["oscar"], "scopes": [SCOPE]}
+CONFIG = (
+    """c.EC2Spawner.profile_list = [
+    {"display_name": "Small", "slug": "small", "vcpus": 2, "memory_gib": 4, "market": "on-demand"},
+]""",
+    'c.EC2Spawner.warm_pool = [{"profile": "small", "stopped": 1}]',
+    f"c.JupyterHub.load_roles = [*c.JupyterHub.load_roles, {ROLE!r}]",
+    'c.JupyterHub.load_groups = {"all": {"users": ["oscar"]}}',
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
+    running = await Embedded(tmp_path_factory.mktemp("embedded"), boot_seconds=1.0).start()
+    yield running
+    await running.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", *CONFIG))
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        print(running.tail(150))
+
+
+async def places(hub: Hub) -> PlacesModel:
+    headers = {"Authorization": f"token {await hub.user_token('oscar')}"}
+    async with httpx.AsyncClient(
+        verify=False, base_url=hub.url, headers=headers, timeout=60
+    ) as client:
+        reply = await client.get("/hub/api/ec2/pool")
+    assert reply.status_code == 200, reply.text
+    [found] = PoolModel.model_validate_json(reply.content).places
+    return found
+
+
+async def stopped(hub: Hub, embedded: Embedded) -> str:
+    """The id of the instance that waits, once EC2 lists it as stopped."""
+
+    async def wait() -> bool:
+        states = {x["instance_id"]: x["state"] for x in await embedded.instances()}
+        found = (await places(hub)).stopped_instances
+        return [states.get(each.instance_id) for each in found] == ["stopped"]
+
+    await until(wait, 90, "an instance to wait stopped")
+    [found] = (await places(hub)).stopped_instances
+    return found.instance_id
+
+
+async def test_a_start_takes_the_stopped_instance_and_another_is_prepared(
+    hub: Hub, embedded: Embedded
+) -> None:
+    instance_id = await stopped(hub, embedded)
+    shown = await places(hub)
+    assert (shown.target, shown.stopped_target, shown.waiting) == (0, 1, 0)
+    assert shown.usd_per_hour < 0.02, "its disks alone"
+    await hub.add_user("ann")
+    await hub.request_server("ann")
+    assert await hub.wait_ready("ann") is not None
+    assert len(await embedded.calls("StartInstances")) == 1
+    states = {x["instance_id"]: x["state"] for x in await embedded.instances()}
+    assert states[instance_id] == "running"
+    assert await stopped(hub, embedded) != instance_id
+    await hub.stop_server("ann")
+
+
+async def test_a_restart_of_the_hub_keeps_it(hub: Hub, embedded: Embedded) -> None:
+    instance_id = await stopped(hub, embedded)
+    bought = len(await embedded.calls("CreateFleet"))
+    await hub.kill()
+    await hub.start()
+    assert await stopped(hub, embedded) == instance_id
+    assert len(await embedded.calls("CreateFleet")) == bought
