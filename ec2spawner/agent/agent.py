@@ -28,6 +28,7 @@ from .metadata.imds import Metadata
 from .metadata.interruption import InterruptionWatch
 from .notebook_server.process import NotebookProcess, base_environment, become_subreaper
 from .power_off import power_off
+from .read_ahead.process import ReadAhead
 from .settings import Settings
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Agent:
         self._settings = settings
         self._key = new_key()
         self._start = AgentStart.now(is_real_boot=settings.metadata_is_amazon)
+        self._read_ahead = ReadAhead(settings)
 
     async def run(self) -> None:
         """Run until powered off. Cancel it for an orderly end when the instance shuts down.
@@ -158,7 +160,11 @@ class Agent:
 
         async def claim(identity: Identity) -> LeaseGrant:
             return await claim_lease(
-                hub, claim_as(identity), renew_claim, answered=self._note_answer
+                hub,
+                claim_as(identity),
+                renew_claim,
+                read_ahead=self._read_ahead,
+                answered=self._note_answer,
             )
 
         metadata = Metadata(self._settings.metadata_endpoint, http)
@@ -175,7 +181,7 @@ class Agent:
         finally:
             for task in (watching, claiming):
                 task.cancel()
-            await asyncio.gather(watching, claiming, return_exceptions=True)
+            await asyncio.gather(self._read_ahead.end(), watching, claiming, return_exceptions=True)
         log.info("lease %s", grant.lease_id)
         hub.take_lease(grant.lease_id, grant.lease_token)
         return grant

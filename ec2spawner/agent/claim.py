@@ -15,6 +15,7 @@ from ..core.backoff import Backoff
 from ..wire import PROTOCOL, Claim, ClaimWait, Fault, LeaseGrant
 from .hub.client import HubClient, HubError, HubRefusedError, PowerOffError
 from .metadata.identity import Identity
+from .read_ahead.process import ReadAhead
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,9 @@ ANSWERED = "answered"
 """A file in the agent's run directory: a hub has answered a claim. Without it the timer
 `ec2spawner-unclaimed`, which user-data installs, powers the instance off 30 minutes after its
 boot, whatever became of this agent. `hub/spawn/user_data.sh` names it too."""
+
+FIRST_WAIT_SECONDS = 2.0
+"""The same while the hub may have files for it to read: those it names in its answer."""
 
 UNCLAIMED_LIMIT_SECONDS = 900.0
 """An instance without a lease powers itself off after this long without a usable answer from the
@@ -82,6 +86,7 @@ async def claim_lease(
     claim: Claim,
     renew_claim: Callable[[], Awaitable[Claim]],
     *,
+    read_ahead: ReadAhead | None = None,
     answered: Callable[[], None] = lambda: None,
     give_up_after: float = UNCLAIMED_LIMIT_SECONDS,
     monotonic: Callable[[], float] = time.monotonic,
@@ -92,13 +97,15 @@ async def claim_lease(
     seconds. A refused claim is logged and repeated with backoff, as a new claim from
     `renew_claim`: a misconfigured hub may be fixed, and an identity may have been misread. A hub
     that refuses for good terminates the instance. `answered` is called at each usable answer: from
-    then on hub and agent end this instance when nobody needs it.
+    then on hub and agent end this instance when nobody needs it. `read_ahead` begins as the hub
+    says, and whoever calls ends it; None reads nothing.
     """
     unreachable, refused = Backoff(), Backoff(first=1.0, longest=300.0)
     made_at = answered_at = monotonic()
     while True:
         try:
-            answer = await hub.claim(_sent_later(claim, monotonic() - made_at))
+            later = _sent_later(claim, monotonic() - made_at)
+            answer = await hub.claim(_with_read_ahead(later, read_ahead))
         except PowerOffError:
             raise
         except HubError as error:
@@ -114,6 +121,8 @@ async def claim_lease(
         answered()
         if isinstance(answer, LeaseGrant):
             return answer
+        if read_ahead is not None:
+            read_ahead.begin(answer.read_ahead)
         unreachable.reset()
         refused.reset()
         answered_at = monotonic()
@@ -125,6 +134,17 @@ def _sent_later(claim: Claim, seconds: float) -> Claim:
     if claim.agent_seconds is None:
         return claim
     return claim.model_copy(update={"agent_seconds": claim.agent_seconds + seconds})
+
+
+def _with_read_ahead(claim: Claim, read_ahead: ReadAhead | None) -> Claim:
+    if read_ahead is None:
+        return claim
+    progress = {
+        "reads_ahead": read_ahead.is_open,
+        "read_ahead_bytes": read_ahead.bytes_read,
+        "wait_seconds": WAIT_SECONDS if read_ahead.has_begun else FIRST_WAIT_SECONDS,
+    }
+    return claim.model_copy(update=progress)
 
 
 def _wait_of(answer: ClaimWait) -> float:

@@ -25,6 +25,7 @@ from .image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
 from .limits import LimitsConfig, PayersConfig, TimeZone
 from .mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
 from .profile import DEFAULT_PROFILES, Profile
+from .read_ahead import ENVIRONMENT, TORCH, ReadAheadPatterns
 from .sleep import InterruptionConfig, SleepConfig, sleep_rules
 from .store import POSTGRESQL_EXAMPLE, SQLITE_EXAMPLE, StoreURL
 from .values import (
@@ -282,8 +283,8 @@ class Options(Words):
     )
     warm_pool: Annotated[tuple[WarmPoolConfig, ...], BeforeValidator(listed)] = Field(
         default=(),
-        description="Booted instances that wait for servers, so that a start takes seconds. They "
-        "cost money while they wait. Empty is no pool.",
+        description="Instances that wait for servers, running or stopped, so that a start takes "
+        "less time. They cost money while they wait. Empty is no pool.",
         examples=[[{"profile": "t4", "running": 2, "when": WHEN}]],
     )
     warm_pool_usd_per_hour: UsdPerHour = Field(
@@ -291,6 +292,14 @@ class Options(Words):
         description="What all instances of the warm pool may cost together, in USD/hour. Where it "
         "does not pay for all, the last entries get fewer. None is no cap.",
         examples=[5],
+    )
+    read_ahead: ReadAheadPatterns = Field(
+        default=(ENVIRONMENT,),
+        description="Files that instances of the warm pool read while they wait, in this order: "
+        "absolute paths of files and folders, with `*`, `?` and `[...]`; `environment` is that of "
+        "the notebook. The first read of a block of a disk made from an image takes long. Empty "
+        "reads nothing.",
+        examples=[[ENVIRONMENT, TORCH]],
     )
     time_zone: TimeZone = Field(
         default="UTC",

@@ -157,6 +157,9 @@ class ClaimWait(Message):
 
     protocol: int = PROTOCOL
     retry_after_seconds: Seconds = 0.0
+    read_ahead: list[str] | None = None
+    """Patterns of files that the agent reads while it waits; None is not now, such as while a lease
+    is about to come."""
 
 
 class Refusal(Message):

@@ -84,7 +84,9 @@ class ClaimsHandler(AgentHandler):
             if unfit:
                 self.refuse(400, unfit)
             elif granted is None:
-                self.answer(202, ClaimWait())
+                waits = self.provisioner.agents.waits_for_nobody(claimant)
+                patterns = list(self.service.options.read_ahead) if waits else None
+                self.answer(202, ClaimWait(read_ahead=patterns))
             else:
                 self.answer(200, await self.grant(granted))
 

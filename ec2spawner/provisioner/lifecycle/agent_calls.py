@@ -73,6 +73,12 @@ class AgentCalls:
             await self.starts.turn_away_reclaimed(claimant, key, wait)
         return await self.starts.claim(claimant, key, wait, arrival)
 
+    def waits_for_nobody(self, claimant: Claimant) -> bool:
+        """Whether its instance fills a place of the warm pool, and no lease has it."""
+        state, instance_id = self.state, claimant.instance_id
+        is_place = any(each.instance_id == instance_id for each in state.stock.in_places)
+        return is_place and state.leases.of_instance(instance_id) is None
+
     def arrival(self, agent_seconds: float | None, boot_seconds: float | None) -> Arrival:
         """A claim that arrives now; it is not verified yet, and what it says need not be true."""
         return Arrival(self.state.leases.times.now(), agent_seconds, boot_seconds)

@@ -25,7 +25,7 @@ NEVER: Final = timedelta(days=3650)
 
 LONGEST_READING: Final = 1200.0
 """Seconds for which an agent may read files ahead before its instance is stopped anyway. It limits
-itself to less (`agent.read_ahead.MAX_SECONDS`); one that does not would cost compute."""
+itself to less (`agent.read_ahead.limits.MAX_SECONDS`); one that does not would cost compute."""
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from ec2spawner.provisioner.alarms.unused_pool import unused_pool
 from ec2spawner.provisioner.instances.inventory import SLOW_BOOT
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING
 from ec2spawner.wire import Market
 from tests.simulated_cloud import SOLD_OUT
 from tests.unit.provisioner.costs import SPOT, costs
@@ -271,3 +272,25 @@ async def test_what_nobody_takes_for_a_day_raises_the_alarm(world: World) -> Non
     pool, now = world.provisioner.pool, world.provisioner.now()
     [alarm] = unused_pool(pool, 86_400, now)
     assert world.cloud.stopped()[0] in alarm.body
+
+
+async def test_files_are_read_ahead_only_where_no_lease_is_about_to_come(world: World) -> None:
+    await begin(world, stopped_rules())
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    agent, agents = Agent(world, instance_id), world.provisioner.agents
+    assert agents.waits_for_nobody(agent.claimant())
+    await agent.claim(wait=0.05, reads_ahead=True)
+    await world.request(spec=ON_DEMAND)
+    await agent.claim()
+    assert not agents.waits_for_nobody(agent.claimant())
+
+
+async def test_an_agent_that_reads_without_an_end_is_stopped(world: World) -> None:
+    await begin(world, stopped_rules())
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    assert await agent.claim(wait=0.05, reads_ahead=True) is None
+    world.clock.advance(LONGEST_READING + 1)
+    assert await agent.claim(wait=0.05, reads_ahead=True) is None
+    await until(lambda: world.cloud.stopped() == [instance_id], "it is stopped")
