@@ -197,7 +197,8 @@ class Lifecycles:
         self._boot(life)
 
     def stop(self, life: Lifecycle, reason: str = USER_INITIATED) -> None:
-        """Raises `UnsupportedOperation` for a one-time spot instance."""
+        """Raises `UnsupportedOperation` for a one-time spot instance, and `IncorrectInstanceState`
+        for one that has never run or has ended."""
         if life.state in ("stopping", "stopped"):
             return
         if life.offer.market == "spot":
@@ -206,6 +207,12 @@ class Lifecycles:
                 f"You can't stop the Spot Instance '{life.instance_id}' because it is associated "
                 "with a one-time Spot Instance request. You can only stop Spot Instances "
                 "associated with persistent Spot Instance requests.",
+            )
+        if life.state == "pending" and life.instance.starts == 1:
+            raise EC2Error(
+                "IncorrectInstanceState",
+                f"Instance '{life.instance_id}' cannot be stopped as it has never reached the "
+                "'running' state.",
             )
         if life.state not in ("pending", "running"):
             raise EC2Error(

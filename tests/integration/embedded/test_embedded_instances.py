@@ -105,6 +105,15 @@ def test_stop_and_start(lab: Any) -> None:
     assert lab.console(instance_id).count("booted") == 1
 
 
+def test_one_that_has_never_run_cannot_be_stopped(make_lab: Any) -> None:
+    lab = make_lab(boot_seconds=60.0)
+    instance_id = lab.run()
+    assert lab.instance(instance_id)["State"]["Name"] == "pending"
+    assert code(lambda: lab.ec2.stop_instances(InstanceIds=[instance_id])) == (
+        "IncorrectInstanceState"
+    )
+
+
 def test_a_one_time_spot_instance_cannot_be_stopped(lab: Any) -> None:
     instance_id = lab.run(InstanceMarketOptions={"MarketType": "spot"}, InstanceType="g5.xlarge")
 

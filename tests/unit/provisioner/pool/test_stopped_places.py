@@ -14,7 +14,7 @@ from ec2spawner.provisioner.alarms.unused_pool import unused_pool
 from ec2spawner.provisioner.instances.inventory import SLOW_BOOT
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING
+from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING, StoppedPlaces
 from ec2spawner.wire import Market
 from tests.simulated_cloud import SOLD_OUT
 from tests.unit.provisioner.costs import SPOT, costs
@@ -76,6 +76,7 @@ async def test_a_lease_that_would_buy_on_demand_starts_it(world: World) -> None:
 
 async def test_running_ones_come_first(world: World) -> None:
     pool = await prepared(world, stopped=1, running=1)
+    await world.complete_passes(3)
     [running] = world.cloud.running()
     lease = await world.request(spec=ON_DEMAND)
     await pool.agents[running].serve()
@@ -294,3 +295,18 @@ async def test_an_agent_that_reads_without_an_end_is_stopped(world: World) -> No
     world.clock.advance(LONGEST_READING + 1)
     assert await agent.claim(wait=0.05, reads_ahead=True) is None
     await until(lambda: world.cloud.stopped() == [instance_id], "it is stopped")
+
+
+async def test_one_is_not_stopped_while_a_start_waits_that_it_serves(world: World) -> None:
+    await begin(world, stopped_rules())
+    [instance_id] = await world.boot()
+    assert await Agent(world, instance_id).claim(wait=0.05, reads_ahead=True) is None
+    await world.complete_passes(1)
+    state = world.provisioner._state
+    async with world.no_pass:  # the agent has called, and does not have the lease yet
+        lease = await world.request(spec=ON_DEMAND)
+        state.claims.heard(instance_id)
+        places = StoppedPlaces(state, world.provisioner._retention.overhead)
+        await places.reconcile(world.clock())
+        assert not state.retained.holds(instance_id)
+    assert world.now(lease).state is LeaseState.WAITING
