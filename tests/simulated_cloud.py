@@ -530,6 +530,24 @@ class SimulatedCloud:
         await self._lose_answer(faults)
         return self.volumes.get(made.volume_id, made)
 
+    async def copy_volume(
+        self, client_token: str, source_id: str, spec: VolumeSpec, tags: Mapping[str, str]
+    ) -> Volume:
+        faults = await self._receive("copy_volume", client_token, source_id, spec, dict(tags))
+        if client_token in self._created:
+            parameters, made = self._created[client_token]
+            if parameters != (source_id, spec):
+                raise CloudError("IdempotentParameterMismatch", "another request", retryable=False)
+        else:
+            source = self._held(source_id)
+            if spec.size_gib < source.size_gib:
+                raise CloudError("InvalidParameterValue", "smaller than source", retryable=False)
+            made = self._make_volume(source.zone, spec, tags)
+            self.files[made.volume_id] = set(self.files[source_id])
+            self._created[client_token] = (source_id, spec), made
+        await self._lose_answer(faults)
+        return self.volumes.get(made.volume_id, made)
+
     def _make_volume(self, zone: str, spec: VolumeSpec, tags: Mapping[str, str]) -> Volume:
         copy = self._snapshot(spec.snapshot_id) if spec.snapshot_id else None
         if copy and copy.state != "completed":

@@ -105,6 +105,12 @@ class HomeConfig(Words):
         "zone has one. `ask`: offer to move the home there by snapshot, with time and cost. "
         "`never`: no offer.",
     )
+    named_servers: Literal["empty", "copy"] = Field(
+        default="empty",
+        description="`ebs`: how the home of a new named server begins. `empty`: without files. "
+        "`copy`: as a copy of the home of the user's default server, if there is one, in its zone. "
+        "Later changes reach neither of them from the other.",
+    )
     snapshots: SnapshotSchedule | None = Field(
         default=None,
         description="`ebs`: schedule of snapshots of homes. None: no snapshots.",
@@ -117,11 +123,16 @@ class HomeConfig(Words):
     )
 
     @model_validator(mode="after")
-    def _efs_is_said_whole(self) -> Self:
+    def _options_of_the_kind(self) -> Self:
         if self.kind == "efs" and not self.file_system:
             wrong("kind efs names no file system", 'add "file_system": "fs-..."')
         if self.kind != "efs" and (self.file_system or self.access_point):
             wrong(f"names a file system, and its kind is {self.kind}", '"kind": "efs"')
+        if self.kind != "ebs" and self.named_servers == "copy":
+            wrong(
+                f"named_servers copies volumes, and kind {self.kind} has none",
+                '"named_servers": "empty"',
+            )
         if self.access_point and not self.tls:
             wrong("EFS takes an access point only over TLS", '"tls": True')
         return self

@@ -21,6 +21,7 @@ from .alarms.weekly_summary import WeeklySummary
 from .garbage_collection import GarbageCollection
 from .gauges import Figures, figures
 from .homes.placement import Placement
+from .homes.server_copies import ServerCopies
 from .homes.server_homes import ServerHomes
 from .homes.snapshots import HomeSnapshots
 from .homes.storage_costs import StorageCosts, UserNames
@@ -127,7 +128,7 @@ class Provisioner:
         storage_costs = StorageCosts(state, store, lambda: prices.resources, user_names)
         self.usage = Usage(state, store)
         self.alarms = alarms = Outbox(store, settings.alarms, settings.alarm_destinations)
-        leaked = LeakedInstances(state, prices)
+        leaked, copies = LeakedInstances(state, prices), ServerCopies(state, cloud, volumes, tasks)
         controllers: tuple[Controller, ...] = (  # in this order in each pass
             # Times first: whatever follows measures with them.
             ClockUpkeep(state, tasks),
@@ -167,6 +168,7 @@ class Provisioner:
             Tagging(state, cloud, tasks),
             self._home_attachment,
             migrations,
+            copies,
             HomeSnapshots(state, cloud, volumes, storage_costs, tasks),
             Repricing(state, prices),
             RunningCosts(state, overhead, tasks),
@@ -179,11 +181,10 @@ class Provisioner:
         self._starts = starts = Start(state, claims, prices, overhead, tasks)
         unhealthy = UnhealthyInstances(state, claims, market.offers)
         self.agents = AgentCalls(state, starts, heartbeats, unhealthy)
-        self.homes = ServerHomes(state, volumes, migrations)
-        surveys = LimitSurveys(state, market, tasks)
+        self.homes = ServerHomes(state, volumes, migrations, copies)
         self.pool = WarmPool(state, market)
         self.sleeping = Sleeping(state)
-        self.overview = Overview(state, market, surveys)
+        self.overview = Overview(state, market, LimitSurveys(state, market, tasks))
         self.admin_actions = AdminActions(state)
         self.spot_events = SpotEvents(state)
         self.admission = admission = Admission(state, market)

@@ -79,6 +79,20 @@ class Volumes:
             TagSpecifications=[{"ResourceType": "volume", "Tags": to_ec2(tags)}],
         )
 
+    async def copy_volume(
+        self, client_token: str, source_id: str, spec: VolumeSpec, tags: Mapping[str, str]
+    ) -> Volume:
+        """Copy a volume within its zone, also while it is attached: its blocks as of the call,
+        like a disk after a power cut."""
+        return await self.client.call(
+            "copy_volumes",
+            lambda answer: _volume(answer["Volumes"][0]),
+            SourceVolumeId=source_id,
+            **volume_request(spec),
+            ClientToken=client_token,
+            TagSpecifications=[{"ResourceType": "volume", "Tags": to_ec2(tags)}],
+        )
+
     async def volume(self, volume_id: str) -> Volume | None:
         """The volume as it is now; None if EC2 does not list it."""
         found = await self.volume_reads.get(volume_id)
@@ -193,8 +207,8 @@ class Volumes:
 
 
 def volume_request(spec: VolumeSpec) -> dict[str, Any]:
-    """CreateVolume's parameters besides the zone. Encryption is left out unless requested,
-    because a snapshot or the account may require it."""
+    """CreateVolume's parameters besides the zone, and those of CopyVolumes besides the source.
+    Encryption is left out unless requested, because a snapshot or the account may require it."""
     request: dict[str, Any] = {"Size": spec.size_gib, "VolumeType": spec.volume_type}
     if spec.snapshot_id:
         request["SnapshotId"] = spec.snapshot_id

@@ -22,6 +22,7 @@ class DryRuns:
         self._instances = instances
         self._checks: Mapping[str, Check] = {
             "AttachVolume": self._volume,
+            "CopyVolumes": volumes.check_copy,
             "CreateFleet": fleets.check,
             "CreateLaunchTemplate": self._template_name,
             "CreateSnapshot": self._volume,

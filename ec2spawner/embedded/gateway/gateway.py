@@ -78,8 +78,12 @@ JSON_DENIALS = {
 DENIALS_OF_POLICY = {False: "AccessDenied", True: "AccessDeniedException"}
 """Code of a call to another service that the policy denies, by whether that speaks JSON."""
 
-CREATED_ID = {"CreateSnapshot": "SnapshotId", "CreateVolume": "VolumeId"}
-"""Action -> the member of its answer that has the id of what it created."""
+CREATED_ID = {
+    "CopyVolumes": "VolumeId",
+    "CreateSnapshot": "SnapshotId",
+    "CreateVolume": "VolumeId",
+}
+"""Action -> the member that has the id of what it created, in its answer or in `Volumes` there."""
 
 CLOSING_TIMEOUT = 10.0
 """Seconds for current calls to end when the gateway closes."""
@@ -131,6 +135,7 @@ class Gateway:
             "AttachVolume": volumes.attach,
             "CancelCapacityReservation": capacity_reservations.cancel,
             "CreateCapacityReservation": capacity_reservations.create,
+            "CopyVolumes": volumes.copy,
             "CreateSnapshot": snapshots.create,
             "CreateVolume": volumes.create,
             "DeleteSnapshot": snapshots.delete,
@@ -243,8 +248,9 @@ class Gateway:
         if own is None:
             return await self._answer_of_moto(action, form, parameters, headers)
         result = await self._tokens.once(action, parameters, lambda: own(parameters))
-        if created := result.get(CREATED_ID.get(action, "")):
-            self._lag.created(created)
+        if (member := CREATED_ID.get(action)) is not None:
+            for each in result.get("Volumes", [result]):
+                self._lag.created(each[member])
         # Rendering a page of prices takes tens of milliseconds.
         rendered = await asyncio.to_thread(protocol.render, action, result)
         return RawResponse(200, protocol.CONTENT_TYPE, rendered)

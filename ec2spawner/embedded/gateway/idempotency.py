@@ -9,7 +9,9 @@ from typing import Any
 
 from ..api.protocol import EC2Error
 
-ACTIONS = frozenset({"RunInstances", "CreateCapacityReservation", "CreateFleet", "CreateVolume"})
+ACTIONS = frozenset(
+    {"RunInstances", "CopyVolumes", "CreateCapacityReservation", "CreateFleet", "CreateVolume"}
+)
 
 Answer = dict[str, Any]
 

@@ -54,6 +54,7 @@ KINDS: Mapping[str, _Kind] = {
     "SecurityGroupIds": _GROUP,
     "SnapshotId": _SNAPSHOT,
     "SnapshotIds": _SNAPSHOT,
+    "SourceVolumeId": _VOLUME,
     "VolumeId": _VOLUME,
     "VolumeIds": _VOLUME,
 }

@@ -19,6 +19,7 @@ Tags = Mapping[str, str]
 EXISTING: Final[Mapping[str, Mapping[str, str]]] = {
     "AttachVolume": {"InstanceId": "instance", "VolumeId": "volume"},
     "CancelCapacityReservation": {"CapacityReservationId": "capacity-reservation"},
+    "CopyVolumes": {"SourceVolumeId": "volume"},
     "CreateSnapshot": {"VolumeId": "volume"},
     "CreateVolume": {"SnapshotId": "snapshot"},
     "DeleteLaunchTemplate": {"LaunchTemplateId": "launch-template"},
@@ -38,6 +39,7 @@ EXISTING: Final[Mapping[str, Mapping[str, str]]] = {
 
 CREATED: Final[Mapping[str, str]] = {
     "CreateCapacityReservation": "capacity-reservation",
+    "CopyVolumes": "volume",
     "CreateLaunchTemplate": "launch-template",
     "CreateSnapshot": "snapshot",
     "CreateVolume": "volume",

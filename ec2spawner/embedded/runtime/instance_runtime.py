@@ -160,6 +160,10 @@ class InstanceRuntime:
         else:
             await self._in_thread((self._volumes / volume_id).mkdir, mode=0o700)
 
+    async def copy_volume(self, source_id: str, volume_id: str) -> None:
+        """Create a volume's folder with the files of another volume as they are now."""
+        await self._in_thread(copy_tree, self._volumes / source_id, self._volumes / volume_id)
+
     async def create_snapshot(self, volume_id: str, snapshot_id: str) -> int:
         """Copy a volume's files as they are now; how many bytes they are.
 

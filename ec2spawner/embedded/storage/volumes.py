@@ -29,6 +29,18 @@ GROW_SECONDS = 0.5
 COOLDOWN = 6 * 3600.0
 """Seconds between two changes of a volume, from AWS's page on ModifyVolume."""
 
+COPY_SECONDS = 1.0
+"""Seconds for which CopyVolumes copies blocks of its source in the background: until then EC2
+begins no other copy of it. Simulated: EC2 takes minutes to hours, by what was written."""
+
+COPY_PARAMETERS = frozenset(
+    (
+        "ClientToken DryRun Encrypted Iops KmsKeyId Size SourceVolumeId TagSpecifications "
+        "Throughput VolumeType"
+    ).split()
+)
+"""Those of CopyVolumes that are answered; there is no Multi-Attach here."""
+
 ATTACHABLE = ("running", "stopping", "stopped")
 """States of an instance to which a volume can be attached."""
 
@@ -51,6 +63,8 @@ class Volumes:
         self._modified: dict[str, float] = {}
         """When each was last changed, on the clock."""
         self._growing: set[asyncio.Task[None]] = set()
+        self._copied: dict[str, float] = {}
+        """When each was last copied, on the clock."""
         self._lifecycles = lifecycles
         self._runtime = runtime
         self._register = register
@@ -82,6 +96,56 @@ class Volumes:
             await self._save()
         answer["State"] = "creating"
         return answer
+
+    async def copy(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """CopyVolumes: files as they are now, in the zone of their volume, also while it is
+        attached. Raises what `check_copy` raises."""
+        await self.check_copy(parameters)
+        source_id = parameters["SourceVolumeId"]
+        given = ("VolumeType", "Iops", "Throughput", "KmsKeyId", "TagSpecifications")
+        async with self._lock:
+            source = await self._describe(source_id)
+            if self._clock() - self._copied.get(source_id, -COPY_SECONDS) < COPY_SECONDS:
+                raise EC2Error(
+                    "ConcurrentCopyVolumeLimitExceeded",
+                    f"Another copy of volume '{source_id}' is in progress.",
+                )
+            answer = await self._moto.call(
+                "CreateVolume",
+                AvailabilityZone=source["AvailabilityZone"],
+                Size=parameters.get("Size") or source["Size"],
+                Encrypted=True,
+                **{name: parameters[name] for name in given if name in parameters},
+            )
+            volume_id = answer["VolumeId"]
+            self._kept.add(volume_id)
+            await self._runtime.copy_volume(source_id, volume_id)
+            await self._save()
+            self._copied[source_id] = self._clock()
+        return {"Volumes": [{**answer, "State": "creating", "SourceVolumeId": source_id}]}
+
+    async def check_copy(self, parameters: Mapping[str, Any]) -> None:
+        """Raises CopyVolumes's errors for an invalid request."""
+        source_id = parameters.get("SourceVolumeId")
+        if not source_id:
+            raise EC2Error("MissingParameter", "The request must contain the parameter volume")
+        source = await self._describe(source_id)
+        if unknown := sorted(set(parameters) - COPY_PARAMETERS):
+            raise EC2Error("UnsupportedOperation", f"The embedded EC2 has no {unknown[0]}.")
+        if not source["Encrypted"] and not parameters.get("Encrypted"):
+            raise EC2Error(
+                "UnsupportedOperation",
+                f"Volume '{source_id}' is not encrypted. Only encrypted copies are supported.",
+            )
+        if source_id not in self._kept:
+            raise EC2Error("UnsupportedOperation", "The embedded EC2 copies no disk of an image.")
+        size = parameters.get("Size") or source["Size"]
+        volume_rules.check_volume({**parameters, "Size": size})
+        if size < source["Size"]:
+            raise EC2Error(
+                "InvalidParameterValue",
+                f"The size of a copy must be at least that of its source, {source['Size']} GiB.",
+            )
 
     async def check_create(self, parameters: Mapping[str, Any]) -> None:
         """Raises CreateVolume's errors for an invalid request."""

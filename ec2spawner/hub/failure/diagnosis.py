@@ -68,6 +68,8 @@ class Diagnosis:
         usual = await provisioner.start_durations.of_steps(lease.profile) if lease else {}
         if lease is not None and provisioner.homes.is_moving(lease.user, lease.server):
             message = still_moving(home_zone_of(provisioner, lease), seconds)
+        elif lease is not None and provisioner.homes.is_being_copied(lease.user, lease.server):
+            message = still_copying(seconds)
         elif failure := provisioner.listing_failure:
             message = not_listed(failure, seconds)
         elif busy := provisioner.why_not_restarted(lease_id):
@@ -148,6 +150,15 @@ def still_moving(zone: str, seconds: float) -> str:
         f"Your files are still being moved to {zone}, after {approximate(seconds)}. The move "
         "continues: start your server again in a few minutes. No machine is running meanwhile, "
         "so none is charged"
+    )
+
+
+def still_copying(seconds: float) -> str:
+    """The home of the default server is still being copied after `seconds`."""
+    return (
+        "The files of your default server are still being copied, after "
+        f"{approximate(seconds)}. Start this server again in a few minutes. No machine is running "
+        "meanwhile, so none is charged"
     )
 
 

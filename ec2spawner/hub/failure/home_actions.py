@@ -23,7 +23,12 @@ def move_actions(
     markets: Collection[Market],
     user_options: Mapping[str, object],
 ) -> tuple[Action, ...]:
-    """Move the home to the zone that has the profile at the lowest price; empty if none has it."""
+    """Move the home to the zone that has the profile at the lowest price; empty if none has it.
+
+    A home that is yet to be copied stays in the zone of its source: an empty one may be anywhere.
+    """
+    if home is not None and home.is_being_copied:
+        return (_empty_instead(_same_choice(profile, user_options)),)
     if home is None or not may_move(options, home):
         return ()
     best = cheapest_elsewhere(provisioner, home, profile, markets)
@@ -45,10 +50,13 @@ def replacement_actions(
     profile: Profile,
     user_options: Mapping[str, object],
 ) -> tuple[Action, ...]:
-    """For a home whose volume was deleted in EC2: its newest snapshot, or an empty home."""
+    """For a home whose volume was deleted in EC2: its newest snapshot, or an empty home. The latter
+    for one that could not be copied, too."""
     if home is None or not provisioner.homes.is_gone(home):
         return ()
     same, actions = _same_choice(profile, user_options), []
+    if home.is_being_copied:
+        return (_empty_instead(same),)
     newest = provisioner.homes.newest_snapshot(home)
     if newest is not None:
         taken_at = f"{newest.started_at:%d %B, %H:%M} UTC"
@@ -72,6 +80,15 @@ def replacement_actions(
         )
     )
     return tuple(actions)
+
+
+def _empty_instead(same: Mapping[str, str]) -> Action:
+    return Action(
+        kind=ActionKind.EMPTY_HOME,
+        label="Start with an empty home",
+        user_options={**same, "replace_home": EMPTY},
+        consequence="An empty home has none of the files of your default server. They stay there.",
+    )
 
 
 def _same_choice(profile: Profile, user_options: Mapping[str, object]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import logging
 from ...config import Options, Profile
 from ...core.profiles.choices import Choice
 from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.error_hints import describe_error
 from ...provisioner.model.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ..app.spawn_error import SpawnError
@@ -33,6 +34,8 @@ async def apply_home_choice(
     if not (choice.move_home or choice.replace_home):
         return
     home = provisioner.homes.of(user, server) if options.home.kind == "ebs" else None
+    if home is None and choice.replace_home == EMPTY and copies_home(options, server):
+        return  # it begins empty: see `begin_copy`
     if home is None:
         raise SpawnError(
             "move_home and replace_home need a home on an EBS volume, and this server has none. "
@@ -61,6 +64,34 @@ def _require_no_files(provisioner: Provisioner, user: str, server: str) -> None:
             "name, or leave it out",
             reason="options",
         )
+
+
+def copies_home(options: Options, server: str) -> bool:
+    """Whether a new home of this server begins as a copy of the default server's."""
+    return server != "" and options.home.kind == "ebs" and options.home.named_servers == "copy"
+
+
+async def begin_copy(
+    provisioner: Provisioner, user: str, server: str, choice: Choice[Profile], options: Options
+) -> None:
+    """Where the hub copies homes, let this server's first one begin as a copy, unless its user
+    chose an empty one or it is temporary.
+
+    Raises `SpawnError` if EC2 cannot be asked whether there is a home, and `StoreError`.
+    """
+    if choice.replace_home == EMPTY or choice.temporary_seconds is not None:
+        return
+    if not copies_home(options, server):
+        return
+    wanted = choice.home_gib or options.home.size_gib
+    try:
+        await provisioner.homes.begin_copy(user, server, wanted)
+    except CloudError as error:
+        raise SpawnError(
+            f"The home of your default server cannot be copied: {describe_error(error)}",
+            reason="home",
+            status_code=503 if error.retryable else 400,
+        ) from error
 
 
 async def _move(provisioner: Provisioner, home: Home, zone: str, options: Options) -> None:

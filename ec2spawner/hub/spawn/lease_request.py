@@ -19,7 +19,7 @@ from ...provisioner.model.mounts import Mounts
 from ...provisioner.model.shared_values import shared
 from ...provisioner.provisioner import Provisioner
 from ...wire import BucketMount, HomeMount, IdlePolicy
-from .home_choice import apply_home_choice, home_size_gib
+from .home_choice import apply_home_choice, begin_copy, home_size_gib
 from .idle_policy import at_most
 from .launch_spec import NotOfferedInHomeZone, asked_disk_gib, current_image, launch_spec
 
@@ -56,6 +56,7 @@ async def new_lease(
     profile = choice.profile
     image = await current_image(provisioner)
     await apply_home_choice(provisioner, server.user, server.name, choice, options)
+    await begin_copy(provisioner, server.user, server.name, choice, options)
     subnets = _subnets(provisioner, server, options.home.kind)
     spec = shared(launch_spec(choice, subnets, image, options, provisioner, hub_api_url))
     if (asked := asked_disk_gib(choice, options)) < spec.disk_gib:

@@ -8,6 +8,7 @@ from ..model.cloud import VolumeSnapshot
 from ..model.lease import Home, Lease
 from ..state.state import State
 from . import placement
+from .server_copies import ServerCopies
 from .volumes import HomeVolumes
 from .zone_migration import ZoneMigrations
 
@@ -19,6 +20,7 @@ class ServerHomes:
     state: State
     volumes: HomeVolumes
     migrations: ZoneMigrations
+    copies: ServerCopies
 
     # --- reading ---
 
@@ -42,6 +44,10 @@ class ServerHomes:
         """Whether its files are still being moved to another zone."""
         return self.state.homes.is_moving(user, server)
 
+    def is_being_copied(self, user: str, server: str) -> bool:
+        """Whether its volume is yet to be made, as a copy of the default server's."""
+        return self.state.homes.is_being_copied(user, server)
+
     def percent_moved(self, move_id: str) -> int:
         """How much of a move's snapshot is copied, as of the last listing, in percent 0–100."""
         return self.migrations.percent(move_id)
@@ -59,6 +65,13 @@ class ServerHomes:
     async def move(self, home: Home, zone: str) -> None:
         """Begin to move it to another zone. Raises `StoreError`."""
         await self.migrations.begin(home, zone)
+
+    async def begin_copy(self, user: str, server: str, size_gib: int) -> None:
+        """Let a server's first home begin as a copy of the default server's, if that has one.
+
+        Raises `CloudError` and `StoreError`.
+        """
+        await self.copies.begin(user, server, size_gib)
 
     async def replace_gone(self, home: Home, snapshot_id: str) -> None:
         """Let the next start make a new volume, from a snapshot or, without one, empty.

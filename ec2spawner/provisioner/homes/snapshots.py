@@ -13,6 +13,7 @@ from ..model.cloud import Cloud, CloudError, Volume, VolumeSnapshot
 from ..model.lease import Home
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
+from .server_copies import COPY, awaited_copies
 from .storage_costs import StorageCosts
 from .volumes import HomeVolumes
 
@@ -154,13 +155,19 @@ class HomeSnapshots:
                 log.warning("%s cannot be deleted: %s", snapshot_id, error)
 
     def _orphans(self, snapshots: Sequence[VolumeSnapshot]) -> list[str]:
-        """Second snapshots of moves: a response was lost, and they were not listed at the end."""
+        """Second snapshots of moves and copies: a response was lost, and they were not listed at
+        the end. And those of copies that no start waits for any more."""
         moves = {home.move.move_id for home in self.state.homes.live() if home.move is not None}
+        awaited = {home.home_id for home in awaited_copies(self.state)}
         before = self.state.clock.now() - ORPHAN_GRACE
         return [
             each.snapshot_id
             for each in snapshots
-            if MOVE in each.tags and each.tags[MOVE] not in moves and each.started_at < before
+            if each.started_at < before
+            and (
+                (MOVE in each.tags and each.tags[MOVE] not in moves)
+                or (each.tags.get(SNAPSHOT) == COPY and each.tags[HOME] not in awaited)
+            )
         ]
 
     # --- homes that are deleted for good ---

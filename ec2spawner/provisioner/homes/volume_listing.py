@@ -16,7 +16,7 @@ from ...core.homes.zone_migration import LISTING_GRACE
 from ...core.names import tag_value
 from ...core.tags import HOME, PAYER, SERVER, STORE, USER
 from ..model.cloud import Cloud, CloudError, Volume
-from ..model.lease import Home, Lease
+from ..model.lease import Home
 from ..state.home_records import owner_tags
 from ..state.state import State
 
@@ -83,7 +83,11 @@ class VolumeListing:
         if home.volume_id is None:
             if found:
                 await self._take_up(home, _newest(found))
-            elif home.zone is not None and self._clock.now() - home.created_at > LISTING_GRACE:
+            elif (
+                home.zone is not None
+                and not home.is_copy
+                and self._clock.now() - home.created_at > LISTING_GRACE
+            ):
                 # It was never made: any zone will do. If it exists after all, a listing shows it.
                 await self._records.save(replace(home, zone=None))
             return
@@ -146,9 +150,9 @@ class VolumeListing:
             else:
                 failures.pop(payer, None)
 
-    def refuse_foreign(self, lease: Lease) -> None:
+    def refuse_foreign(self, user: str, server: str) -> None:
         """Raises `CloudError` `ForeignHome` if another store made a home for this server."""
-        foreign = self._foreign.get((tag_value(lease.user), tag_value(lease.server)))
+        foreign = self._foreign.get((tag_value(user), tag_value(server)))
         if foreign is not None:
             message = _foreign_message(foreign, self._store_id)
             raise CloudError("ForeignHome", message, retryable=False)

@@ -97,7 +97,7 @@ class HomeVolumes:
             await self._records.leave(home)
             home = None
         if home is None:
-            self.listing.refuse_foreign(lease)
+            self.listing.refuse_foreign(lease.user, lease.server)
             home = Home(
                 home_id=client_token("home"),
                 user=lease.user,
@@ -110,11 +110,14 @@ class HomeVolumes:
             home = await self._records.save(replace(home, zone=home.zone or zone))
         if home.zone != zone:
             raise HomeElsewhere(home)
+        if home.is_being_copied:
+            said = f"the files of {home.made_from} are still being copied"
+            raise CloudError("IncorrectState", said, retryable=False)
         return home if home.volume_id is not None else await self._make_volume(home, zone)
 
     async def _make_volume(self, home: Home, zone: str) -> Home:
         token = home.volume_token or home.home_id
-        spec = self.spec(home.size_gib, home.from_snapshot)
+        spec = self.spec(home.size_gib, home.made_from)
         try:
             volume = await self._cloud.create_volume(token, zone, spec, self._records.tags(home))
         except CloudError as error:
@@ -141,7 +144,7 @@ class HomeVolumes:
 
     async def _was_not_made(self, home: Home) -> None:
         """EC2 refused it: the next start may try another zone."""
-        if home.from_snapshot:
+        if home.made_from:
             self._records.gone.add(home.home_id)
         await self._records.save(replace(home, zone=None))
 
@@ -294,7 +297,7 @@ class HomeVolumes:
                 zone=None,
                 size_gib=size,
                 volume_token=client_token("home"),
-                from_snapshot=snapshot_id,
+                made_from=snapshot_id,
                 created_at=self._clock.now(),
                 used_at=None,
                 move=None,

@@ -66,8 +66,11 @@ def need_of_place(state: State, place: Place) -> Need:
 
 
 def _waits_for_its_home(state: State, lease: Lease) -> bool:
-    """An instance would only cost money while the files are copied to its zone."""
-    return lease.home_kind == "ebs" and state.homes.is_moving(lease.user, lease.server)
+    """An instance would only cost money while the files are copied."""
+    if lease.home_kind != "ebs":
+        return False
+    user, server = lease.user, lease.server
+    return state.homes.is_moving(user, server) or state.homes.is_being_copied(user, server)
 
 
 def _will_have_retained(state: State, lease: Lease) -> bool:

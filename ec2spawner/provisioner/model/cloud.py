@@ -365,6 +365,15 @@ class Cloud(Protocol):
     ) -> Volume:
         """Idempotent by client token."""
 
+    async def copy_volume(
+        self, client_token: str, source_id: str, spec: VolumeSpec, tags: Mapping[str, str]
+    ) -> Volume:
+        """A copy of a volume as it is now, in its zone; idempotent by client token.
+
+        Raises `CloudError("ConcurrentCopyVolumeLimitExceeded", ...)` while an earlier copy of the
+        same volume is under way.
+        """
+
     async def volume(self, volume_id: str) -> Volume | None:
         """As it is now; None where there is none, or EC2 does not list it yet."""
 

@@ -222,6 +222,10 @@ TEMPORARY: Final = "temporary"
 says so makes one; a home never becomes temporary later."""
 
 
+FILES_COPIED: Final = "Your files are copied from your default server"
+"""Begins the message of the event that says of when."""
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """A server's files. `volume_id` is None until the volume exists."""
@@ -237,8 +241,9 @@ class Home:
     """Where the volume is, or is being made: set before it is asked for."""
     volume_token: str = ""
     """ClientToken of the volume; empty is the home's id."""
-    from_snapshot: str = ""
-    """What the volume is made from; empty is a blank one."""
+    made_from: str = ""
+    """Id of the snapshot that the volume is made from or, where it begins as a copy of the home of
+    the user's default server, of that home's volume; empty is a blank one."""
     used_at: datetime | None = None
     """When it was last attached or let go."""
     move: Move | None = None
@@ -250,6 +255,17 @@ class Home:
     def is_temporary(self) -> bool:
         """Whether it is deleted with its server, and never copied."""
         return self.kind == TEMPORARY
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it begins, or began, as a copy of the home of the user's default server. Then
+        `created_at` is of when, once it has a volume."""
+        return self.made_from.startswith("vol-")
+
+    @property
+    def is_being_copied(self) -> bool:
+        """Whether it has no volume yet, because that is to be a copy."""
+        return self.is_copy and self.volume_id is None
 
 
 @dataclass(frozen=True, slots=True)

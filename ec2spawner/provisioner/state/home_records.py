@@ -133,6 +133,11 @@ class HomeRecords:
         home = self._homes.get((user, server))
         return home is not None and home.move is not None and home.move.volume_id is None
 
+    def is_being_copied(self, user: str, server: str) -> bool:
+        """Whether its volume is yet to be made, as a copy of the default server's."""
+        home = self._homes.get((user, server))
+        return home is not None and home.is_being_copied
+
     # --- changing ---
 
     async def save(self, home: Home) -> Home:

@@ -65,6 +65,25 @@ async def test_create(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     assert "MultiAttachEnabled" not in call
 
 
+async def test_copy(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("CopyVolumes", shown(volume("creating")))
+    spec, tags = VolumeSpec(20, kms_key="alias/ours"), {"ec2spawner:hub": "class"}
+    made = await cloud.copy_volume("home-token", "vol-0", spec, tags)
+    assert (made.volume_id, made.zone, made.state) == ("vol-1", "us-east-1a", "creating")
+    (call,) = ec2.calls
+    expected = {
+        "SourceVolumeId": "vol-0",
+        "Size": "20",
+        "VolumeType": "gp3",
+        "Encrypted": "true",
+        "KmsKeyId": "alias/ours",
+        "ClientToken": "home-token",
+        "TagSpecification.1.Tag.1.Key": "ec2spawner:hub",
+    }
+    assert expected.items() <= call.items()
+    assert not {"AvailabilityZone", "MultiAttachEnabled"} & call.keys()
+
+
 async def test_create_as_the_admin_says_from_a_snapshot(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("CreateVolume", ok(volume("creating")), ok(volume("creating")))
     spec = VolumeSpec(30, snapshot_id="snap-1", volume_type="gp2", kms_key="alias/ours")

@@ -80,6 +80,27 @@ def test_an_action_that_the_policy_does_not_name_is_denied(hub: Any) -> None:
         assert message.endswith("no identity-based policy allows the ec2:DescribeVpcs action")
 
 
+def test_a_copy_needs_the_hubs_tag_on_both_volumes(lab: Laboratory, hub: Any) -> None:
+    encrypted = volume(lab, Encrypted=True)
+    ours = lab.ec2.create_volume(**encrypted, TagSpecifications=tagged("volume"))["VolumeId"]
+    other = tagged("volume", hub=OTHER)
+    theirs = lab.ec2.create_volume(**encrypted, TagSpecifications=other)["VolumeId"]
+
+    def copy(source: str, specification: list[dict[str, Any]]) -> Callable[[], Any]:
+        return partial(
+            hub.copy_volumes,
+            SourceVolumeId=source,
+            VolumeType="gp3",
+            TagSpecifications=specification,
+        )
+
+    for source, specification in ((theirs, tagged("volume")), (ours, other), (ours, [])):
+        code, message, _ = refusal(copy(source, specification))
+        assert code == DENIED
+        assert "is not authorized to perform: ec2:CopyVolumes on resource: " in message
+    assert copy(ours, tagged("volume"))()["Volumes"][0]["State"] == "creating"
+
+
 # --- what exists -----------------------------------------------------------------------------
 
 

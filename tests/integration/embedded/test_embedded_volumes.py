@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,85 @@ def test_a_data_directory_is_locked_by_one_process(make_lab: Any, tmp_path: Path
 
     with pytest.raises(OSError, match="in use by another embedded EC2"):
         make_lab(data_dir=tmp_path)
+
+
+# --- copies ----------------------------------------------------------------------------------
+
+
+def copy_of(lab: Any, volume_id: str, **more: Any) -> Any:
+    asked = {"VolumeType": "gp3", "Encrypted": True, "TagSpecifications": TAGS, **more}
+    return lab.ec2.copy_volumes(SourceVolumeId=volume_id, **asked)["Volumes"][0]
+
+
+def test_a_copy_has_the_files_of_a_volume_that_is_in_use(lab: Any) -> None:
+    volume_id = create(lab, zone=1)
+    (folder(lab, volume_id) / "notebook").write_text("as it was")
+    instance_id = running(lab, SubnetId=lab.facts.subnets[1])
+    attach(lab, volume_id, instance_id)
+
+    made = copy_of(lab, volume_id, Size=30)
+    (folder(lab, volume_id) / "notebook").write_text("as it is")
+    assert (made["State"], made["SourceVolumeId"]) == ("creating", volume_id)
+    copied = volume(lab, made["VolumeId"])
+    assert (copied["AvailabilityZone"], copied["Size"]) == (lab.facts.zones[1], 30)
+    assert (copied["VolumeType"], copied["Encrypted"], copied["Tags"]) == (
+        *("gp3", True),
+        TAGS[0]["Tags"],
+    )
+    assert copied["Attachments"] == []
+    assert (folder(lab, made["VolumeId"]) / "notebook").read_text() == "as it was"
+    lab.ec2.detach_volume(VolumeId=volume_id)
+    lab.ec2.delete_volume(VolumeId=volume_id)
+    assert (folder(lab, made["VolumeId"]) / "notebook").read_text() == "as it was"
+
+
+def test_a_copy_is_made_once_for_a_token(lab: Any) -> None:
+    volume_id = create(lab)
+    before = len(lab.ec2.describe_volumes()["Volumes"])
+    made = copy_of(lab, volume_id, ClientToken="copy-1")
+    assert copy_of(lab, volume_id, ClientToken="copy-1")["VolumeId"] == made["VolumeId"]
+    other = partial(copy_of, lab, volume_id, ClientToken="copy-1", Size=40)
+    assert code(other) == "IdempotentParameterMismatch"
+    assert len(lab.ec2.describe_volumes()["Volumes"]) == before + 1
+
+
+def test_a_volume_has_one_copy_in_progress(lab: Any, wait_until: Any) -> None:
+    volume_id = create(lab)
+    copy_of(lab, volume_id)
+    assert code(partial(copy_of, lab, volume_id)) == "ConcurrentCopyVolumeLimitExceeded"
+
+    def is_copied() -> bool:
+        try:
+            return bool(copy_of(lab, volume_id))
+        except ClientError:
+            return False
+
+    wait_until(is_copied)
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [
+        ({"Size": 19}, "InvalidParameterValue"),
+        ({"VolumeType": "gp9"}, "UnknownVolumeType"),
+        ({"MultiAttachEnabled": True}, "UnsupportedOperation"),
+        ({"DryRun": True}, "DryRunOperation"),
+        ({"DryRun": True, "Size": 19}, "InvalidParameterValue"),
+    ],
+)
+def test_an_invalid_copy_is_refused(lab: Any, more: dict[str, Any], refused: str) -> None:
+    volume_id = create(lab)
+    before = len(lab.ec2.describe_volumes()["Volumes"])
+    assert code(partial(copy_of, lab, volume_id, **more)) == refused
+    assert len(lab.ec2.describe_volumes()["Volumes"]) == before
+
+
+def test_what_is_not_there_or_not_encrypted_is_not_copied(lab: Any) -> None:
+    assert code(partial(copy_of, lab, "vol-0123456789abcdef0")) == "InvalidVolume.NotFound"
+    assert code(partial(copy_of, lab, "volume")) == "InvalidParameterValue"
+    plain = lab.ec2.create_volume(AvailabilityZone=lab.facts.zones[0], Size=20)["VolumeId"]
+    assert code(partial(copy_of, lab, plain, Encrypted=False)) == "UnsupportedOperation"
+    assert volume(lab, copy_of(lab, plain)["VolumeId"])["Encrypted"]
 
 
 # --- snapshots -------------------------------------------------------------------------------

@@ -339,6 +339,11 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
             "c.EC2Spawner.home: kms_key is a key for nothing",
             '"encrypted": True',
         ),
+        (
+            {"home": {"kind": "none", "named_servers": "copy"}},
+            "c.EC2Spawner.home: named_servers copies volumes, and kind none has none",
+            '"named_servers": "empty"',
+        ),
         ({"subnet": ["subnet-1"]}, "c.EC2Spawner.subnet:", "did you mean subnets?"),
         ({"identity_certificates": ["/none"]}, "c.EC2Spawner.identity_certificates:", "PEM"),
         ({"profile_list": []}, "c.EC2Spawner.profile_list:", "add a profile"),

@@ -102,6 +102,11 @@ def test_every_resource_that_an_action_requires_is_allowed_by_some_statement() -
         assert required <= allowed, action
 
 
+UNLISTED = frozenset({("ec2:CopyVolumes", "volume", "aws:ResourceTag/${TagKey}")})
+"""Action, type of a resource and key that the reference lacks. It says that CopyVolumes is
+authorized on its source too, but lists the keys of the copy only. Where EC2 has no tags of the
+source in the context, the call is denied, and the hub makes a snapshot instead."""
+
 GLOBAL_KEYS = frozenset({"aws:RequestedRegion"})
 """Keys of every action, which the reference lists elsewhere."""
 
@@ -115,6 +120,8 @@ def test_its_condition_keys_are_those_of_its_actions_and_resources() -> None:
                 of_action = privilege(action)["resource_types"]
                 for kind in kinds & of_action.keys():
                     known = {*keys_in(of_action, kind), *keys_in(of_action, "")}
+                    if (action, kind, form) in UNLISTED:
+                        continue
                     assert form in known, f"{statement['Sid']}: {action} on {kind} by {key}"
 
 
@@ -136,7 +143,11 @@ def test_parliament_finds_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pkg_resources", stand_in)
     import parliament
 
-    findings = parliament.analyze_policy_string(POLICY).findings
+    found = parliament.analyze_policy_string(POLICY).findings
+    findings = [each for each in found if each.issue != "UNKNOWN_ACTION"]
+    # Its newest release is older than the action.
+    unknown = [each.detail for each in found if each.issue == "UNKNOWN_ACTION"]
+    assert all("CopyVolumes" in str(detail) for detail in unknown)
     assert {finding.issue for finding in findings} <= {"RESOURCE_MISMATCH"}
     elsewhere = {
         (action, type_in(arn))

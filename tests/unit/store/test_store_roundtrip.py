@@ -241,7 +241,7 @@ homes = st.builds(
     volume_id=st.none() | text,
     zone=st.none() | text,
     volume_token=text,
-    from_snapshot=text,
+    made_from=text,
     used_at=maybe_instant,
     move=st.none() | moves,
 )

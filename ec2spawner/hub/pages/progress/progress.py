@@ -7,7 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from ....core.starts.phases import Phase
-from ....provisioner.model.lease import AttemptOutcome, Lease, LeaseState, StepEvent
+from ....provisioner.model.lease import (
+    FILES_COPIED,
+    AttemptOutcome,
+    Lease,
+    LeaseState,
+    StepEvent,
+)
 from ....provisioner.model.lease_start import phases_of
 from ....wire import Step
 from .attempt_text import current_attempts, home_note, market_note, shown
@@ -70,6 +76,7 @@ def progress_event(
     last = lease.events[-1] if lease.events else None
     said = _line(last) if last else TITLES[Step.REQUEST]
     known = [usual[step] for step in TITLES if step in usual]
+    notes = market_note(lease), home_note(attempts, home_zone), _copy_note(lease)
     return {
         "progress": 100 if ready else _percent(begun, current, usual, now, moving),
         "message": waiting["message"] if waiting else said,
@@ -83,7 +90,7 @@ def progress_event(
             )
             for attempt in attempts
         ],
-        "notes": [note for note in (market_note(lease), home_note(attempts, home_zone)) if note],
+        "notes": [note for note in notes if note],
         "phases": [
             {
                 "name": each.phase,
@@ -100,6 +107,14 @@ def progress_event(
         else None,
         "elapsed_seconds": round(max((now - lease.requested_at).total_seconds(), 0), 1),
     }
+
+
+def _copy_note(lease: Lease) -> str:
+    """Of when the files are that this start has copied from the default server; else empty."""
+    said = (each.message for each in lease.events if each.message.startswith(FILES_COPIED))
+    return next(
+        (f"{message}. Later changes there do not reach this server." for message in said), ""
+    )
 
 
 def current_step(lease: Lease) -> Step:

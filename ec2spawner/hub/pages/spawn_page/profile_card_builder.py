@@ -19,6 +19,7 @@ from ....provisioner.model.lease import Home
 from ....provisioner.offers.prices import Price
 from ....provisioner.provisioner import Provisioner
 from ....wire import Market
+from ...spawn.home_choice import copies_home
 from ...spawn.home_migration import cheapest_elsewhere, consequence_of_move, may_move
 from .profile_card import Bounds, Card, Elsewhere, Line, OfferSeen
 from .retention_text import after_stop_text
@@ -210,6 +211,25 @@ def home_sentence(options: Options) -> str:
     if options.home.kind == "none":
         return "Your files are deleted when the server stops: save elsewhere what you need."
     return "Your files are kept when the server stops, and are there whatever you choose."
+
+
+def copy_sentence(options: Options, server: str, home: Home | None, source: Home | None) -> str:
+    """That the files of a server begin, or began, as a copy of the default server's, and of when;
+    empty where they do not."""
+    if home is not None and home.is_copy and home.volume_id is not None:
+        as_of = f"{home.created_at:%d %B %Y, %H:%M} UTC"
+        return (
+            f"They began as a copy of the files of your default server, as of {as_of}. Changes on "
+            "one server do not reach the other."
+        )
+    has_source = source is not None and source.volume_id is not None
+    begins = home.is_copy if home is not None else copies_home(options, server) and has_source
+    if not begins:
+        return ""
+    return (
+        "They begin as a copy of the files of your default server, as they are when you start this "
+        "server. Later changes on one server do not reach the other."
+    )
 
 
 def home_size(options: Options, home: Home | None) -> HomeSize | None:

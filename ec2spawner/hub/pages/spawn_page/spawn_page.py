@@ -18,7 +18,7 @@ from ...spawn.user_options import read_link
 from .affordable_cards import payer_label, with_refusals
 from .asleep import asleep, expired
 from .profile_card import Card
-from .profile_card_builder import cards_for, home_sentence, home_size
+from .profile_card_builder import cards_for, copy_sentence, home_sentence, home_size
 from .retention_text import retained_text
 from .session_asleep import last_session, session_asleep
 from .spawn_form import SpawnForm, render_spawn_form
@@ -40,16 +40,19 @@ async def render_options_form(
         found = found.without_names()
     now = provisioner.now()
     linked, is_foreign = linked_choice(spawner, service.utc_now())
+    homes = provisioner.homes
+    home, source = homes.of(user, spawner.name), homes.of(user, "")
+    copied = copy_sentence(options, spawner.name, home, source)
     form = SpawnForm(
         region=options.region,
         now=now,
         chosen=linked or stored,
         linked=is_foreign,
         notice=None if notice and notice.asleep else notice,
-        home=home_sentence(options),
+        home=f"{home_sentence(options)} {copied}".rstrip(),
         keeps_home=options.home.kind != "none",
         kept=retained_text(provisioner, spawner.user.name, spawner.name),
-        home_size=home_size(options, provisioner.homes.of(spawner.user.name, spawner.name)),
+        home_size=home_size(options, home),
         asleep=asleep(found, cards, now, str(stored.get("market", ""))) if found else None,
         expired=expired(last_session(provisioner, options, spawner.user, spawner.name), now),
         interruptions=INTERRUPTIONS_SOURCE,

@@ -1,0 +1,71 @@
+"""What a user reads of a home that begins as a copy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ec2spawner.config import Options
+from ec2spawner.hub.failure.diagnosis import still_copying
+from ec2spawner.hub.pages.spawn_page.profile_card_builder import copy_sentence
+from ec2spawner.provisioner.model.lease import Home
+
+SOURCE = Home(
+    "home-1", "ada", "", "ebs", 50, datetime(2026, 11, 2, tzinfo=UTC), "vol-1", "us-east-1a"
+)
+PENDING = replace(
+    SOURCE,
+    home_id="home-2",
+    server="gpu",
+    volume_id=None,
+    made_from="vol-1",
+    created_at=datetime(2026, 11, 20, 9, 2, tzinfo=UTC),
+)
+COPIED = replace(PENDING, volume_id="vol-2")
+OWN = replace(COPIED, made_from="")
+
+BEGIN = "They begin as a copy of the files of your default server, as they are when you start"
+BEGAN = (
+    "They began as a copy of the files of your default server, as of 20 November 2026, 09:02 UTC"
+)
+
+
+def options(**home: Any) -> Options:
+    return Options(region="us-east-1", subnets=["subnet-1"], home=home)
+
+
+@pytest.mark.parametrize(
+    ("server", "home", "source", "says"),
+    [
+        ("gpu", None, SOURCE, BEGIN),
+        ("gpu", PENDING, SOURCE, BEGIN),
+        ("gpu", COPIED, SOURCE, BEGAN),
+        ("gpu", COPIED, None, BEGAN),
+        ("gpu", OWN, SOURCE, ""),
+        ("gpu", None, None, ""),
+        ("gpu", None, replace(SOURCE, volume_id=None), ""),
+        ("", None, SOURCE, ""),
+        ("", SOURCE, SOURCE, ""),
+    ],
+)
+def test_the_spawn_page_says_that_files_are_a_copy_and_of_when(
+    server: str, home: Home | None, source: Home | None, says: str
+) -> None:
+    said = copy_sentence(options(named_servers="copy"), server, home, source)
+    assert said.startswith(says)
+    assert bool(said) == bool(says)
+
+
+def test_a_hub_that_copies_no_homes_says_so_only_of_earlier_copies() -> None:
+    assert copy_sentence(options(), "gpu", None, SOURCE) == ""
+    assert copy_sentence(options(), "gpu", COPIED, SOURCE).startswith(BEGAN)
+    assert copy_sentence(options(kind="none"), "gpu", None, SOURCE) == ""
+
+
+def test_a_start_that_timed_out_during_a_copy_says_that_no_machine_runs() -> None:
+    words = still_copying(900)
+    assert "15 minutes" in words
+    assert "none is charged" in words
