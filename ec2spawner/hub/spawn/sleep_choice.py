@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
 from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
+from ...provisioner.model.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ...wire.sleep import KEEP_SECONDS, MAX_BYTES, WAKE
 from ..app.user_account import created_at
+from .home_choice import copies_home
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner
@@ -22,7 +25,11 @@ def sleep_of(
 ) -> SleepRules:
     """How the session of the server is saved, and what its start wakes."""
     rules = options.sleep_rules_of(choice.profile)
-    if not choice.wakes or _is_of_another(provisioner, spawner):
+    if (
+        not choice.wakes
+        or _is_of_another(provisioner, spawner)
+        or _is_of_default_server(options, provisioner, spawner)
+    ):
         return replace(rules, wake="no")
     return rules
 
@@ -33,6 +40,24 @@ def _is_of_another(provisioner: Provisioner, spawner: Spawner) -> bool:
     last = provisioner.sleeping.last(spawner.user.name, spawner.name)
     created = created_at(spawner.user)
     return last is not None and created is not None and last.session.slept_at < created
+
+
+def _is_of_default_server(options: Options, provisioner: Provisioner, spawner: Spawner) -> bool:
+    """Whether what sleeps in this home was copied with it. To wake it would run the loops of the
+    default server a second time, beside it."""
+    home = provisioner.homes.of(spawner.user.name, spawner.name)
+    last = provisioner.sleeping.last(spawner.user.name, spawner.name)
+    return was_copied(
+        home, last.session.slept_at if last else None, begins=copies_home(options, spawner.name)
+    )
+
+
+def was_copied(home: Home | None, slept_at: datetime | None, *, begins: bool) -> bool:
+    """Whether a home has no session but a copied one. `slept_at` is when its own server saved one
+    last; `begins`: a new home would be a copy."""
+    if home is None:
+        return begins
+    return home.is_copy and (slept_at is None or slept_at < home.created_at)
 
 
 def sleep_environment(rules: SleepRules) -> Mapping[str, str]:

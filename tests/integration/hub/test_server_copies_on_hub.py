@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import html
+import json
+import re
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +79,14 @@ async def contents(
     return reply.json()
 
 
+def wakes(hub: Hub) -> dict[str, str]:
+    """Server -> what its start wakes."""
+    store = hub.directory / "ec2spawner.sqlite"
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as database:
+        rows = database.execute("SELECT server_name, sleep FROM lease").fetchall()
+    return {server: json.loads(sleep)["wake"] for server, sleep in rows}
+
+
 async def test_servers_start_from_one_home_and_write_to_their_own(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -92,12 +104,26 @@ async def test_servers_start_from_one_home_and_write_to_their_own(
     actions = [call["action"] for call in await embedded.control("calls")]
     assert "CreateSnapshot" not in actions
 
+    assert wakes(hub) == {"": "sleeping", "gpu": "no", "big": "no"}, "no session is woken twice"
+
     await hub.stop_server("ada", "gpu")
     async with browser(hub, "ada") as page:
         assert BEGAN in html.unescape((await page.get("/hub/spawn/ada/gpu")).text)
     await hub.start_server("ada", "gpu")
     assert await read(hub, "ada", "gpu") == "chapter 2"
     assert len(volumes(embedded)) == 3
+
+
+async def test_the_spawn_page_offers_the_zone_of_the_source(hub: Hub, embedded: Embedded) -> None:
+    full = {"market": "*", "instance_type": "*", "zone": (await embedded.instances())[0]["zone"]}
+    await embedded.control("capacity", full | {"available": 0})
+    await hub.start_server("bob")
+    await embedded.control("capacity", full | {"available": None})
+    zone = (await embedded.instances())[-1]["zone"]
+    assert zone != full["zone"]
+    async with browser(hub, "bob") as page:
+        shown = html.unescape((await page.get("/hub/spawn/bob/gpu")).text)
+    assert set(re.findall(r"us-east-1[a-f]", shown)) == {zone}
 
 
 async def test_the_copy_is_deleted_with_its_server(hub: Hub, embedded: Embedded) -> None:

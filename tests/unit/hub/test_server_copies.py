@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from ec2spawner.config import Options
 from ec2spawner.hub.failure.diagnosis import still_copying
 from ec2spawner.hub.pages.spawn_page.profile_card_builder import copy_sentence
+from ec2spawner.hub.spawn.sleep_choice import was_copied
 from ec2spawner.provisioner.model.lease import Home
 
 SOURCE = Home(
@@ -63,6 +64,25 @@ def test_a_hub_that_copies_no_homes_says_so_only_of_earlier_copies() -> None:
     assert copy_sentence(options(), "gpu", None, SOURCE) == ""
     assert copy_sentence(options(), "gpu", COPIED, SOURCE).startswith(BEGAN)
     assert copy_sentence(options(kind="none"), "gpu", None, SOURCE) == ""
+
+
+@pytest.mark.parametrize(
+    ("home", "slept_at", "is_copied"),
+    [
+        (None, None, True),
+        (PENDING, None, True),
+        (COPIED, None, True),
+        (COPIED, COPIED.created_at - timedelta(days=1), True),
+        (COPIED, COPIED.created_at + timedelta(days=1), False),
+        (OWN, None, False),
+        (OWN, OWN.created_at - timedelta(days=1), False),
+    ],
+)
+def test_a_session_that_was_copied_is_not_woken(
+    home: Home | None, slept_at: datetime | None, is_copied: bool
+) -> None:
+    assert was_copied(home, slept_at, begins=True) == is_copied
+    assert was_copied(home, slept_at, begins=False) == (is_copied and home is not None)
 
 
 def test_a_start_that_timed_out_during_a_copy_says_that_no_machine_runs() -> None:

@@ -13,6 +13,7 @@ from ...app import service
 from ...app.spawn_error import SpawnError
 from ...security.signed_link import SIGNED, is_signed
 from ...spawn.allowed_profiles import allowed_profiles, payers_of
+from ...spawn.home_choice import copies_home
 from ...spawn.server_options import ProfileListError, options_for_page
 from ...spawn.user_options import read_link
 from .affordable_cards import payer_label, with_refusals
@@ -52,7 +53,7 @@ async def render_options_form(
         home=f"{home_sentence(options)} {copied}".rstrip(),
         keeps_home=options.home.kind != "none",
         kept=retained_text(provisioner, spawner.user.name, spawner.name),
-        home_size=home_size(options, home),
+        home_size=home_size(options, home or (source if copied else None)),
         asleep=asleep(found, cards, now, str(stored.get("market", ""))) if found else None,
         expired=expired(last_session(provisioner, options, spawner.user, spawner.name), now),
         interruptions=INTERRUPTIONS_SOURCE,
@@ -80,10 +81,10 @@ async def cards_of(
     except ProfileListError as error:
         raise SpawnError(str(error), reason="profiles", status_code=503) from error
     profiles = await allowed_profiles(options, spawner)
-    zones = provisioner.homes.zones_for(
-        spawner.user.name, spawner.name, home_kind=options.home.kind
-    )
-    home = provisioner.homes.of(spawner.user.name, spawner.name)
+    user, home = spawner.user.name, provisioner.homes.of(spawner.user.name, spawner.name)
+    # A copy is made where its source is.
+    server = "" if home is None and copies_home(options, spawner.name) else spawner.name
+    zones = provisioner.homes.zones_for(user, server, home_kind=options.home.kind)
     cards = await cards_for(options, provisioner, profiles, zones, home)
     payers = payers_of(options, spawner)
     owner = spawner.user.name, spawner.name
