@@ -138,6 +138,9 @@ async def test_the_copy_is_deleted_with_its_server(hub: Hub, embedded: Embedded)
 
 
 async def test_an_empty_home_is_given_to_who_chooses_it(hub: Hub) -> None:
+    async with browser(hub, "ada") as page:
+        assert 'name="replace_home" value="empty"' in (await page.get("/hub/spawn/ada/blank")).text
+        assert 'name="replace_home"' not in (await page.get("/hub/spawn/ada/gpu")).text
     await hub.start_server("ada", "blank", options={"replace_home": "empty"})
     headers = {"Authorization": f"token {await hub.user_token('ada')}"}
     async with httpx.AsyncClient(

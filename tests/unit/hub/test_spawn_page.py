@@ -529,6 +529,14 @@ def test_each_disk_field_is_labelled() -> None:
     assert "Disk of your home, 20 to 500 GiB" in shown.text
 
 
+def test_an_empty_home_can_be_chosen_instead_of_a_copy() -> None:
+    assert "replace_home" not in page(T4).fields
+    copied = page(T4, begins_as_copy=True, home="They begin as a copy.")
+    assert copied.fields["replace_home"]["value"] == "empty"
+    assert "checked" not in copied.fields["replace_home"]
+    assert read_form({"profile": ["t4"], "replace_home": ["empty"]})["replace_home"] == "empty"
+
+
 def test_without_choices_there_is_only_the_price_limit() -> None:
     shown = page(T4, CPU)
     assert set(shown.fields) == {"max_usd_per_hour.t4", "max_usd_per_hour.cpu"}

@@ -50,6 +50,8 @@ class SpawnForm:
     """The home outlives the instance."""
     kept: str = ""
     """What is retained of the last server."""
+    begins_as_copy: bool = False
+    """The home is yet to be copied from the default server's; the user can choose an empty one."""
     home_size: HomeSize | None = None
     """None if the user cannot choose it."""
     asleep: Asleep | None = None

@@ -51,6 +51,7 @@ async def render_options_form(
         linked=is_foreign,
         notice=None if notice and notice.asleep else notice,
         home=f"{home_sentence(options)} {copied}".rstrip(),
+        begins_as_copy=bool(copied) and (home is None or home.is_being_copied),
         keeps_home=options.home.kind != "none",
         kept=retained_text(provisioner, spawner.user.name, spawner.name),
         home_size=home_size(options, home or (source if copied else None)),
