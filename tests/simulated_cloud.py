@@ -534,8 +534,9 @@ class SimulatedCloud:
         self, client_token: str, source_id: str, spec: VolumeSpec, tags: Mapping[str, str]
     ) -> Volume:
         faults = await self._receive("copy_volume", client_token, source_id, spec, dict(tags))
-        if client_token in self._created:
-            parameters, made = self._created[client_token]
+        token = f"CopyVolumes {client_token}"  # each action has tokens of its own
+        if token in self._created:
+            parameters, made = self._created[token]
             if parameters != (source_id, spec):
                 raise CloudError("IdempotentParameterMismatch", "another request", retryable=False)
         else:
@@ -544,7 +545,7 @@ class SimulatedCloud:
                 raise CloudError("InvalidParameterValue", "smaller than source", retryable=False)
             made = self._make_volume(source.zone, spec, tags)
             self.files[made.volume_id] = set(self.files[source_id])
-            self._created[client_token] = (source_id, spec), made
+            self._created[token] = (source_id, spec), made
         await self._lose_answer(faults)
         return self.volumes.get(made.volume_id, made)
 

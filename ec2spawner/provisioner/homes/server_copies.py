@@ -46,6 +46,8 @@ COPYING: Final = "Copying the files of your default server"
 class _Attempt:
     """What this process knows of a copy besides its record."""
 
+    is_compared: bool
+    """Volumes were listed since the last attempt, or there was none."""
     is_refused: bool = False
     """CopyVolumes was: a snapshot is made instead."""
     asked_at: datetime | None = None
@@ -74,6 +76,8 @@ class ServerCopies:
     """By home id."""
     _busy: set[str] = field(default_factory=set)
     """Ids of the homes that are being copied."""
+    _begun: set[str] = field(default_factory=set)
+    """Ids of homes that this process has begun and asked nothing of EC2 for yet."""
     _tried_at: dict[str, float] = field(default_factory=dict)
     """By home id: when its last step ended, on the loop's clock in seconds."""
 
@@ -90,7 +94,7 @@ class ServerCopies:
         if homes.of(user, server) is not None or source is None or source.volume_id is None:
             return
         self.volumes.listing.refuse_foreign(user, server)
-        await homes.save(
+        home = await homes.save(
             Home(
                 home_id=client_token("home"),
                 user=user,
@@ -102,6 +106,7 @@ class ServerCopies:
                 made_from=source.volume_id,
             )
         )
+        self._begun.add(home.home_id)
 
     async def reconcile(self, now: datetime) -> None:
         """Continue every copy that a start waits for and that is due. Never raises."""
@@ -115,8 +120,14 @@ class ServerCopies:
             self.tasks.spawn(self._follow(home_id), f"copy for {home_id}")
 
     async def _follow(self, home_id: str) -> None:
-        attempt = self._attempts.setdefault(home_id, _Attempt())
+        attempt = self._attempts.setdefault(home_id, _Attempt(is_compared=home_id in self._begun))
+        self._begun.discard(home_id)
         try:
+            if not attempt.is_compared:
+                # CreateVolume does not know the token of CopyVolumes, nor the other way round: what
+                # an earlier attempt has made by the one must not be made again by the other.
+                await self.volumes.listing.refresh()
+                attempt.is_compared = True
             while await self._advance(home_id, attempt):
                 pass
         finally:

@@ -268,6 +268,25 @@ async def test_a_hub_that_is_killed_during_the_snapshot_leaves_none(
     await until(lambda: not world.cloud.snapshots, "no snapshot is left")
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_what_a_snapshot_has_made_is_not_copied_again(world: World, is_killed: bool) -> None:
+    await with_a_file(world)
+    world.cloud.fail("copy_volume", REFUSED)
+    gate = world.cloud.hold("create_volume", after=True, then=LOST)
+    lease = await request(world)
+    await until(lambda: copies(world), "a volume from the snapshot")
+    if is_killed:
+        await world.restart()
+    else:
+        await world.stop(lease)
+        await world.state(lease, LeaseState.ENDED)
+        gate.set()
+        await world.complete_passes(1)
+        lease = await request(world)
+    await served(world, lease)
+    assert len(copies(world)) == 1
+
+
 async def test_the_snapshot_of_a_start_that_was_given_up_is_deleted(world: World) -> None:
     await with_a_file(world)
     world.cloud.fail("copy_volume", REFUSED, times=9999)
