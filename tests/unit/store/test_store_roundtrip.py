@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection
 
 from ec2spawner.core.homes.zone_migration import Move
 from ec2spawner.core.instances.retention_rules import AfterStop, Kept
@@ -57,9 +58,6 @@ from ec2spawner.wire import (
     Step,
     Stop,
 )
-from tests.stored import other_program
-
-pytestmark = pytest.mark.slow(seconds=30)
 
 T = TypeVar("T")
 LONG_AGO = datetime(1990, 1, 1, tzinfo=UTC)
@@ -334,91 +332,95 @@ costs = st.builds(
 )
 
 
-Empty = Callable[[], str]
+class EmptiedStore:
+    """One store for all examples: to open one takes ten times as long as to write and read."""
+
+    def __init__(self, runner: asyncio.Runner, store: Store) -> None:
+        self._runner = runner
+        self._store = store
+
+    def run(self, work: Callable[[Store], Awaitable[T]]) -> T:
+        """What the work on the store answers, which is empty before."""
+
+        async def emptied_first() -> T:
+            await self._store._write(remove_all)
+            return await work(self._store)
+
+        return self._runner.run(emptied_first())
+
+    def after(self, save: Callable[[Store], Awaitable[None]]) -> Snapshot:
+        """What an empty store loads after `save`."""
+
+        async def work(store: Store) -> Snapshot:
+            await save(store)
+            await save(store)  # every write may be repeated
+            return await store.load()
+
+        return self.run(work)
+
+
+def remove_all(connection: Connection) -> None:
+    for table in reversed(tables.metadata.sorted_tables):
+        if table is not tables.store_table:
+            connection.execute(table.delete())
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def empty(request: pytest.FixtureRequest) -> Empty:
-    """Gives the URL of an empty store."""
-    if request.param == "sqlite":
-        return lambda: "sqlite://"
-    url = request.getfixturevalue("postgresql").new_database()
-    asyncio.run(kept_in(url, lambda store: store.load()))
-
-    def emptied() -> str:
-        with other_program(url) as database, database.begin():
-            for table in reversed(tables.metadata.sorted_tables):
-                if table is not tables.store_table:
-                    database.execute(table.delete())
-        return url
-
-    return emptied
-
-
-async def kept_in(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
-    store = await Store.open(url, now=LONG_AGO)
-    try:
-        return await work(store)
-    finally:
-        await store.close()
-
-
-def after(empty: Empty, save: Callable[[Store], Awaitable[None]]) -> Snapshot:
-    """What an empty store loads after `save`."""
-
-    async def work(store: Store) -> Snapshot:
-        await save(store)
-        await save(store)  # every write may be repeated
-        return await store.load()
-
-    return asyncio.run(kept_in(empty(), work))
+def empty(request: pytest.FixtureRequest) -> Iterator[EmptiedStore]:
+    url = "sqlite://"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgresql").new_database()
+    with asyncio.Runner() as runner:
+        store = runner.run(Store.open(url, now=LONG_AGO))
+        yield EmptiedStore(runner, store)
+        runner.run(store.close())
 
 
 @settings(max_examples=50, deadline=None)
 @given(leases)
-def test_leases(empty: Empty, lease: Lease) -> None:
-    loaded = after(empty, lambda store: store.save_lease(lease))
+def test_leases(empty: EmptiedStore, lease: Lease) -> None:
+    loaded = empty.after(lambda store: store.save_lease(lease))
     assert (*loaded.leases, *loaded.ended_lately) == (lease,)
 
 
 @settings(max_examples=25, deadline=None)
 @given(intents)
-def test_intents(empty: Empty, intent: Intent) -> None:
-    assert after(empty, lambda store: store.save_intent(intent)).intents == (intent,)
+def test_intents(empty: EmptiedStore, intent: Intent) -> None:
+    assert empty.after(lambda store: store.save_intent(intent)).intents == (intent,)
 
 
 @settings(max_examples=15, deadline=None)
 @given(bindings)
-def test_bindings(empty: Empty, binding: Binding) -> None:
-    assert after(empty, lambda store: store.save_binding(binding)).bindings == (binding,)
+def test_bindings(empty: EmptiedStore, binding: Binding) -> None:
+    assert empty.after(lambda store: store.save_binding(binding)).bindings == (binding,)
 
 
 @settings(max_examples=15, deadline=None)
 @given(homes)
-def test_homes(empty: Empty, home: Home) -> None:
-    assert after(empty, lambda store: store.save_home(home)).homes == (home,)
+def test_homes(empty: EmptiedStore, home: Home) -> None:
+    assert empty.after(lambda store: store.save_home(home)).homes == (home,)
 
 
 @settings(max_examples=15, deadline=None)
 @given(keeps)
-def test_kept_instances(empty: Empty, kept: Kept) -> None:
-    assert after(empty, lambda store: store.save_kept(kept)).kept == (kept,)
+def test_kept_instances(empty: EmptiedStore, kept: Kept) -> None:
+    assert empty.after(lambda store: store.save_kept(kept)).kept == (kept,)
 
 
 @settings(max_examples=15, deadline=None)
 @given(sleeping_sessions)
-def test_sleeping_sessions(empty: Empty, session: SleepingSession) -> None:
-    assert after(empty, lambda store: store.save_sleeping_session(session)).sleeping == (session,)
+def test_sleeping_sessions(empty: EmptiedStore, session: SleepingSession) -> None:
+    assert empty.after(lambda store: store.save_sleeping_session(session)).sleeping == (session,)
 
 
 @settings(max_examples=15, deadline=None)
 @given(segments)
-def test_overhead(empty: Empty, segment: Segment) -> None:
+def test_overhead(empty: EmptiedStore, segment: Segment) -> None:
     async def work(store: Store) -> tuple[Segment, ...]:
         await store.save_overhead(segment, "boot")
         return await store.overhead(LONG_AGO)
 
-    assert asyncio.run(kept_in(empty(), work)) == (segment,)
+    assert empty.run(work) == (segment,)
 
 
 @settings(max_examples=40, deadline=None)
@@ -428,7 +430,7 @@ def test_overhead(empty: Empty, segment: Segment) -> None:
     st.dictionaries(st.sampled_from(Dimension), st.lists(words_of_costs, min_size=1), max_size=2),
 )
 def test_costs_are_summed_as_in_memory(
-    empty: Empty,
+    empty: EmptiedStore,
     drawn: list[tuple[CostRow, int]],
     by: list[Dimension],
     filters: dict[Dimension, list[str]],
@@ -450,12 +452,12 @@ def test_costs_are_summed_as_in_memory(
         return tuple(await store.costs(SOME_DAY, SOME_DAY + timedelta(days=2), by, only))
 
     expected = sum_rows([row for row in rows if row.day <= SOME_DAY + timedelta(days=2)], by, only)
-    assert asyncio.run(kept_in(empty(), work)) == expected
+    assert empty.run(work) == expected
 
 
 @settings(max_examples=15, deadline=None)
 @given(instants)
-def test_instants_come_back_as_utc(empty: Empty, instant: datetime) -> None:
+def test_instants_come_back_as_utc(empty: EmptiedStore, instant: datetime) -> None:
     home = Home("home", "ada", "", "ebs", 1, instant)
-    (loaded,) = after(empty, lambda store: store.save_home(home)).homes
+    (loaded,) = empty.after(lambda store: store.save_home(home)).homes
     assert loaded.created_at.tzinfo is UTC
