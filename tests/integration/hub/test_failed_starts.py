@@ -4,11 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from tests.harness import Embedded, Hub, until
+from tests.harness import Embedded, Hub, demo_config, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OF_EACH_USER = """
+async def prepare(spawner):
+    name = spawner.user.name
+    if name == "sleeper":
+        spawner.cmd = ["sleep", "60"]
+    if name == "broken":
+        spawner.cmd = ["no-such-program"]
+    if name == "late":
+        spawner.start_timeout = 8
+c.EC2Spawner.pre_spawn_hook = prepare
+"""
+"""Users whose starts end before they are over."""
+
+NOBODY_THERE = (
+    "--EC2Spawner.hub_api_url=http://127.0.0.1:9/hub/api",
+    "--EC2Spawner.boot_timeout=5s",
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    embedded = await Embedded(folder / "embedded").start()
+    config = demo_config(folder / "config", OF_EACH_USER)
+    running = Hub(folder / "hub", embedded, config=config)
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        await embedded.stop()
+        print(running.tail(200))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def hub(shared_hub: Hub) -> AsyncIterator[Hub]:
+    """Each test has a user of its own; EC2 is in order, and has no instances."""
+    embedded = shared_hub.embedded
+    await wait_until_nothing_runs(embedded)
+    yield shared_hub
+    await embedded.clear_faults()
+    await embedded.control("boot", {"seconds": 0})
+    await embedded.control("lag", {"seconds": None})
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def embedded(hub: Hub) -> Embedded:
+    return hub.embedded
 
 
 async def wait_until_nothing_runs(embedded: Embedded) -> None:
@@ -50,36 +104,35 @@ async def failure(hub: Hub, user: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("hub", "step"),
-    [((), "boot"), ((), "home"), (("--EC2Spawner.cmd=['sleep', '60']",), "notebook")],
-    indirect=["hub"],
+    ("user", "step"), [("ann", "boot"), ("ben", "home"), ("sleeper", "notebook")]
 )
 async def test_cancelled_at_any_step_leaves_no_instance_and_another_can_be_started(
-    hub: Hub, embedded: Embedded, step: str
+    hub: Hub, embedded: Embedded, user: str, step: str
 ) -> None:
     await embedded.control("boot", {"seconds": 60 if step == "boot" else 0})
     if step == "home":
         await embedded.control("faults", {"action": "AttachVolume", "kind": "hang"})
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(hub.request_server("ann"))
+        tasks.create_task(hub.request_server(user))
         await launched(embedded)
-        await reached(hub, "ann", step)
-        reply = await hub.api.delete(hub.server_path("ann"))
+        await reached(hub, user, step)
+        reply = await hub.api.delete(hub.server_path(user))
         assert reply.status_code in {202, 204}, reply.text
         await wait_until_nothing_runs(embedded)
-    await hub.wait_gone("ann", timeout=10)
+    await hub.wait_gone(user, timeout=10)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(hub.request_server("ann", options={"profile": "cpu"}))
+        tasks.create_task(hub.request_server(user, options={"profile": "cpu"}))
         await launched(embedded)
-        await hub.api.delete(hub.server_path("ann"))
+        await hub.api.delete(hub.server_path(user))
+    await wait_until_nothing_runs(embedded)
+    await hub.wait_gone(user)
 
 
-@pytest.mark.parametrize("hub", [("--EC2Spawner.start_timeout=8",)], indirect=True)
 async def test_timed_out_start_names_its_last_step_and_leaves_no_instance(
     hub: Hub, embedded: Embedded
 ) -> None:
     await embedded.control("boot", {"seconds": 60})
-    reply = await hub.request_server("ann")
+    reply = await hub.request_server("late")
     assert reply.status_code == 503
     message = reply.json()["message"]
     assert "8 seconds" in message
@@ -90,52 +143,55 @@ async def test_timed_out_start_names_its_last_step_and_leaves_no_instance(
 async def test_instance_that_dies_while_booting_is_replaced(hub: Hub, embedded: Embedded) -> None:
     await embedded.control("boot", {"seconds": 3})
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(hub.request_server("ann"))
+        tasks.create_task(hub.request_server("cat"))
         first = await launched(embedded)
         await embedded.control(f"interrupt/{first}", {"notice_seconds": 0})
-    await hub.wait_ready("ann")
+    await hub.wait_ready("cat")
     running = await embedded.instances()
     assert len(running) == 1
     assert running[0]["instance_id"] != first
+    await hub.stop_server("cat")
+    await wait_until_nothing_runs(embedded)
 
 
 async def test_instance_that_ec2_ends_for_the_configuration_fails_the_start_with_the_cause(
     hub: Hub, embedded: Embedded
 ) -> None:
     await embedded.control("lag", {"seconds": 0})  # a template that lags is asked for again
+    launches = len(await embedded.calls("CreateFleet"))
     kind = "terminate:Client.InvalidKMSKey.InvalidState"
     await embedded.control("faults", {"action": "CreateFleet", "kind": kind, "times": 9})
-    message = await failure(hub, "ann")
+    message = await failure(hub, "dan")
     assert "The KMS key provided is in an incorrect state" in message
     assert "AWSServiceRoleForEC2Spot" in message, "the fix"
-    assert len(await embedded.calls("CreateFleet")) == 1
+    assert len(await embedded.calls("CreateFleet")) == launches + 1
 
 
-@pytest.mark.parametrize("hub", [("--EC2Spawner.cmd=no-such-program",)], indirect=True)
 async def test_failing_notebook_start_says_why(hub: Hub, embedded: Embedded) -> None:
-    reply = await hub.request_server("ann")
+    reply = await hub.request_server("broken")
     assert reply.status_code == 503, reply.text
     assert "no-such-program" in reply.json()["message"]
     await wait_until_nothing_runs(embedded)
 
 
-NOBODY_THERE = (
-    "--EC2Spawner.hub_api_url=http://127.0.0.1:9/hub/api",
-    "--EC2Spawner.boot_timeout=5s",
-)
-
-
-@pytest.mark.parametrize("hub", [NOBODY_THERE], indirect=True)
 async def test_silent_instance_fails_its_start_with_the_end_of_its_boot_log(
-    hub: Hub, embedded: Embedded
+    tmp_path: Path,
 ) -> None:
-    message = await failure(hub, "ann")
-    assert "did not call the hub within 5 seconds of its start" in message
-    assert "security groups" in message
-    assert "The end of its boot log: " in message
-    assert "no answer to claims" in message, "the agent's own words"
-    await wait_until_nothing_runs(embedded)
-    assert len(await embedded.calls("CreateFleet")) == 1
+    embedded = await Embedded(tmp_path / "embedded").start()
+    hub = Hub(tmp_path / "hub", embedded, *NOBODY_THERE)
+    try:
+        await hub.start()
+        message = await failure(hub, "ann")
+        assert "did not call the hub within 5 seconds of its start" in message
+        assert "security groups" in message
+        assert "The end of its boot log: " in message
+        assert "no answer to claims" in message, "the agent's own words"
+        await wait_until_nothing_runs(embedded)
+        assert len(await embedded.calls("CreateFleet")) == 1
+    finally:
+        await hub.stop()
+        await embedded.stop()
+        print(hub.tail(120))
 
 
 def rule(group: str, low: int, high: int) -> dict[str, Any]:
@@ -143,7 +199,8 @@ def rule(group: str, low: int, high: int) -> dict[str, Any]:
     return {"IpProtocol": "tcp", "FromPort": low, "ToPort": high, **source}
 
 
-def open_only(embedded: Embedded, *ports: tuple[int, int]) -> None:
+@contextmanager
+def open_only(embedded: Embedded, *ports: tuple[int, int]) -> Iterator[None]:
     """Let only these TCP ports pass between members of the default group: hub and instances."""
     ec2 = embedded.client()
     [subnet] = ec2.describe_subnets(SubnetIds=embedded.described["subnets"][:1])["Subnets"]
@@ -151,18 +208,22 @@ def open_only(embedded: Embedded, *ports: tuple[int, int]) -> None:
     [group] = ec2.describe_security_groups(
         Filters=[{"Name": name, "Values": [value]} for name, value in by.items()]
     )["SecurityGroups"]
-    group_id = group["GroupId"]
-    ec2.revoke_security_group_ingress(GroupId=group_id, IpPermissions=group["IpPermissions"])
-    for low, high in ports:
-        permissions = [rule(group_id, low, high)]
-        ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=permissions)
+    group_id, usual = group["GroupId"], group["IpPermissions"]
+    few = [rule(group_id, low, high) for low, high in ports]
+    ec2.revoke_security_group_ingress(GroupId=group_id, IpPermissions=usual)
+    ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=few)
+    try:
+        yield
+    finally:
+        ec2.revoke_security_group_ingress(GroupId=group_id, IpPermissions=few)
+        ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=usual)
 
 
 async def test_a_security_group_that_does_not_let_the_hub_in_fails_the_start_with_the_cause(
     hub: Hub, embedded: Embedded
 ) -> None:
-    open_only(embedded, (0, 8887), (8889, 65535))
-    message = await failure(hub, "ann")
-    assert ":8888" in message
-    assert "security group" in message
-    await wait_until_nothing_runs(embedded)
+    with open_only(embedded, (0, 8887), (8889, 65535)):
+        message = await failure(hub, "eve")
+        assert ":8888" in message
+        assert "security group" in message
+        await wait_until_nothing_runs(embedded)
