@@ -293,6 +293,8 @@ class Machine:
     public_key: str = ""
     """Of the key pair that it was launched with."""
     environment: dict[str, str] = field(default_factory=dict)
+    before_agent: str = ""
+    """Python that runs in the agent's process first, for what no test should wait for."""
     agent: asyncio.subprocess.Process | None = None
 
     @property
@@ -381,11 +383,14 @@ class Machine:
             "EC2SPAWNER_GPU_DEVICE": "",
             "EC2SPAWNER_PCI_DEVICES": "",
         }
+        program = ["-m", "ec2spawner.agent"]
+        if self.before_agent:
+            start = "import sys; from ec2spawner.agent.__main__ import main; sys.exit(main())"
+            program = ["-c", f"{self.before_agent}\n{start}"]
         with open(self.root / "agent.log", "ab") as log:
             self.agent = await asyncio.create_subprocess_exec(
                 str(PYTHON),
-                "-m",
-                "ec2spawner.agent",
+                *program,
                 "--hub-api-url",
                 self.hub.url,
                 env=environment | self.environment,

@@ -165,6 +165,9 @@ async def test_a_failed_start_powers_off_without_a_hub_despite_an_extension(
     machine: Machine, hub: StubHub
 ) -> None:
     hub.extended_until = datetime.now(UTC) + timedelta(hours=4)
+    machine.before_agent = (
+        "from ec2spawner.agent import lease_run; lease_run.FINAL_REPORT_SECONDS = 3"
+    )
     code = "import time; time.sleep(2); " + ENDS_AT_ONCE
     await machine.boot()
     hub.give(machine.lease(command=machine.small_server(code), hub_lost_after_seconds=3))

@@ -89,7 +89,7 @@ def test_a_library_of_another_version_does_not_even_once(
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: flaky\nVersion: 2\n")
     with Notebook(tmp_path) as woken:
         if "sleep" in code:
-            woken.say("from ec2spawner.sleep.waking import imports; imports.IMPORT_SECONDS = 10.0")
+            woken.say("from ec2spawner.sleep.waking import imports; imports.IMPORT_SECONDS = 5.0")
         began = time.monotonic()
         lost = {each["name"]: each["code"] for each in woken.restore(generation)["lost"]}
         assert time.monotonic() - began < 60
