@@ -37,7 +37,7 @@ export PYTHONHASHSEED ?= 0
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help venv demo quick test test-long checks lint types unit core frontend docs pytest bench clean \
-	chromium containers postgresql boot focus
+	system chromium containers postgresql boot focus
 
 help:  ## What there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,10 +51,11 @@ quick: venv  ## At each save: lint, types, unit tests of what is pure
 
 # The folder in which the embedded EC2s note which permissions of the hub's policy were needed.
 test: export EC2SPAWNER_POLICY_USE = $(CURDIR)/tests/output/policy-use
-test: chromium containers postgresql boot  ## What a change must pass, browser tests included
-	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) venv
+# The system's packages come beside the environment and the checks: one more than there are cores,
+# for apt-get waits for the network most of its time.
+test: $(DONE)/tools  ## What a change must pass, browser tests included
 	rm -rf $(EC2SPAWNER_POLICY_USE) && mkdir -p $(EC2SPAWNER_POLICY_USE)
-	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks core
+	$(MAKE) --no-print-directory --output-sync=target --jobs=$$(($(CORES) + 1)) system checks core
 	$(MAKE) --no-print-directory pytest ARGS="--ignore=tests/unit/core $(ARGS)"
 	$(if $(ARGS),,python -m tests.policy_use $(EC2SPAWNER_POLICY_USE))
 	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
@@ -162,6 +163,10 @@ $(DONE)/aws-cli: tests/aws-cli-requirements.txt | $(DONE)/tools
 	touch $@
 
 # --- what the tests use of the system ----------------------------------------------------------
+
+# One after the other: apt-get does not wait for another.
+system:
+	$(MAKE) --no-print-directory chromium containers postgresql boot
 
 # $(1): a command that succeeds where it is there. $(2): what it is. $(3): which tests need it.
 # $(4): its package for apt-get.
