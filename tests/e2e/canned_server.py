@@ -181,6 +181,15 @@ class Server:
         lines = file.read_text().splitlines() if file.exists() else []
         return [post for line in lines if (post := json.loads(line))["action"] == action]
 
+    def forget(self) -> None:
+        """What an earlier test said, or chose."""
+        self.says(status())
+        self.remembers(None)
+        self.ends(None)
+        self.forget_posts()
+        self.choose_theme("Light")
+        self.choose_settings(None)
+
     def forget_posts(self) -> None:
         (self.folder / "posts.jsonl").unlink(missing_ok=True)
 
@@ -278,18 +287,35 @@ def tab(browser: Any) -> Iterator[Any]:
 @pytest.fixture
 def page(server: Server, tab: Any) -> Iterator[Any]:
     """The tab, with nothing left in it by an earlier test."""
-    server.says(status())
-    server.remembers(None)
-    server.ends(None)
-    server.forget_posts()
-    server.choose_theme("Light")
-    server.choose_settings(None)
+    server.forget()
+    if has_jupyterlab(tab, server):
+        leave(tab, server)
     yield tab
     tab.unroute_all()
+    leave(tab, server)
+    tab.set_viewport_size(WINDOW)
+
+
+def has_jupyterlab(tab: Any, server: Server) -> bool:
+    return bool(tab.url.startswith(f"{server.url}/lab/"))
+
+
+def leave(tab: Any, server: Server) -> None:
     tab.goto(f"{server.url}/api")  # of the same origin: another would be loaded by another process
     tab.evaluate("localStorage.clear(); sessionStorage.clear()")
     tab.context.clear_cookies()
+
+
+@pytest.fixture
+def lab_page(server: Server, tab: Any) -> Any:
+    """The tab with JupyterLab as the last such test left it, for those that change its status
+    only: to load it takes three seconds of a core. `shows` is for their statuses."""
+    server.forget()
+    tab.unroute_all()
     tab.set_viewport_size(WINDOW)
+    if not has_jupyterlab(tab, server):
+        open_lab(tab, server)
+    return tab
 
 
 @pytest.fixture
@@ -325,6 +351,17 @@ def open_lab(page: Any, server: Server) -> Any:
     page.goto(f"{server.url}/lab/tree/train.ipynb?token={server.token}&reset")
     page.locator(".jp-Notebook").wait_for()
     return filled_item(page)
+
+
+def shows(lab_page: Any, server: Server, answer: NotebookStatus) -> Any:
+    """The status item of an open JupyterLab, which asks for this status at once.
+
+    It may still have the one before.
+    """
+    server.says(answer)
+    with lab_page.expect_response(STATUS_URL):
+        lab_page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    return lab_page.locator(ITEM)
 
 
 def open_notebook(page: Any, server: Server) -> Any:

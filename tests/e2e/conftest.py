@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.canned_server import browser as browser
+from tests.e2e.canned_server import lab_page as lab_page
 from tests.e2e.canned_server import new_page as new_page
 from tests.e2e.canned_server import page as page
 from tests.e2e.canned_server import server as server

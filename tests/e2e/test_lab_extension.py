@@ -24,6 +24,7 @@ from tests.e2e.canned_server import (
     open_notebook,
     picture,
     picture_of,
+    shows,
     status,
     until,
 )
@@ -36,6 +37,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
     pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
+    pytest.mark.slow(seconds=165),
 ]
 
 NOT_NOW = {"code": "refused", "params": {"detail": "<b>not</b> now"}}
@@ -63,8 +65,9 @@ def test_shows_as_much_as_there_is_room_for(page: Any, server: Server, theme: st
         picture_of(item, f"status-{theme}-{form}".lower())
 
 
-def test_says_everything_to_a_screen_reader(page: Any, server: Server) -> None:
-    item = open_lab(page, server)
+def test_says_everything_to_a_screen_reader(lab_page: Any, server: Server) -> None:
+    item = shows(lab_page, server, status())
+    until(lambda: "has cost $1.37" in item.get_attribute("aria-label"))
     label = item.get_attribute("aria-label")
     assert "This server has cost $1.37 (USD, estimate) since " in label
     assert "It costs $0.42 per hour (spot)." in label
@@ -74,23 +77,22 @@ def test_says_everything_to_a_screen_reader(page: Any, server: Server) -> None:
     assert item.get_attribute("title") == label
 
 
-def test_cost_is_extrapolated_between_responses(page: Any, server: Server) -> None:
+def test_cost_is_extrapolated_between_responses(lab_page: Any, server: Server) -> None:
     now = datetime.now(UTC)
     cost = Cost(usd=10, usd_per_hour=36, as_of=now, since=now, market=Market.ON_DEMAND)
-    server.says(status(cost=cost))
-    item = open_lab(page, server)
+    item = shows(lab_page, server, status(cost=cost))
 
     def shown() -> float:
         return float(texts(item)[1].split()[0].lstrip("$"))
 
+    until(lambda: shown() >= 10)
     first = shown()
     until(lambda: shown() > first)
     due = 10 + (datetime.now(UTC) - now).total_seconds() / 100
     assert shown() == pytest.approx(due, abs=0.05)
 
 
-def test_nothing_moves_when_digits_change(page: Any, server: Server) -> None:
-    item = open_lab(page, server)
+def test_nothing_moves_when_digits_change(lab_page: Any, server: Server) -> None:
     widths = set()
     for percent in (7, 42, 100):
         sample = GpuSample(
@@ -101,52 +103,53 @@ def test_nothing_moves_when_digits_change(page: Any, server: Server) -> None:
             memory_total_mib=22888,
         )
         telemetry = Telemetry(at=datetime.now(UTC), gpu_source="nvml", gpus=[sample])
-        server.says(status(telemetry=telemetry))
+        item = shows(lab_page, server, status(telemetry=telemetry))
         expect(item).to_contain_text(f"{percent}\u00a0%")
         widths.add(round(item.bounding_box()["width"]))
     assert len(widths) == 1
 
 
-def test_unknown_cost_is_unknown_and_a_simulated_gpu_says_so(page: Any, server: Server) -> None:
+def test_unknown_cost_is_unknown_and_a_simulated_gpu_says_so(lab_page: Any, server: Server) -> None:
     now = datetime.now(UTC)
     telemetry = status().telemetry
     assert telemetry is not None
-    server.says(
-        status(
-            cost=Cost(usd=None, usd_per_hour=None, as_of=now, since=now),
-            telemetry=telemetry.model_copy(update={"gpu_source": "simulated"}),
-        )
+    answer = status(
+        cost=Cost(usd=None, usd_per_hour=None, as_of=now, since=now),
+        telemetry=telemetry.model_copy(update={"gpu_source": "simulated"}),
     )
-    item = open_lab(page, server)
-    assert texts(item) == ["A10G simulated 87 % · 14.2/24 GB", "cost unknown", "in use"]
+    item = shows(lab_page, server, answer)
+    shown = ["A10G simulated 87 % · 14.2/24 GB", "cost unknown", "in use"]
+    until(lambda: texts(item) == shown, explain=lambda: str(texts(item)))
     label = item.get_attribute("aria-label")
     assert "The cost of this server is not known yet." in label
     assert "These GPU figures are simulated." in label
     assert "$0" not in label
-    picture(page, "unknown")
+    picture(lab_page, "unknown")
 
 
-def test_without_an_agent_no_cost_is_shown(page: Any, server: Server) -> None:
-    server.says(status(managed=False, agent_connected=False, cost=None))
-    item = open_lab(page, server)
-    assert texts(item) == ["A10G 87 % · 14.2/24 GB", "in use"]
+def test_without_an_agent_no_cost_is_shown(lab_page: Any, server: Server) -> None:
+    item = shows(lab_page, server, status(managed=False, agent_connected=False, cost=None))
+    shown = ["A10G 87 % · 14.2/24 GB", "in use"]
+    until(lambda: texts(item) == shown, explain=lambda: str(texts(item)))
     assert "cost" not in item.get_attribute("aria-label")
 
 
-def test_problems_are_shown(page: Any, server: Server) -> None:
-    server.says(status(hub_reachable=False))
-    item = open_lab(page, server)
-    assert texts(item)[-1] == "hub unreachable"
-    server.says(status(agent_connected=False))
+def test_problems_are_shown(lab_page: Any, server: Server) -> None:
+    item = shows(lab_page, server, status(hub_reachable=False))
+    until(lambda: texts(item)[-1] == "hub unreachable", explain=lambda: str(texts(item)))
+    shows(lab_page, server, status(agent_connected=False))
     expect(item).to_contain_text("agent not responding")
     assert "The instance agent does not respond" in item.get_attribute("aria-label")
 
 
 @pytest.mark.parametrize("status_code", [0, 404, 424])
-def test_an_unresponsive_server_is_reported(page: Any, server: Server, status_code: int) -> None:
+def test_an_unresponsive_server_is_reported(
+    lab_page: Any, server: Server, status_code: int
+) -> None:
     """The hub, which has not found its servers again or knows that they are gone, says 404 or 424
     in their place."""
-    item = open_lab(page, server)
+    item = shows(lab_page, server, status())
+    expect(item).to_contain_text("in use")
     words = {"message": "Restart the server at http://hub/hub/spawn/me"}
 
     def is_away(route: Any) -> None:
@@ -155,13 +158,22 @@ def test_an_unresponsive_server_is_reported(page: Any, server: Server, status_co
         else:
             route.abort()
 
-    page.route(STATUS_URL, is_away)
+    lab_page.route(STATUS_URL, is_away)
     expect(item).to_have_text("not responding")
     assert "http" not in item.get_attribute("aria-label")
-    page.unroute(STATUS_URL)
+    lab_page.unroute(STATUS_URL)
     # A person who comes back to the tab does not wait for the next turn.
-    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    lab_page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(item).to_contain_text("in use")
+
+
+def test_users_whom_a_server_is_shared_with_get_no_buttons(lab_page: Any, server: Server) -> None:
+    minutes = timedelta(minutes=1)
+    warned = idle(5 * minutes, 55 * minutes, 10 * minutes)
+    shows(lab_page, server, status(idleness=warned, can_control=False))
+    toast = lab_page.locator(".Toastify__toast")
+    expect(toast).to_contain_text("only its owner can keep it on or stop it")
+    expect(toast.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
 
 
 def test_a_stopped_server_shows_when_and_why_it_stopped(page: Any, server: Server) -> None:
@@ -226,8 +238,7 @@ def test_without_the_server_extension_nothing_is_shown(page: Any, server: Server
     expect(page.locator(ITEM)).to_be_hidden()
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-@pytest.mark.parametrize("where", [open_lab, open_notebook])
+@pytest.mark.parametrize(("where", "theme"), [(open_lab, "Dark"), (open_notebook, "Light")])
 def test_warns_before_the_stop_and_extends(
     page: Any, server: Server, where: Callable[[Any, Server], Any], theme: str
 ) -> None:
@@ -441,16 +452,6 @@ def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server
     expect(toasts).to_have_count(2)
     page.reload()
     expect(toasts).to_have_text(["A disk is full"])
-
-
-def test_users_whom_a_server_is_shared_with_get_no_buttons(page: Any, server: Server) -> None:
-    minutes = timedelta(minutes=1)
-    warned = idle(5 * minutes, 55 * minutes, 10 * minutes)
-    server.says(status(idleness=warned, can_control=False))
-    open_lab(page, server)
-    toast = page.locator(".Toastify__toast")
-    expect(toast).to_contain_text("only its owner can keep it on or stop it")
-    expect(toast.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
 
 
 def test_reports_user_input_but_not_an_open_tab(page: Any, server: Server) -> None:
