@@ -17,6 +17,7 @@ from tests.e2e.canned_server import server as server
 from tests.e2e.canned_server import tab as tab
 from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
 from tests.e2e.running_demo import RunningDemo
+from tests.e2e.turns import turn
 
 OUTPUT = Path(__file__).resolve().parents[1] / "output"
 WINDOW: Any = {"width": 1280, "height": 800}
@@ -25,6 +26,15 @@ _failed = pytest.StashKey[bool]()
 
 Visit = Callable[..., Awaitable[Any]]
 """`await visit(url)` is a page of a browser session of its own, without cookies."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around pytest-timeout's: waiting is no hanging
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """xdist's workers share the folder in which each has a temporary folder of its own."""
+    if hasattr(item.config, "workerinput") and item.get_closest_marker("e2e"):
+        with turn(Path(item.config.option.basetemp).parent):
+            return (yield)
+    return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)

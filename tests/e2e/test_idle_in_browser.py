@@ -55,7 +55,7 @@ the CPU the job gets: on a busy machine that may be too little to count as use."
 AT_WORK = ("sleeper", "silent", "trainer")
 PEOPLE = (*AT_WORK, "away")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=75)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=70)]
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ MAX_BYTES = 220_000
 
 NOTEBOOK = "Untitled.ipynb"
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=60)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=185)]
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
     pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
+    pytest.mark.slow(seconds=90),
 ]
 
 

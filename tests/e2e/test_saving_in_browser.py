@@ -27,7 +27,7 @@ expect = playwright.expect
 STOPPED_BY = ("rest", "admins", "spot", "idle", "panel", "home")
 """How each person's server is stopped, and the person's name."""
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=65)]
 
 
 @pytest.fixture

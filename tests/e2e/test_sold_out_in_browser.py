@@ -29,7 +29,7 @@ PROFILES: list[dict[str, Any]] = [
     {"display_name": "L40S, 48 GB", "slug": "l40s", "instance_types": ["g6e.xlarge"]},
 ]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=75)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=60)]
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ expect = playwright.expect
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.slow(seconds=45),
+    pytest.mark.slow(seconds=85),
 ]
 
 FIRST_PAINT_MS = 1000

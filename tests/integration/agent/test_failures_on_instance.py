@@ -25,6 +25,8 @@ from tests.integration.agent.lease_on_instance import (
     until,
 )
 
+pytestmark = pytest.mark.slow(seconds=55)
+
 ENDS_AT_ONCE = 'raise SystemExit("no such module: torch")'
 
 NOTHING_WORKS = IdlePolicy(server_seconds=20, cpu_busy_percent=0, gpu_busy_percent=0)

@@ -7,9 +7,13 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from ec2spawner.wire import IdlePolicy
 from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHub, until
 from tests.jupyter_by_hand import Jupyter
+
+pytestmark = pytest.mark.slow(seconds=45)
 
 BUSY = """import time
 while True:

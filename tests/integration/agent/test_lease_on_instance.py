@@ -27,6 +27,8 @@ from tests.integration.agent.lease_on_instance import (
 )
 from tests.jupyter_by_hand import Jupyter
 
+pytestmark = pytest.mark.slow(seconds=40)
+
 VOLUME = "vol-0123456789abcdef0"
 
 

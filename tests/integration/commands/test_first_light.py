@@ -32,6 +32,8 @@ from tests.harness import CONFIG, Embedded, until
 from tests.integration.commands.admin import Admin
 from tests.nursery import ForkedProcess
 
+pytestmark = pytest.mark.slow(seconds=65)
+
 
 def what_exists(embedded: Embedded) -> dict[str, list[Any]]:
     """All that costs money or is in the way of the next hub, as the account lists it."""

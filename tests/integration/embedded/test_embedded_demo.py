@@ -20,10 +20,13 @@ import httpx
 import psutil
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("configurable-http-proxy") is None,
-    reason="configurable-http-proxy is not installed",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("configurable-http-proxy") is None,
+        reason="configurable-http-proxy is not installed",
+    ),
+    pytest.mark.slow(seconds=50),
+]
 
 START_SECONDS = 240.0
 END_SECONDS = 180.0

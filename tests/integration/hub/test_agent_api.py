@@ -31,7 +31,7 @@ from tests.integration.hub.agent_by_hand import (
     xsrf_of,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=70)]
 
 IDLE_SECONDS = 4
 MARKUP = "<script>alert('x')</script><b>bold</b>"

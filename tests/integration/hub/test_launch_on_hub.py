@@ -23,7 +23,7 @@ import pytest_asyncio
 from ec2spawner.data import instance_types
 from tests.harness import Embedded, Hub, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=65)]
 
 ZONES = tuple(f"us-east-1{letter}" for letter in "abcd")
 """Those of the embedded EC2 that have the types of these tests, but for `SPARE_ZONE`."""

@@ -15,7 +15,7 @@ from ec2spawner.core.tags import USER
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=15)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=55)]
 
 HOOK = """
 import asyncio, pathlib

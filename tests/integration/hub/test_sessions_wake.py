@@ -16,7 +16,7 @@ from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
-pytestmark = pytest.mark.slow(seconds=40)
+pytestmark = pytest.mark.slow(seconds=35)
 
 IDLE = (
     "c.EC2Spawner.idle = {'server': '1h', 'warn': '1s', 'user_may_set': {'server': ['1s', '1h']}}"

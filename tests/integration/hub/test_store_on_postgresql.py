@@ -11,6 +11,8 @@ import pytest
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.postgresql_server import PASSWORD, PostgreSQL, database_of
 
+pytestmark = pytest.mark.slow(seconds=35)
+
 
 @pytest.fixture
 def url(postgresql: PostgreSQL) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness import Embedded, Hub, until
 
-pytestmark = pytest.mark.slow(seconds=50)
+pytestmark = pytest.mark.slow(seconds=55)
 
 
 @pytest.fixture
