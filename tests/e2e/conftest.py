@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,17 +13,11 @@ from tests.e2e.canned_server import new_page as new_page
 from tests.e2e.canned_server import page as page
 from tests.e2e.canned_server import server as server
 from tests.e2e.canned_server import tab as tab
-from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
+from tests.e2e.chromium import CHROMIUM
 from tests.e2e.running_demo import RunningDemo
 from tests.e2e.turns import turn
-
-OUTPUT = Path(__file__).resolve().parents[1] / "output"
-WINDOW: Any = {"width": 1280, "height": 800}
-
-_failed = pytest.StashKey[bool]()
-
-Visit = Callable[..., Awaitable[Any]]
-"""`await visit(url)` is a page of a browser session of its own, without cookies."""
+from tests.e2e.visits import FAILED, chromium, visits
+from tests.e2e.visits import Visit as Visit
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around pytest-timeout's: waiting is no hanging
@@ -50,7 +42,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        item.stash[_failed] = True
+        item.stash[FAILED] = True
         for value in getattr(item, "funcargs", {}).values():
             if isinstance(value, RunningDemo):
                 report.sections.append(("Logs of the demo", value.story()))
@@ -59,39 +51,6 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visit]:
-    """Opens Chromium; where the test fails, each page is photographed into `tests/output/`."""
-    from playwright import async_api as playwright
-
-    playwright.expect.set_options(timeout=90_000)
-    home = tmp_path / "chromium"
-    home.mkdir()
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(
-            executable_path=CHROMIUM, args=CHROMIUM_FLAGS, env={**os.environ, "HOME": str(home)}
-        )
-
-        async def visit(url: str, **options: Any) -> Any:
-            context = await browser.new_context(viewport=WINDOW, locale="en-US", **options)
-            context.set_default_timeout(180_000)
-            page = await context.new_page()
-            await page.goto(url)
-            return page
-
-        try:
-            yield visit
-        finally:
-            if request.node.stash.get(_failed, False):
-                await _photograph(browser, request.node.name)
-            await browser.close()
-
-
-async def _photograph(browser: Any, name: str) -> None:
-    OUTPUT.mkdir(parents=True, exist_ok=True)
-    pages = [each for context in browser.contexts for each in context.pages]
-    for number, each in enumerate(pages, 1):
-        path = OUTPUT / f"failed-{name}-{number}.png"
-        try:
-            await each.screenshot(path=path, timeout=60_000)
-            print(f"{each.url} looked like {path}")
-        except Exception as error:
-            print(f"{each.url} could not be photographed: {error}")
+    """Opens Chromium, for this test alone."""
+    async with chromium(tmp_path / "chromium") as browser, visits(browser, request.node) as visit:
+        yield visit

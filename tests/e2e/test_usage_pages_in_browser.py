@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -23,17 +23,16 @@ from tests.e2e.usage_scenes import (
     server,
     usage,
 )
+from tests.e2e.visits import Visit, chromium, visits
 from tests.harness import BUSY, PASSWORD, Embedded, Hub, demo_config
-
-if TYPE_CHECKING:
-    from tests.e2e.conftest import Visit
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.slow(seconds=85),
+    pytest.mark.slow(seconds=60),
+    pytest.mark.asyncio(loop_scope="module"),
 ]
 
 FIRST_PAINT_MS = 1000
@@ -59,6 +58,19 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
         await running.stop()
         await embedded.stop()
         print(running.tail(60))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
+    async with chromium(tmp_path_factory.mktemp("chromium") / "home") as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def visit(shared_chromium: Any, request: pytest.FixtureRequest) -> AsyncIterator[Visit]:
+    """Each test has contexts of its own in one browser."""
+    async with visits(shared_chromium, request.node) as visit:
+        yield visit
 
 
 async def open_page(hub: Hub, visit: Visit, path: str, answers: dict[str, Any]) -> Any:
