@@ -46,6 +46,8 @@ class Workdays:
     world: PopulatedWorld
     random: random.Random
     people: int
+    bad_luck: float = 1.0
+    """How many times as often as `RATES` say everything goes wrong."""
     minute: int = 0
     back_at: int | None = None
     """The minute at which a hub that is down comes back."""
@@ -116,7 +118,7 @@ class Workdays:
 
     async def _misfortunes(self) -> None:
         for name, per_day in RATES.items():
-            if self.random.random() >= per_day / DAY:
+            if self.random.random() >= self.bad_luck * per_day / DAY:
                 continue
             if name == "crash":
                 await self._crash()
