@@ -74,7 +74,7 @@ def run_plan(
         print_plan(plan, Console())
     status, found = 1 if is_enough(plan.verdicts) is False else 0, None
     if target is not None and rehearsal is not None:
-        if refusal := _why_not(facts, plan, rehearsal, arguments):
+        if refusal := _why_not(facts, plan, rehearsal, arguments, now):
             complain("plan", refusal)
             status = 1
         else:
@@ -86,9 +86,11 @@ def run_plan(
     return status
 
 
-def _why_not(facts: Facts, plan: Plan, rehearsal: Rehearsal, arguments: argparse.Namespace) -> str:
+def _why_not(
+    facts: Facts, plan: Plan, rehearsal: Rehearsal, arguments: argparse.Namespace, now: datetime
+) -> str:
     """Why the rehearsal does not begin; empty where it may."""
-    short = "" if arguments.even_if_short else why_not(facts, plan.wanted, rehearsal)
+    short = "" if arguments.even_if_short else why_not(facts, plan.wanted, rehearsal, now)
     return short or why_unmeasured(facts)
 
 

@@ -62,10 +62,10 @@ def rehearsal_of(arguments: argparse.Namespace) -> Rehearsal:
     return Rehearsal(number, arguments.profile, timeout)
 
 
-def why_not(facts: Facts, wanted: Wanted, rehearsal: Rehearsal) -> str:
-    """Why the plan says that so many servers cannot start; empty where it does not."""
+def why_not(facts: Facts, wanted: Wanted, rehearsal: Rehearsal, now: datetime) -> str:
+    """Why the plan says that so many servers cannot start now; empty where it does not."""
     fewer = replace(wanted, users=rehearsal.number)
-    found = verdicts(facts, fewer, prices(facts, fewer))
+    found = verdicts(facts, fewer, prices(facts, fewer), now)
     short = [each for each in found if each.state is State.SHORT]
     if not short:
         return ""

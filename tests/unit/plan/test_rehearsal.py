@@ -100,8 +100,8 @@ def test_the_hub_ends_servers_that_outlive_the_rehearsal_and_not_before(timeout:
 
 def test_what_is_short_for_the_class_may_do_for_the_rehearsal() -> None:
     class_of = wanted(60)
-    assert why_not(FACTS, class_of, asked(rehearse=48)) == ""
-    refusal = why_not(FACTS, class_of, asked(rehearse=49))
+    assert why_not(FACTS, class_of, asked(rehearse=48), NOW) == ""
+    refusal = why_not(FACTS, class_of, asked(rehearse=49), NOW)
     assert "49 servers cannot start: spot vCPU quota" in refusal
     assert "--even-if-short" in refusal
 
