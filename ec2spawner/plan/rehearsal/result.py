@@ -144,4 +144,9 @@ def _lacks(found: Starts | None) -> str:
         lacking.append(f"{found.open_leases} of the servers have not ended")
     if found.unknown:
         lacking.append("an instance, a disk or an address has no known price")
+    if unserved := sum(not each.instance_type for each in found.starts):
+        lacking.append(
+            f"{unserved} of the starts got no instance: what may have been launched for them is "
+            "overhead of the hub"
+        )
     return "; ".join(lacking)

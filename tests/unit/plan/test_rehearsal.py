@@ -190,7 +190,8 @@ def test_failures_are_counted_by_reason() -> None:
         failed={"b": "EC2 has none", "c": "EC2 has none", "d": "a limit"},
         left={"d": "no answer"},
     )
-    starts = [start("a"), start("b", Outcome.SOLD_OUT), start("c", Outcome.SOLD_OUT)]
+    nowhere = replace(start("c", Outcome.SOLD_OUT), instance_type="", zone="")
+    starts = [start("a"), start("b", Outcome.SOLD_OUT), nowhere]
     found = result(course, Starts(starts, 1, 1, 1), number=4)
     first, second = found.failures
     assert (first.outcome, first.message, first.count) == ("sold-out", "EC2 has none", 2)
@@ -200,6 +201,7 @@ def test_failures_are_counted_by_reason() -> None:
     assert found.total.count == 1
     assert "1 of the servers have not ended" in found.usd_lacks
     assert "no known price" in found.usd_lacks
+    assert "1 of the starts got no instance" in found.usd_lacks
 
 
 def test_another_hubs_store_is_not_taken_for_free_of_charge() -> None:
