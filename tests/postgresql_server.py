@@ -107,16 +107,20 @@ class PostgreSQL:
             self._process = None
 
     def remove(self) -> None:
-        self.stop()
+        """Without writing down first what is deleted then."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(START_SECONDS)
+            self._process = None
         shutil.rmtree(self._folder)
 
     def url(self, database: str) -> str:
         return f"postgresql://hub:{PASSWORD}@127.0.0.1:{self.port}/{database}"
 
-    def new_database(self) -> str:
-        """The URL of an empty database."""
+    def new_database(self, like: str = "template1") -> str:
+        """The URL of an empty database, or of a copy of one that nothing is connected to."""
         name = f"store_{next(self._numbers)}"
-        self.sql("postgres", f"CREATE DATABASE {name}")
+        self.sql("postgres", f"CREATE DATABASE {name} TEMPLATE {like}")
         return self.url(name)
 
     def sql(self, database: str, statement: str) -> list[tuple[Any, ...]]:
