@@ -167,15 +167,6 @@ def test_an_unresponsive_server_is_reported(
     expect(item).to_contain_text("in use")
 
 
-def test_users_whom_a_server_is_shared_with_get_no_buttons(lab_page: Any, server: Server) -> None:
-    minutes = timedelta(minutes=1)
-    warned = idle(5 * minutes, 55 * minutes, 10 * minutes)
-    shows(lab_page, server, status(idleness=warned, can_control=False))
-    toast = lab_page.locator(".Toastify__toast")
-    expect(toast).to_contain_text("only its owner can keep it on or stop it")
-    expect(toast.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
-
-
 def test_a_stopped_server_shows_when_and_why_it_stopped(page: Any, server: Server) -> None:
     """JupyterLab's own dialog and polling stay quiet; all of it is over when the server is back."""
     item = open_lab(page, server)
@@ -452,6 +443,16 @@ def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server
     expect(toasts).to_have_count(2)
     page.reload()
     expect(toasts).to_have_text(["A disk is full"])
+
+
+def test_users_whom_a_server_is_shared_with_get_no_buttons(page: Any, server: Server) -> None:
+    minutes = timedelta(minutes=1)
+    warned = idle(5 * minutes, 55 * minutes, 10 * minutes)
+    server.says(status(idleness=warned, can_control=False))
+    open_lab(page, server)
+    toast = page.locator(".Toastify__toast")
+    expect(toast).to_contain_text("only its owner can keep it on or stop it")
+    expect(toast.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
 
 
 def test_reports_user_input_but_not_an_open_tab(page: Any, server: Server) -> None:
