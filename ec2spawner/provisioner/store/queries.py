@@ -9,7 +9,18 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
-from sqlalchemy import CompoundSelect, Connection, Select, func, or_, select, union
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Select,
+    exists,
+    func,
+    or_,
+    select,
+    union,
+)
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from ...core.ledger.cost_rows import CostSum, Dimension, Filter
 from ...core.ledger.segments import Segment
@@ -39,6 +50,10 @@ INTERRUPTIONS_LOADED: Final = 1000
 
 PAID_SEGMENTS: Final = 50
 """An instance whose spot price changes often has hundreds; a price known last is among the last."""
+
+NEWEST_STARTS: Final = 10
+"""For each start whose durations are wanted, so many of the newest are read: where the warm pool
+serves all others, none may be among them."""
 
 NO_COSTS: Final[Filter] = {Dimension.PAYER: ()}
 """Allows none."""
@@ -216,10 +231,11 @@ def paid_segments(connection: Connection, instance_id: str, key: str) -> tuple[S
 
 
 def start_durations(connection: Connection, profile: str, limit: int) -> Mapping[Step, float]:
-    """Median seconds of each step over the last `limit` starts of the profile that got ready."""
+    """Median seconds of each step over the last `limit` starts of the profile that got ready, but
+    for those that an instance of the warm pool waited for."""
     column = tables.lease_table.c
-    starts = (
-        select(column.lease_id)
+    newest = (
+        select(column.lease_id, column.instance_id, column.requested_at, column.ready_at)
         .where(
             column.profile == profile,
             column.ready_at.is_not(None),
@@ -227,6 +243,14 @@ def start_durations(connection: Connection, profile: str, limit: int) -> Mapping
             column.continues == "",  # it has waited for the home that its server was leaving
         )
         .order_by(column.ready_at.desc(), column.lease_id)
+        .limit(NEWEST_STARTS * limit)
+        .subquery()
+        .c
+    )
+    starts = (
+        select(newest.lease_id)
+        .where(instance_has_booted_for(newest))
+        .order_by(newest.ready_at.desc(), newest.lease_id)
         .limit(limit)
     )
     seconds: defaultdict[Step, list[float]] = defaultdict(list)
@@ -234,6 +258,16 @@ def start_durations(connection: Connection, profile: str, limit: int) -> Mapping
         for step, duration in _step_seconds([rows.event_from(row) for row in story]).items():
             seconds[step].append(duration)
     return {step: median(durations) for step, durations in seconds.items()}
+
+
+def instance_has_booted_for(lease: ReadOnlyColumnCollection[str, Any]) -> ColumnElement[bool]:
+    """Whether the instance of a lease was not up yet when the lease was requested: an instance is
+    bound by its first claim, which is the end of its boot."""
+    binding = tables.binding_table.c
+    was_up = exists().where(
+        binding.instance_id == lease.instance_id, binding.bound_at <= lease.requested_at
+    )
+    return ~was_up
 
 
 def _step_seconds(events: Sequence[StepEvent]) -> Mapping[Step, float]:

@@ -150,13 +150,11 @@ async def read_fresh_starts(url: str, profile: str, since: datetime) -> Sequence
 
 
 def _read_fresh_starts(url: str, profile: str, since: datetime) -> Sequence[FreshStart]:
-    column, binding = tables.lease_table.c, tables.binding_table.c
+    column = tables.lease_table.c
     starts = (
         select(column.requested_at, column.assigned_at, column.ready_at)
-        .outerjoin(tables.binding_table, binding.instance_id == column.instance_id)
         .where(
-            # An instance is bound by its first claim, which is the end of its boot.
-            or_(binding.bound_at.is_(None), binding.bound_at > column.requested_at),
+            queries.instance_has_booted_for(column),
             column.profile == profile,
             column.ready_at >= since,
             column.assigned_at.is_not(None),

@@ -396,6 +396,11 @@ async def test_usual_durations_are_medians_of_the_newest_ready_starts(
     await store.save_lease(lease("failed", state=LeaseState.ENDED, events=failed))
     moved = story(900, 900, 900, 900)
     await store.save_lease(lease("moved", replaced=1, ready_at=moved[-1].at, events=moved))
+    waited_for = story(0, 0, 1, 1)
+    await store.save_binding(Binding("i-pool", "key", NOW - timedelta(days=1)))
+    await store.save_lease(
+        lease("pool", instance_id="i-pool", ready_at=waited_for[-1].at, events=waited_for)
+    )
     other = story(7, 7, 7, 7)
     await store.save_lease(lease("b", profile="a10g", ready_at=other[-1].at, events=other))
 

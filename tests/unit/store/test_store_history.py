@@ -24,8 +24,9 @@ from ec2spawner.wire import Market
 from tests.stored import NOW, SECOND, intent, lease, other_program, story
 
 MONTH = timedelta(days=30)
-FEW, MANY = 50, 1000
-"""Servers that have ended, one each quarter of an hour before the last month."""
+FEW, MANY = 400, 1200
+"""Servers that have ended, one each quarter of an hour before the last month. More than those whose
+durations are read."""
 
 Work = Callable[[Store], Awaitable[object]]
 
@@ -58,7 +59,7 @@ def write_history(url: str, number: int) -> None:
             rows.segment_row(overhead, None),
         ]
         intents.append(rows.intent_row(intent(f"token-{n}", IntentState.ANSWERED, at)))
-        bindings.append(rows.binding_row(Binding(instance_id, "aa", at)))
+        bindings.append(rows.binding_row(Binding(instance_id, "aa", at + 30 * SECOND)))
     with other_program(url) as database, database.begin():
         database.execute(insert(tables.lease_table), leases)
         database.execute(insert(tables.event_table), events)
