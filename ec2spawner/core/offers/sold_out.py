@@ -25,10 +25,12 @@ MARKED_FOR: Mapping[ErrorClass, timedelta] = MappingProxyType(
         ErrorClass.SUBNET: timedelta(minutes=3),
         ErrorClass.TYPE_IN_ZONE: timedelta(hours=24),
         ErrorClass.UNUSABLE: timedelta(hours=1),
+        ErrorClass.REFUSED: timedelta(minutes=15),
     }
 )
 """How long a refusal is believed. Three minutes are Karpenter's; which types a zone has changes
-when AWS builds; whether a type works changes with the image. What is not here marks nothing."""
+when AWS builds; whether a type works changes with the image; a permission, when an admin gives it.
+What is not here marks nothing, and what is refused marks nothing but a capacity reservation."""
 
 UNUSABLE = "UnusableGpu"
 """The code of a mark that is no refusal of EC2's."""
@@ -112,7 +114,7 @@ class SoldOut:
         # After the hints: what was refused itself is sold out, whatever another refusal says.
         for error in errors:
             found = error_class(error.code)
-            if found not in MARKED_FOR:
+            if found not in MARKED_FOR or (found is ErrorClass.REFUSED and not reservation):
                 continue
             meant = _meant(call, error, zones)
             if len(meant) > 1:

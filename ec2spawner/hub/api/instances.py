@@ -115,7 +115,7 @@ class SoldOutModel(Model):
     """What EC2 refused lately, and is not requested until then. Empty fields mean any."""
 
     reason: str
-    """`offer`, `type-in-zone`, `unusable`, `quota`, `market` or `subnet`."""
+    """`offer`, `type-in-zone`, `unusable`, `quota`, `market`, `subnet` or `refused`."""
     code: str
     """EC2's."""
     market: Market | None

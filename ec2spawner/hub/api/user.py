@@ -37,7 +37,7 @@ class SoldOut(Model):
     """Why an offer is not requested now."""
 
     reason: str
-    """`offer`, `type-in-zone`, `unusable`, `quota` or `subnet`."""
+    """`offer`, `type-in-zone`, `unusable`, `quota`, `market`, `subnet` or `refused`."""
     code: str
     """EC2's."""
     since: AwareDatetime

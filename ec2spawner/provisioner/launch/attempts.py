@@ -23,6 +23,7 @@ SKIP_REASONS = {
     ErrorClass.QUOTA: "the account's quota is used up",
     ErrorClass.MARKET: "not permitted in this account",
     ErrorClass.SUBNET: "without a free network address",
+    ErrorClass.REFUSED: "refused by EC2",
 }
 """Why an offer is skipped, in words."""
 

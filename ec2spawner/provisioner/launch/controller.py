@@ -309,7 +309,7 @@ class LaunchController:
         verdict = without_summary(response)
         if ended_by is None:
             self._offers.learn(request, verdict)
-            ended_by = ErrorClass.REFUSED if is_refused(verdict) else None
+            ended_by = ErrorClass.REFUSED if is_refused(verdict, request) else None
         intent = self._fleet.respond(intent, state, response)
         self._note_response(round_, request, verdict, order)
         round_.outstanding -= len(response.instances)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer, OfferKey
-from ..model.cloud import FleetResponse
+from ..model.cloud import FleetResponse, LaunchRequest
 from ..offers.offers import Order
 
 _SUMMARY = "UnfulfillableCapacity"
@@ -60,11 +60,15 @@ def is_partly_busy(response: FleetResponse) -> bool:
     return not response.instances and ErrorClass.BUSY in _classes(response)
 
 
-def is_refused(response: FleetResponse) -> bool:
-    """True if nothing was launched and no other offer would help."""
+def is_refused(response: FleetResponse, request: LaunchRequest) -> bool:
+    """True if nothing was launched and no other offer would help.
+
+    A capacity reservation may be refused by itself: another account's, or a policy without it.
+    """
     classes = _classes(response)
     return (
-        not response.instances
+        not request.reservation
+        and not response.instances
         and ErrorClass.REFUSED in classes
         and classes <= {ErrorClass.REFUSED, ErrorClass.BUSY}
     )

@@ -6,6 +6,7 @@ start never waits for a price.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,12 +22,15 @@ from ...core.offers.purchase import Offer, OfferKey, affordable, next_purchase, 
 from ...core.offers.sold_out import MARKED_FOR, UNUSABLE, Mark, SoldOut
 from ...wire import Market
 from ..model.cloud import MAX_OFFERS, CloudError, FleetResponse, Instance, LaunchRequest, LaunchSpec
+from ..model.error_hints import FIX, fix_of
 from ..state.state import State
 from .avoided_offer import Avoided
 from .images import ImageCache
 from .instance_types import Catalogue
 from .prices import Price, PriceCache
 from .reserved_capacity import ReservedCapacity
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +295,8 @@ class Offers:
         """Remember which offers a launch response says are sold out."""
         now = self._state.clock.now()
         self.sold_out.forget_old(now)
+        if request.reservation:
+            self._log_refusal(request, answer, now)
         brought = {(launched.instance_type, launched.zone) for launched in answer.instances}
         self.sold_out.learn(
             request.market,
@@ -301,6 +307,24 @@ class Offers:
             now,
             request.reservation,
         )
+
+    def _log_refusal(self, request: LaunchRequest, answer: FleetResponse, now: datetime) -> None:
+        """Say once for each time that a reservation is left alone that only an admin can help."""
+        refused = [e for e in answer.errors if error_class(e.code) is ErrorClass.REFUSED]
+        marks = [
+            self.sold_out.mark_of(OfferKey(request.market, kind, zone, request.reservation), now)
+            for kind, subnet in request.offers
+            if (zone := self.zones().get(subnet))
+        ]
+        if refused and not any(mark and mark.error_class is ErrorClass.REFUSED for mark in marks):
+            log.error(
+                "EC2 refuses launches into capacity reservation %s (%s: %s). Servers start outside "
+                "of it, and its places cost money unused: %s",
+                request.reservation,
+                refused[0].code,
+                refused[0].message,
+                fix_of(refused[0].code, refused[0].message) or FIX,
+            )
 
     def learn_of_start(self, instance: Instance, error: CloudError) -> None:
         """Remember that EC2 did not start a stopped instance for lack of capacity or quota."""

@@ -208,15 +208,15 @@ class PoolPurchases:
         round_.client_token = intent.client_token
         state, ended_by = IntentState.ANSWERED, None
         try:
-            verdict = response = await self.fleet.create_once(intent.request)
+            response = await self.fleet.create_once(intent.request)
         except CloudError as error:
             state = IntentState.FAILED
-            verdict = response = FleetResponse((), (LaunchError(error.code, error.message),))
-            ended_by = ErrorClass.BUSY if error.retryable else ErrorClass.REFUSED
-        else:
-            verdict = without_summary(response)
+            response = FleetResponse((), (LaunchError(error.code, error.message),))
+            ended_by = ErrorClass.BUSY if error.retryable else None
+        verdict = without_summary(response)
+        if ended_by is None:
             self.market.offers.learn(intent.request, verdict)
-            ended_by = ErrorClass.REFUSED if is_refused(verdict) else None
+            ended_by = ErrorClass.REFUSED if is_refused(verdict, intent.request) else None
         intent = self.fleet.respond(intent, state, response)
         round_.outstanding -= len(response.instances)
         round_.client_token, round_.discount_places = "", {}

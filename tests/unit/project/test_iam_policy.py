@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
@@ -61,6 +62,16 @@ def type_in(arn: str) -> str:
 
 
 # --- the policy ------------------------------------------------------------------------------
+
+
+def test_a_reservation_that_another_account_shares_may_be_used() -> None:
+    resource = "arn:aws:ec2:us-east-1:999999999999:capacity-reservation/cr-0a1b2c3d4e5f60718"
+    assert any(
+        fnmatchcase(resource, pattern)
+        for statement in STATEMENTS
+        if "ec2:RunInstances" in many(statement["Action"])
+        for pattern in many(statement["Resource"])
+    )
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)

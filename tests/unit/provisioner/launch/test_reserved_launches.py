@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from ec2spawner.core.offers.launch_errors import ErrorClass
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation, ReservationChoice
+from ec2spawner.core.offers.sold_out import MARKED_FOR
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.provisioner.model.cloud import CloudError, LaunchRequest
 from ec2spawner.provisioner.model.lease import Intent, IntentState, LeaseState
 from ec2spawner.provisioner.offers import reserved_capacity
 from ec2spawner.wire import Market
+from tests.unit.provisioner.pool.pool_world import name_spec, rules
 from tests.unit.provisioner.world import SPEC, World, until
 
 T4 = "g4dn.xlarge"
@@ -48,6 +51,11 @@ def unused(world: World) -> int:
 def reserved(world: World) -> list[str]:
     machines = (world.cloud.machines[each] for each in world.cloud.running())
     return sorted(each.instance.reservation for each in machines)
+
+
+def open_reservations(world: World) -> set[str]:
+    offers = world.provisioner.market.offers.open([T4], [A], Market)
+    return {each.reservation for each in offers}
 
 
 async def test_places_come_before_spot_and_the_rest_follows(priced: World) -> None:
@@ -133,6 +141,51 @@ async def test_a_reservation_that_has_been_cancelled_falls_through(priced: World
     await world.request("ada")
     await world.boot()
     assert asked(world) == [(ON_DEMAND, ID, 1), (SPOT, "", 1)]
+
+
+async def test_a_reservation_that_the_hub_may_not_use_is_passed_over(
+    priced: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The policy is an old one, or the reservation is another account's."""
+    world = priced
+    await with_reservations(world, TWO)
+    denied = CloudError("UnauthorizedOperation", "not authorized", retryable=False)
+    world.cloud.fail("launch", denied)
+    await world.request("ada")
+    await world.boot()
+    await world.request("bob")
+    await world.boot(2)
+    assert asked(world) == [(ON_DEMAND, ID, 1), (SPOT, "", 1), (SPOT, "", 1)]
+    [said] = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert ID in said.getMessage()
+    assert "configs/iam-policy.json" in said.getMessage()
+    assert ID not in open_reservations(world)
+    world.clock.advance(MARKED_FOR[ErrorClass.REFUSED].total_seconds())
+    assert ID in open_reservations(world)
+
+
+async def test_what_is_refused_outside_of_the_reservation_too_ends_the_start(priced: World) -> None:
+    world = priced
+    await with_reservations(world, TWO)
+    denied = CloudError("UnauthorizedOperation", "not authorized", retryable=False)
+    world.cloud.fail("launch", denied, times=9)
+    lease = await world.request("ada")
+    await world.state(lease, LeaseState.ENDED)
+    assert asked(world) == [(ON_DEMAND, ID, 1), (SPOT, "", 1)]
+    stop = world.now(lease).stop
+    assert stop is not None
+    assert "EC2 refused to start a machine" in stop.message
+
+
+async def test_the_pool_buys_elsewhere_where_a_reservation_is_refused(priced: World) -> None:
+    world = priced
+    denied = CloudError("UnauthorizedOperation", "not authorized", retryable=False)
+    await with_reservations(world, TWO)
+    world.cloud.fail("launch", denied)
+    world.provisioner._state.settings = replace(world.settings, pool=rules(1, market=ON_DEMAND))
+    name_spec(world)
+    await world.boot()
+    assert asked(world) == [(ON_DEMAND, ID, 1), (ON_DEMAND, "", 1)]
 
 
 async def test_a_reservation_whose_end_is_over_is_not_asked_for(priced: World) -> None:
