@@ -22,6 +22,10 @@ MAX_GAP: Final = timedelta(days=7)
 """Time without a hub that is counted at the next start, as the hub finds the reservation then. A
 longer one is taken for time in which the hub was not configured with the reservation."""
 
+MAX_ABSENCE: Final = timedelta(minutes=15)
+"""While a hub runs, it counts a reservation every few minutes. A longer time in which it did not is
+one in which the reservation was not the hub's, or could not be listed."""
+
 _PREFIX: Final = "unused since "
 
 
@@ -106,8 +110,14 @@ def counted_until(key: str, microseconds: int) -> datetime:
     return datetime.fromisoformat(key.removeprefix(_PREFIX)) + timedelta(microseconds=microseconds)
 
 
-def resumes(counted: datetime | None, now: datetime) -> datetime:
-    """Since when a hub counts a reservation that it sees for the first time since it began."""
+def resumes(counted: datetime | None, ran_until: datetime | None, now: datetime) -> datetime:
+    """Since when a hub counts a reservation that it did not count before `now`, UTC.
+
+    `counted` is up to when it was counted, by this hub or an earlier one; `ran_until`, until when
+    a hub is known to have run: the time between both is one in which the reservation was not used.
+    None is unknown.
+    """
     if counted is None or not timedelta() <= now - counted <= MAX_GAP:
         return now
-    return counted
+    has_run_without = ran_until is not None and ran_until - counted > MAX_ABSENCE
+    return now if has_run_without else counted

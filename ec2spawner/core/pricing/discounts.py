@@ -106,6 +106,28 @@ def left(
     return _given_out(discounts, running, now)[1]
 
 
+def given_to_unused(
+    places: Iterable[tuple[str, str, int]], unused: Iterable[Discount]
+) -> list[list[tuple[int, float]]]:
+    """For each of these (instance type, zone, number of places without an instance), how many of
+    them each discount covers, and at which rate, USD/hour. No place of a discount is given twice.
+
+    `unused` are what `left` returns: discounts of one zone first.
+    """
+    discounts = list(unused)
+    free = [each.count for each in discounts]
+    given: list[list[tuple[int, float]]] = []
+    for instance_type, zone, number in places:
+        rest, rates = number, list[tuple[int, float]]()
+        for which, discount in enumerate(discounts):
+            covered = min(rest, free[which])
+            if covered and discount.fits(instance_type, zone):
+                free[which], rest = free[which] - covered, rest - covered
+                rates.append((covered, discount.usd_per_hour))
+        given.append(rates)
+    return given
+
+
 def _given_out(
     discounts: Iterable[Discount], running: Iterable[Running], now: datetime
 ) -> tuple[Mapping[str, Discount], Sequence[Discount]]:

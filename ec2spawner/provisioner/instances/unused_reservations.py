@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from ...core.ledger.unused_places import Places, UnusedPeriod, counted_until, priced, resumes
 from ...core.offers.reserved_capacity import CapacityReservation
+from ...core.pricing.discounts import given_to_unused
 from ..offers.market import MarketData
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
@@ -26,7 +28,8 @@ class UnusedReservations:
     """Counts each reservation in periods that follow each other without a gap.
 
     The store knows up to when it was counted. What passed while no hub ran is counted from there,
-    with the places as they are found then.
+    with the places as they are found then; what passed while a hub ran and did not use the
+    reservation is not.
     """
 
     state: State
@@ -35,6 +38,10 @@ class UnusedReservations:
     tasks: TaskGroup
     _periods: dict[str, UnusedPeriod] = field(default_factory=dict)
     """By reservation."""
+    _listed_first: set[str] | None = None
+    """Reservations of this process's first listing that are not counted yet."""
+    _left: dict[str, datetime] = field(default_factory=dict)
+    """When this process stopped to count a reservation, UTC."""
     _resuming: set[str] = field(default_factory=set)
     """Reservations for which the store is being asked."""
     _stored_at: float = 0.0
@@ -48,54 +55,72 @@ class UnusedReservations:
         if self.market.reserved.listed_at is None:
             return
         active = {each.reservation_id: each for each in self.market.reserved.active(now)}
-        unused = self.market.reserved.unused(now)
+        if self._listed_first is None:
+            self._listed_first = set(active)
+        self._listed_first &= active.keys()
         for gone in self._periods.keys() - active.keys():
             self._store(self._periods.pop(gone), now)
-        for each in active.values():
-            self._count(each, unused[each.reservation_id], now)
+            self._left[gone] = now
+        for name, places in self._places(active, now).items():
+            self._count(active[name], places, now)
         uptime = self.state.clock.uptime()
         if self._periods and uptime - self._stored_at >= INTERVAL:
             self._stored_at = uptime
             for period in self._periods.values():
                 self._store(period, now)
 
-    def _count(self, reservation: CapacityReservation, unused: int, now: datetime) -> None:
+    def _count(self, reservation: CapacityReservation, places: Places, now: datetime) -> None:
         name = reservation.reservation_id
         period = self._periods.get(name)
         if period is not None:
-            following = period.followed_by(self._places(reservation, unused), now)
+            following = period.followed_by(places, now)
             self._periods[name] = following
             if following.since != period.since:
                 self._store(period, now)
+        elif self._listed_first is None or name not in self._listed_first:
+            self._begin(reservation, places, resumes(self._left.pop(name, None), now, now))
         elif name not in self._resuming:
             self._resuming.add(name)
-            self.tasks.spawn(self._resume(reservation, unused), f"unused places of {name}")
+            self.tasks.spawn(self._resume(reservation, places), f"unused places of {name}")
 
-    async def _resume(self, reservation: CapacityReservation, unused: int) -> None:
+    def _begin(self, reservation: CapacityReservation, places: Places, since: datetime) -> None:
+        name, kind, zone = (
+            reservation.reservation_id,
+            reservation.instance_type,
+            reservation.zone,
+        )
+        self._periods[name] = UnusedPeriod(name, kind, zone, since, places)
+
+    async def _resume(self, reservation: CapacityReservation, places: Places) -> None:
+        """Of an earlier process."""
         name = reservation.reservation_id
         try:
             last = await self.overhead.store.last_overhead(name)
             counted = counted_until(*last) if last is not None else None
-            since = resumes(counted, self.state.clock.now())
-            places = self._places(reservation, unused)
-            self._periods[name] = UnusedPeriod(
-                name, reservation.instance_type, reservation.zone, since, places
-            )
+            since = resumes(counted, self.state.earlier_ran_until, self.state.clock.now())
+            if self._listed_first is not None and name in self._listed_first:
+                self._begin(reservation, places, since)
+                self._listed_first.discard(name)
         except StoreError as error:  # a later pass asks again
             log.warning("Up to when %s was counted is not known yet: %s", name, error)
         finally:
             self._resuming.discard(name)
 
-    def _places(self, reservation: CapacityReservation, unused: int) -> Places:
-        prices, kind = self.market.prices, reservation.instance_type
-        listed, facts = prices.on_demand(kind), self.market.catalogue.types.get(kind)
-        discounts = prices.unused_discounts(kind, reservation.zone)
-        return priced(
-            unused,
-            listed.usd_per_hour if listed else None,
-            float(facts.gpu_count or facts.gpu_partition) if facts else 0.0,
-            [(each.count, each.usd_per_hour) for each in discounts],
-        )
+    def _places(
+        self, active: Mapping[str, CapacityReservation], now: datetime
+    ) -> Mapping[str, Places]:
+        """What the unused places of each cost now; a place of a discount is given to one only."""
+        prices, types = self.market.prices, self.market.catalogue.types
+        unused = self.market.reserved.unused(now)
+        wanted = [(x.instance_type, x.zone, unused[name]) for name, x in active.items()]
+        found: dict[str, Places] = {}
+        for name, (kind, _, count), discounted in zip(
+            active, wanted, given_to_unused(wanted, prices.unused_discounts()), strict=True
+        ):
+            listed, facts = prices.on_demand(kind), types.get(kind)
+            gpus = float(facts.gpu_count or facts.gpu_partition) if facts else 0.0
+            found[name] = priced(count, listed.usd_per_hour if listed else None, gpus, discounted)
+        return found
 
     def _store(self, period: UnusedPeriod, until: datetime) -> None:
         """One write after the other: of two of one period, the later one must win."""

@@ -64,6 +64,13 @@ class Coverage:
         self._assign()
         return self._covered.get(instance.instance_id)
 
+    def all_left(self) -> Sequence[Discount]:
+        """Every discount with unused places, zonal ones first, with their number as its `count`."""
+        if not self._discounts:
+            return ()
+        self._assign()
+        return self._left
+
     def left(self, instance_type: str, zone: str) -> Sequence[Discount]:
         """The discounts with unused places for this type in this zone, zonal ones first.
 

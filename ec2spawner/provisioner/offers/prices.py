@@ -129,9 +129,10 @@ class PriceCache:
         """
         return sum(discount.count for discount in self._coverage.left(instance_type, zone))
 
-    def unused_discounts(self, instance_type: str, zone: str) -> Sequence[Discount]:
-        """The discounts that instances there leave, each with its unused places as its `count`."""
-        return self._coverage.left(instance_type, zone)
+    def unused_discounts(self) -> Sequence[Discount]:
+        """What instances leave of the discounts, zonal ones first, with the number of unused places
+        as its `count`."""
+        return self._coverage.all_left()
 
     def price_of(self, instance: Instance, since: datetime | None = None) -> Price | None:
         """The current price of this instance, at the rate of its discount if it has one.

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TypeVar
 
 from ...core.instances.retention_rules import Decision, decide
@@ -99,6 +100,9 @@ class State:
         front."""
         self.loaded_at: float | None = None
         """Uptime at which the store was read, in seconds."""
+        self.earlier_ran_until: datetime | None = None
+        """Until when an earlier process is known to have run, UTC: when it counted what homes cost,
+        at its start and every hour. None where none ever ran."""
         self.pass_wanted = asyncio.Event()
         self.termination_wanted = asyncio.Event()
         """Set when a lease begins to end: its termination waits for no pass."""
@@ -125,6 +129,7 @@ class State:
             self.leases.contact(lease.lease_id).heard_at = self.loaded_at
         self.spending.load(snapshot.costs, self.leases, snapshot.storage_costs)
         self.home_storage.stored_until = snapshot.storage_counted_until
+        self.earlier_ran_until = snapshot.storage_counted_until
         self.claims.load(snapshot.bindings)
         self.homes.load(snapshot.homes)
         self.retained.load(snapshot.kept)

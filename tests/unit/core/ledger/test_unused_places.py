@@ -13,6 +13,7 @@ from ec2spawner.core.ledger.cost_rows import Cause
 from ec2spawner.core.ledger.lease_costs import overhead_costs
 from ec2spawner.core.ledger.unused_places import (
     LONGEST,
+    MAX_ABSENCE,
     MAX_GAP,
     Places,
     UnusedPeriod,
@@ -104,8 +105,15 @@ def test_keys_are_in_order_of_time(one: datetime, other: datetime) -> None:
 
 
 def test_time_without_a_hub_is_counted_up_to_a_week() -> None:
-    assert resumes(None, NOW) == NOW
-    assert resumes(NOW - HOUR, NOW) == NOW - HOUR
-    assert resumes(NOW - MAX_GAP, NOW) == NOW - MAX_GAP
-    assert resumes(NOW - MAX_GAP - HOUR, NOW) == NOW
-    assert resumes(NOW + HOUR, NOW) == NOW, "the clock was set back"
+    assert resumes(None, None, NOW) == NOW
+    for counted in (NOW - HOUR, NOW - MAX_GAP):
+        for ran_until in (None, counted - HOUR, counted, counted + MAX_ABSENCE):
+            assert resumes(counted, ran_until, NOW) == counted
+    assert resumes(NOW - MAX_GAP - HOUR, None, NOW) == NOW
+    assert resumes(NOW + HOUR, None, NOW) == NOW, "the clock was set back"
+
+
+def test_time_in_which_a_hub_ran_without_the_reservation_is_not_counted() -> None:
+    counted = NOW - HOUR
+    assert resumes(counted, NOW, NOW) == NOW
+    assert resumes(counted, counted + MAX_ABSENCE + timedelta(seconds=1), NOW) == NOW

@@ -9,7 +9,14 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.pricing.discounts import Discount, Running, beside, covered, left
+from ec2spawner.core.pricing.discounts import (
+    Discount,
+    Running,
+    beside,
+    covered,
+    given_to_unused,
+    left,
+)
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TYPES = ("g5.xlarge", "g4dn.xlarge")
@@ -166,3 +173,26 @@ def test_a_reservation_counts_exactly_while_no_configured_discount_of_its_type_h
             for each in remaining
             if each.holds(now)
         )
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "a", "b"]), st.integers(1, 3)), max_size=4),
+    st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 4)), max_size=4),
+)
+def test_no_place_of_a_discount_goes_to_two_reservations(
+    agreed: list[tuple[str, int]], unused: list[tuple[str, int]]
+) -> None:
+    rates = [Discount("t", 0.1 * n, count, zone=z) for n, (z, count) in enumerate(agreed, 1)]
+    in_order = left(rates, (), NOW)
+    given_out = given_to_unused([("t", zone, number) for zone, number in unused], in_order)
+    used = Counter[float]()
+    for (_, number), shares in zip(unused, given_out, strict=True):
+        assert sum(count for count, _ in shares) <= number
+        for count, rate in shares:
+            used[rate] += count
+    for each in rates:
+        assert used[each.usd_per_hour] <= each.count
+    free = {each.zone for each in rates if used[each.usd_per_hour] < each.count}
+    for (zone, number), shares in zip(unused, given_out, strict=True):
+        is_covered = sum(count for count, _ in shares) == number
+        assert is_covered or not free & {"", zone}, "what is left fits nobody"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -103,6 +104,69 @@ async def test_time_without_a_hub_is_counted_by_the_next_one(priced: World) -> N
     world.clock.advance(INTERVAL)
     await world.complete_passes(2)
     assert await unused(world) == pytest.approx(2 * LIST * (7200 + 2 * INTERVAL) / 3600, rel=1e-6)
+
+
+async def listed_again(world: World, *reservations: CapacityReservation) -> None:
+    world.cloud.capacity_reserved = {each.reservation_id: each for each in reservations}
+    await world.provisioner.market.reserved.refresh()
+    await world.complete_passes(2)
+
+
+async def test_time_in_which_the_hub_did_not_use_the_reservation_is_not_counted(
+    priced: World,
+) -> None:
+    world = priced
+    await reserved(world)
+    world.clock.advance(INTERVAL)
+    await listed_again(world)
+    world.clock.advance(7200)
+    await listed_again(world, TWO)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    assert await unused(world) == pytest.approx(2 * LIST * 2 * INTERVAL / 3600, rel=1e-6)
+
+
+async def test_a_listing_that_lacks_a_reservation_for_once_leaves_no_gap(priced: World) -> None:
+    world = priced
+    await reserved(world)
+    world.clock.advance(INTERVAL)
+    await listed_again(world)
+    world.clock.advance(120)
+    await listed_again(world, TWO)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    assert await unused(world) == pytest.approx(2 * LIST * (2 * INTERVAL + 120) / 3600, rel=1e-6)
+
+
+async def test_time_in_which_an_earlier_hub_was_configured_without_it_is_not_counted(
+    priced: World,
+) -> None:
+    world = priced
+    await reserved(world)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    await world.restart(capacity_reservations=ReservationChoice())
+    world.clock.advance(7200)
+    ran_until = world.clock()
+    await world.kill()
+    world.run_sql(f"UPDATE store SET storage_counted_until = '{ran_until:%Y-%m-%d %H:%M:%S}'")
+    await world.start(capacity_reservations=CHOICE)
+    await counting(world)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    assert await unused(world) == pytest.approx(2 * LIST * 2 * INTERVAL / 3600, rel=1e-6)
+
+
+async def test_a_place_of_a_discount_is_given_to_one_reservation_only(priced: World) -> None:
+    world = priced
+    second = replace(TWO, reservation_id="cr-0000000b")
+    world.cloud.capacity_reserved = {each.reservation_id: each for each in (TWO, second)}
+    choice = ReservationChoice(frozenset({ID, second.reservation_id}))
+    await world.restart(capacity_reservations=choice, discounts=(Discount(T4, 0.3, 2),))
+    await counting(world)
+    world.clock.advance(3600)
+    await world.complete_passes(2)
+    assert await unused(world) == pytest.approx(2 * LIST + 2 * 0.3, rel=1e-6)
 
 
 async def test_a_reservation_that_ends_costs_no_more(priced: World) -> None:
