@@ -474,12 +474,14 @@ class SimulatedCloud:
         return self.reserved
 
     async def capacity_reservations(self) -> Sequence[CapacityReservation]:
-        await self._lose_answer(await self._receive("capacity_reservations"))
-        return [
+        fault = await self._receive("capacity_reservations")
+        listed = [
             replace(each, available=max(0, each.available - self._in(name)))
             for name, each in self.capacity_reserved.items()
             if not each.has_ended(self.clock())
         ]
+        await self._lose_answer(fault)
+        return listed
 
     async def quotas(self) -> Sequence[ListedQuota]:
         await self._lose_answer(await self._receive("quotas"))

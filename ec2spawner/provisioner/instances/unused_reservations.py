@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -109,7 +109,10 @@ class UnusedReservations:
     def _places(
         self, active: Mapping[str, CapacityReservation], now: datetime
     ) -> Mapping[str, Places]:
-        """What the unused places of each cost now; a place of a discount is given to one only."""
+        """What the unused places of each cost now; a place of a discount is given to one only.
+
+        Of unknown price while listings fail for long: whether it still exists is not known.
+        """
         prices, types = self.market.prices, self.market.catalogue.types
         unused = self.market.reserved.unused(now)
         wanted = [(x.instance_type, x.zone, unused[name]) for name, x in active.items()]
@@ -120,6 +123,8 @@ class UnusedReservations:
             listed, facts = prices.on_demand(kind), types.get(kind)
             gpus = float(facts.gpu_count or facts.gpu_partition) if facts else 0.0
             found[name] = priced(count, listed.usd_per_hour if listed else None, gpus, discounted)
+        if not self.market.reserved.is_current:
+            return {name: replace(x, usd_per_hour=None) for name, x in found.items()}
         return found
 
     def _store(self, period: UnusedPeriod, until: datetime) -> None:

@@ -225,6 +225,8 @@ class Offers:
 
     def _reserved_offers(self, pools: Iterable[tuple[str, str]], now: datetime) -> Iterator[Offer]:
         """One for each capacity reservation with an unused place in these (type, zone)."""
+        if not self._reserved.is_current:
+            return
         wanted, unused = set(pools), self._reserved.unused(now)
         for each in self._reserved.active(now):
             name, zone = each.instance_type, each.zone

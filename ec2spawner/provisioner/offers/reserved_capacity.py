@@ -1,7 +1,8 @@
 """The capacity reservations of this hub, and how many of their places are unused.
 
 Listed every two minutes, all with one call, in the background. In between, the hub's own instances
-are counted: which of them runs in which reservation is in the listing of instances.
+are counted: which of them runs in which reservation is in the listing of instances. A listing
+during which the hub launched into a reservation may show the new instances or not: it is not used.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ INTERVAL: Final = 120.0
 """Seconds between two listings: how soon the hub sees a new reservation, and what others use of
 it."""
 
+RETRY: Final = 5.0
+"""Seconds after a listing that failed or was not used; doubled with each failure, up to the
+interval."""
+
+TRUSTED_FOR: Final = 3600.0
+"""Seconds of uptime after which a listing is too old to launch by, or to name a cost by."""
+
 TIMEOUT: Final = 30.0
 """Seconds for one listing."""
 
@@ -40,6 +48,7 @@ class ReservedCapacity:
         self._ours_then: Mapping[str, int] = {}
         """Reservation -> instances of this hub in it when it was listed."""
         self._listed_at: datetime | None = None
+        self._listed_uptime = 0.0
         self._failing = ""
         """The code of the last listing's error; empty where it succeeded."""
         self._missing: Collection[str] = ()
@@ -54,6 +63,12 @@ class ReservedCapacity:
     def listed_at(self) -> datetime | None:
         """When the reservations were listed last, UTC; None before the first listing."""
         return self._listed_at
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the last listing can still be trusted."""
+        age = self._state.clock.uptime() - self._listed_uptime
+        return self._listed_at is not None and age <= TRUSTED_FOR
 
     def active(self, now: datetime) -> Sequence[CapacityReservation]:
         """Those that have not ended, used up or not, in the order of their ids."""
@@ -75,17 +90,28 @@ class ReservedCapacity:
         running = (each for each in self._state.running() if each.state in BILLED)
         return Counter(each.reservation for each in running if each.reservation)
 
-    async def run(self) -> None:
-        """List at the interval, until cancelled; at once none where none is configured."""
-        supervised = Supervised("Listing capacity reservations")
-        while self._choice.is_any:
-            with supervised:
-                await self.refresh()
-            await asyncio.sleep(INTERVAL)
+    def _is_launching(self) -> bool:
+        """Whether a call is under way that may take places."""
+        under_way = self._state.launches.in_progress
+        return any(self._listed.keys() & each.discount_places.keys() for each in under_way)
 
-    async def refresh(self) -> None:
-        """List the reservations. A failure keeps the old ones; a launch that targets one that has
-        ended meanwhile is refused, and the market's own capacity is bought."""
+    async def run(self) -> None:
+        """List at the interval, and sooner after a failure, until cancelled; at once none where
+        none is configured."""
+        supervised = Supervised("Listing capacity reservations")
+        pause = RETRY
+        while self._choice.is_any:
+            is_listed = False
+            with supervised:
+                is_listed = await self.refresh()
+            await asyncio.sleep(INTERVAL if is_listed else min(pause, INTERVAL))
+            pause = 2 * pause if self._failing else RETRY
+
+    async def refresh(self) -> bool:
+        """List the reservations; whether the listing is used now. A failure keeps the old ones; a
+        launch that targets one that has ended meanwhile is refused, and the market's own capacity
+        is bought."""
+        was_launching, before = self._is_launching(), self._ours()
         try:
             async with asyncio.timeout(TIMEOUT):
                 found = await self._cloud.capacity_reservations()
@@ -94,17 +120,21 @@ class ReservedCapacity:
             level = logging.DEBUG if code == self._failing else logging.WARNING
             log.log(level, "Listing capacity reservations failed: %s", error or code)
             self._failing = code
-            return
+            return False
         if self._failing:
             log.info("Listing capacity reservations works again")
         self._failing = ""
+        if was_launching or self._is_launching() or self._ours() != before:
+            return False
         chosen = [each for each in found if self._choice.chooses(each)]
         chosen.sort(key=lambda each: each.reservation_id)
         self._listed = {each.reservation_id: each for each in chosen}
-        self._ours_then = self._ours()
+        self._ours_then = before
         self._listed_at = self._state.clock.now()
+        self._listed_uptime = self._state.clock.uptime()
         self._note_missing()
         self._state.wake()
+        return True
 
     def _note_missing(self) -> None:
         missing = sorted(self._choice.ids - self._listed.keys())

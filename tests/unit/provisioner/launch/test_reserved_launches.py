@@ -273,6 +273,55 @@ async def test_a_failed_listing_keeps_what_was_listed(
     assert len(warnings) == 1, "repeated failures are logged once"
 
 
+async def test_a_failed_listing_is_repeated_soon(
+    priced: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reserved_capacity, "RETRY", 0.01)
+    world = priced
+    busy = CloudError("RequestLimitExceeded", "busy", retryable=True)
+    world.cloud.fail("capacity_reservations", busy, times=3)
+    await with_reservations(world, TWO)
+    assert unused(world) == 2
+
+
+async def test_an_old_listing_offers_nothing(priced: World) -> None:
+    world = priced
+    await with_reservations(world, TWO)
+    world.clock.advance(reserved_capacity.TRUSTED_FOR)
+    assert ID in open_reservations(world)
+    world.clock.advance(1)
+    assert ID not in open_reservations(world)
+    await world.provisioner.market.reserved.refresh()
+    assert ID in open_reservations(world)
+
+
+async def test_a_listing_during_a_launch_into_a_reservation_is_not_used(
+    priced: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may or may not show the new instance."""
+    world = priced
+    await with_reservations(world, TWO)
+    reserved = world.provisioner.market.reserved
+    answered = world.cloud.hold("capacity_reservations", after=True)
+    listing = asyncio.create_task(reserved.refresh())
+    await until(lambda: len(world.cloud.of("capacity_reservations")) == 2, "listing")
+    await world.request("ada")
+    await world.boot()
+    await until(lambda: unused(world) == 1, "counted")
+    answered.set()
+    assert not await listing
+    assert unused(world) == 1
+    launched = world.cloud.hold("launch", after=True)
+    await world.request("bob")
+    await world.boot(2)
+    assert not await reserved.refresh()
+    launched.set()
+    await until(lambda: unused(world) == 0, "counted")
+    await until(lambda: not world.provisioner._state.launches.in_progress, "launched")
+    assert await reserved.refresh()
+    assert unused(world) == 0
+
+
 async def test_an_id_that_is_not_there_is_logged_once(
     priced: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from ec2spawner.core.offers.reserved_capacity import CapacityReservation, Reserv
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.provisioner.instances.unused_reservations import INTERVAL
 from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.offers.reserved_capacity import TRUSTED_FOR
 from tests.unit.provisioner.costs import costs, spent
 from tests.unit.provisioner.world import World, until
 
@@ -70,6 +71,8 @@ async def test_leases_and_unused_places_add_up_to_the_price_of_the_reservation(
     lease, agent = await world.ready("ada")
     await world.complete_passes(1)
     await agent.heartbeat_often(3600)
+    await world.provisioner.market.reserved.refresh()
+    await world.complete_passes(1)
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(2)
@@ -167,6 +170,27 @@ async def test_a_place_of_a_discount_is_given_to_one_reservation_only(priced: Wo
     world.clock.advance(3600)
     await world.complete_passes(2)
     assert await unused(world) == pytest.approx(2 * LIST + 2 * 0.3, rel=1e-6)
+
+
+async def test_while_listings_fail_for_long_the_price_is_unknown_and_then_learned(
+    priced: World,
+) -> None:
+    """Somebody may have cancelled the reservation meanwhile."""
+    world = priced
+    await reserved(world)
+    world.clock.advance(TRUSTED_FOR + 1)
+    await world.complete_passes(2)
+    world.clock.advance(7200)
+    await world.complete_passes(2)
+    found = await costs(world, Dimension.CAUSE)
+    [places] = [x for key, x in found.items() if key == ("unused-reservation",)]
+    assert places.nano_usd / 1e9 == pytest.approx(2 * LIST * TRUSTED_FOR / 3600, rel=1e-2)
+    assert places.assumed_nano_usd / 1e9 == pytest.approx(2 * LIST * 2, rel=1e-2)
+    await listed_again(world, TWO)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    hours = (TRUSTED_FOR + 1 + 7200 + INTERVAL) / 3600
+    assert await unused(world) == pytest.approx(2 * LIST * hours, rel=1e-3)
 
 
 async def test_a_reservation_that_ends_costs_no_more(priced: World) -> None:
