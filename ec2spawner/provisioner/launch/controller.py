@@ -76,15 +76,16 @@ class LaunchController:
         self._state.launches.waiting_for_spot = frozenset(
             lease.lease_id for lease, turn in turns if turn is Turn.WAIT
         )
-        alike: dict[tuple[LaunchSpec, Avoided | None], list[Lease]] = {}
+        alike: dict[tuple[LaunchSpec, Avoided | None, bool], list[Lease]] = {}
         asks = not self._waits_for_more(any(turn is Turn.ASK for _, turn in turns))
         for lease, turn in turns:
             if turn is Turn.ASK and asks:
-                alike.setdefault((lease.spec, avoided[lease.lease_id]), []).append(lease)
+                key = lease.spec, avoided[lease.lease_id], _takes_places(lease)
+                alike.setdefault(key, []).append(lease)
             elif turn is Turn.END:
                 stop = self._why_not(lease, Outcome((), missing=1), now)
                 self._tasks.spawn(self._end(lease, stop), f"end of the wait of {lease.lease_id}")
-        for (spec, avoids), leases in alike.items():
+        for (spec, avoids, _), leases in alike.items():
             round_ = self._begin_round(spec, leases)
             self._tasks.spawn(self._run(round_, avoids), f"launch of {len(leases)}")
 
@@ -277,9 +278,12 @@ class LaunchController:
         """
         async with self._deciding:
             await asyncio.sleep(0)
-            round_.outstanding = min(round_.outstanding, len(self._waiting(round_)))
+            waiting = self._waiting(round_)
+            round_.outstanding = min(round_.outstanding, len(waiting))
             if round_.outstanding <= 0:
                 return None
+            if not all(map(_takes_places, waiting)):
+                asked = asked | self._offers.places_for(round_.spec)
             taken = self._state.launches.discount_places_of_others(round_)
             count = round_.outstanding
             order = self._offers.next_order(round_.spec, asked, count, taken, avoided)
@@ -406,3 +410,9 @@ class LaunchController:
     def _end_attempt(self, lease: Lease, attempt: Attempt, **changes: Any) -> None:
         ended = (*lease.attempts[:-1], attempt)
         self._state.leases.remember(lease.lease_id, attempts=ended, **changes)
+
+
+def _takes_places(lease: Lease) -> bool:
+    """Whether it is launched into capacity reservations. EC2 would start an instance that is kept
+    stopped in the same reservation only, and its user's files are on it."""
+    return lease.after_stop.then != "stop"

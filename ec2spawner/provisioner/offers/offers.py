@@ -139,6 +139,10 @@ class Offers:
         every = self.all(spec.instance_types, here, spec.markets)
         return affordable(every, spec.max_usd_per_hour)
 
+    def places_for(self, spec: LaunchSpec) -> Set[OfferKey]:
+        """Those of them that are places of capacity reservations."""
+        return {offer.key for offer in self.all_for(spec) if offer.reservation}
+
     def marked(
         self, spec: LaunchSpec, avoided: Avoided | None = None
     ) -> list[tuple[Offer, Mark | None]]:

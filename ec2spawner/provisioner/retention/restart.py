@@ -17,10 +17,10 @@ from .disk_protection import DiskProtection
 from .restart_failure import (
     BUSY,
     NO_QUOTA_YET,
-    NO_ROOM,
     NO_ROOM_YET,
     busy_to_the_end,
     no_quota,
+    no_room,
     refused,
 )
 
@@ -99,7 +99,7 @@ class RetainedRestarts:
         if instance is None:
             return  # gone from the listing meanwhile: a pass finds out whether for good
         self.offers.learn_of_start(instance, error)
-        stop = Stop(reason="capacity", message=NO_ROOM)
+        stop = Stop(reason="capacity", message=no_room(error))
         if is_quota:
             place = instance.market, instance.instance_type
             log.error("%s is not started: %s", instance_id, quota_in_log(*place))

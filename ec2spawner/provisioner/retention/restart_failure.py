@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...core.instances.termination_cause import Cause, termination_cause
+from ...core.offers.launch_errors import RESERVATION_FULL, RESERVATION_GONE
 from ...core.offers.quotas import quota_words
 from ...wire import Market
 from ..launch.launch_failure import LARGER_QUOTA
@@ -22,6 +23,10 @@ OTHER_HARDWARE: Final = (
 )
 
 NO_ROOM: Final = f"AWS has no capacity for your kept machine right now. {AFRESH}"
+
+IN_RESERVATION: Final = (
+    "AWS starts your kept machine only in the capacity reservation that it was launched into"
+)
 
 NO_ROOM_YET: Final = "AWS has no capacity for your kept machine yet; the hub keeps trying"
 
@@ -87,8 +92,18 @@ def busy_to_the_end(failure: CloudError) -> str:
     )
 
 
+def no_room(failure: CloudError) -> str:
+    """EC2 had no room for it, try after try."""
+    if failure.code == RESERVATION_FULL:
+        return f"{IN_RESERVATION}, and all places of that are in use. {AFRESH}"
+    return NO_ROOM
+
+
 def refused(failure: CloudError) -> str:
     """That EC2 refused to start the kept machine, and what the user can do."""
+    if failure.code.startswith(RESERVATION_GONE):
+        said = shortened(failure.message)
+        return f"{IN_RESERVATION}, and that has ended: {said} ({failure.code}). {AFRESH}"[:500]
     said = f"{shortened(failure.message)} ({failure.code})"
     return f"Your kept machine cannot be started: {said}. {AFRESH}"
 

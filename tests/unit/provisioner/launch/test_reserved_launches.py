@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.offers.launch_errors import ErrorClass
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation, ReservationChoice
 from ec2spawner.core.offers.sold_out import MARKED_FOR
@@ -109,6 +110,33 @@ async def test_a_profile_for_spot_only_takes_no_place(priced: World) -> None:
     await world.request("ada", spec=replace(SPEC, markets=(SPOT,)))
     await world.boot()
     assert asked(world) == [(SPOT, "", 1)]
+
+
+async def test_a_server_that_is_kept_stopped_takes_no_place(priced: World) -> None:
+    """EC2 would start it in that reservation only."""
+    world = priced
+    await with_reservations(world, TWO)
+    spec = replace(SPEC, markets=(ON_DEMAND,))
+    kept = AfterStop("stop", 86400.0, per_user=1)
+    await world.request("ada", spec=spec, after_stop=kept)
+    await world.boot()
+    await world.request("bob", spec=spec)
+    await world.boot(2)
+    assert asked(world) == [(ON_DEMAND, "", 1), (ON_DEMAND, ID, 1)]
+
+
+async def test_those_who_take_places_and_those_who_do_not_are_launched_apart(
+    priced: World,
+) -> None:
+    world = priced
+    await with_reservations(world, TWO)
+    spec = replace(SPEC, markets=(ON_DEMAND,))
+    kept = AfterStop("stop", 86400.0, per_user=1)
+    await asyncio.gather(
+        world.request("ada", spec=spec, after_stop=kept), world.request("bob", spec=spec)
+    )
+    await world.boot(2)
+    assert sorted(asked(world)) == [(ON_DEMAND, "", 1), (ON_DEMAND, ID, 1)]
 
 
 async def test_a_home_in_another_zone_takes_no_place(priced: World) -> None:

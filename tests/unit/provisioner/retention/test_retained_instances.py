@@ -549,6 +549,27 @@ async def test_missing_capacity_is_reported_after_retries_and_the_disk_stays(wor
     assert launches(world) == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("ReservationCapacityExceeded", "all places of that are in use"),
+        ("InvalidCapacityReservationId.NotFound", "that has ended"),
+    ],
+)
+async def test_a_reservation_that_has_no_place_for_a_kept_machine_is_named(
+    world: World, code: str, said: str
+) -> None:
+    """It was launched into one for another server, or for the pool."""
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("start", CloudError(code, "no", retryable=False), times=1000)
+    lease = await again(world, STOP)
+    stop = await world.stop_of(lease)
+    assert "only in the capacity reservation" in stop.message
+    assert said in stop.message
+    assert "begin afresh" in stop.message
+    assert world.cloud.stopped() == [agent.instance_id]
+
+
 async def test_a_quota_refusal_is_named_and_offers_no_further_start(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
