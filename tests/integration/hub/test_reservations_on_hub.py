@@ -17,6 +17,8 @@ KIND = "t3.micro"
 CONFIG = (
     f"""c.EC2Spawner.profile_list = [
     {{"display_name": "Small", "slug": "small", "instance_types": [{KIND!r}]}},
+    {{"display_name": "Kept", "slug": "kept", "instance_types": [{KIND!r}], "market": "on-demand",
+      "after_stop": {{"stop": "7d"}}}},
 ]""",
     'c.EC2Spawner.capacity_reservations = {"tags": {"course": "ml-101"}}',
 )
@@ -58,11 +60,11 @@ async def hub(
         print(running.tail(150))
 
 
-async def first_offer(hub: Hub, user: str) -> dict[str, Any]:
+async def first_offer(hub: Hub, user: str, profile: int = 0) -> dict[str, Any]:
     headers = {"Authorization": f"token {await hub.user_token(user)}"}
     async with httpx.AsyncClient(verify=False, base_url=hub.url, headers=headers) as client:
         reply = await client.get("/hub/api/ec2/profiles")
-    offer: dict[str, Any] = reply.json()["profiles"][0]["offers"][0]
+    offer: dict[str, Any] = reply.json()["profiles"][profile]["offers"][0]
     return offer
 
 
@@ -89,6 +91,7 @@ async def test_a_place_is_offered_first_and_taken_once(
     offer = await first_offer(hub, "ann")
     assert (offer["market"], offer["zone"]) == ("on-demand", embedded.described["zones"][0])
     assert offer["paid"] is True
+    assert (await first_offer(hub, "ann", profile=1))["reserved"] is False, "kept stopped"
     await hub.request_server("ann")
     assert await hub.wait_ready("ann") is not None
     assert reservations(embedded) == [reservation]

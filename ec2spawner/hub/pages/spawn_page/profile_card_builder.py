@@ -63,6 +63,8 @@ def _card(
     types = here or resolve(profile, catalogue.types, options.architecture)
     hardware = describe(types) if types else Hardware("", 0, 0, 0)
     offers = _offers(provisioner, here, zones, now)
+    if options.after_stop_of(profile).then == "stop":  # it is not launched into reservations
+        offers = tuple(seen for seen in offers if not seen.offer.reservation)
     chosen, idle = profile.profile_options, options.idle_policy(profile)
     image = provisioner.market.images.known
     root_gib = image.root_gib if image else 0
