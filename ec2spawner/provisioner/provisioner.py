@@ -159,8 +159,9 @@ class Provisioner:
             # All above changes what is missing and surplus: it is weighed once, here.
             Inventory(state),
             SilentInstances(state, failures),
-            PoolInstanceFailures(state),
+            # Before what judges the instances that are gone since the last pass.
             StoppedPlaces(state, overhead),
+            PoolInstanceFailures(state),
             self._launch,
             PoolPurchases(state, market, fleet, tasks),
             InstanceTermination(state, cloud, overhead, tasks),

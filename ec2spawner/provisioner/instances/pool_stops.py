@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from ...core.instances.retention_rules import CLAIM_SILENCE, Kept
+from ...core.tags import INTENT
 from ..model.cloud import GONE, STOPPED, Instance
 from ..state.state import State
 
@@ -59,6 +60,13 @@ def called_at(state: State, instance_id: str) -> datetime | None:
     if kept is not None and kept.is_of_pool and kept.asked_at is not None:
         return binding.bound_at if binding.bound_at >= kept.asked_at else None
     return binding.bound_at
+
+
+def is_in_reservation(state: State, instance: Instance) -> bool:
+    """Whether it was launched into a capacity reservation: it can start nowhere else, so the pool
+    stops none of them."""
+    intent = state.launches.intents.get(instance.tags.get(INTENT, ""))
+    return bool(instance.reservation or (intent is not None and intent.request.reservation))
 
 
 def _unleased(state: State) -> Iterator[tuple[Kept, Instance]]:

@@ -1,7 +1,8 @@
 """Starts stopped instances of the warm pool for leases, in place of buying on demand.
 
-Only where an on-demand purchase comes next: a lease for which spot is available is never given an
-instance that costs more because one is prepared. What EC2 does not start is bought.
+Only where a purchase of the on-demand market's own capacity comes next: a lease for which spot is
+available is never given an instance that costs more because one is prepared, and a place of a
+capacity reservation is paid, used or not. What EC2 does not start is bought.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class StoppedInstances:
 
     def fitting(self, round_: Round, order: Order) -> Sequence[Instance]:
         """Those that serve the round's leases at an offer of this order, the longest wait first."""
-        if order.market is not Market.ON_DEMAND:
+        if order.market is not Market.ON_DEMAND or order.reservation:
             return ()
         offered = {(offer.instance_type, offer.zone) for offer in order.offers}
         need = _need_of(round_)

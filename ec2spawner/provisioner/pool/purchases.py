@@ -51,7 +51,11 @@ STORE_FAILED: Final = "The hub's database does not answer, and nothing is bought
 @dataclass(slots=True)
 class PoolPurchases:
     """One purchase in a pass for each group and spec of which places are missing: what earlier ones
-    may still bring is not missing."""
+    may still bring is not missing.
+
+    What is to be stopped is bought outside capacity reservations: it would leave its place unused,
+    and could start nowhere else.
+    """
 
     state: State
     market: MarketData
@@ -63,17 +67,17 @@ class PoolPurchases:
         state, pool = self.state, self.state.pool
         in_progress = state.launches.in_progress
         lacking = Counter(
-            (place.group, place.spec)
+            (place.group, place.spec, place.is_to_stop)
             for place in pool.places
             if place.place_id in state.stock.missing_places
         )
-        for group in pool.failures.keys() - {group for group, _ in lacking}:
+        for group in pool.failures.keys() - {group for group, *_ in lacking}:
             if not self._outstanding(group):
                 pool.nothing_missing(group)
         if not lacking or self._leases_come_first():
             return
         room = MAX_AT_ONCE - sum(each.outstanding for each in in_progress)
-        for (group, spec), missing in lacking.items():
+        for (group, spec, is_to_stop), missing in lacking.items():
             if len(in_progress) >= MAX_CALLS:  # each makes one call at a time
                 break
             count = min(missing, room, self._within_cap(group))
@@ -81,7 +85,8 @@ class PoolPurchases:
                 continue
             room -= count
             round_ = self._begin_round(group, spec, count)
-            self.tasks.spawn(self._run(group, round_), f"{count} instances for the pool")
+            run = self._run(group, round_, is_to_stop=is_to_stop)
+            self.tasks.spawn(run, f"{count} instances for the pool")
 
     def _leases_come_first(self) -> bool:
         """Whether a lease waits for its launch call, or for the answer to it."""
@@ -134,9 +139,9 @@ class PoolPurchases:
         self.state.launches.in_progress.append(round_)
         return round_
 
-    async def _run(self, group: Group, round_: Round) -> None:
+    async def _run(self, group: Group, round_: Round, *, is_to_stop: bool) -> None:
         try:
-            why = await self._buy(group, round_)
+            why = await self._buy(group, round_, is_to_stop=is_to_stop)
         except StoreError as error:
             log.error("Nothing is bought for the pool: %s", error)
             why = STORE_FAILED
@@ -148,14 +153,15 @@ class PoolPurchases:
             self.state.pool.bought(group)
         self.state.wake()
 
-    async def _buy(self, group: Group, round_: Round) -> str:
+    async def _buy(self, group: Group, round_: Round, *, is_to_stop: bool) -> str:
         """Make one call after another until nothing is missing; returns why there is no more, or
         empty. Raises `StoreError`."""
         errors: list[LaunchError] = []
         asked: set[OfferKey] = set()
         ended_by, budget = None, Budget(self.state, self.market)
         for _ in range(MAX_PURCHASES):
-            order = self._next_order(group, round_, asked, budget)
+            reserved = self._places_of_reservations(round_.spec) if is_to_stop else set()
+            order = self._next_order(group, round_, asked | reserved, budget)
             if order is None:
                 break
             response, ended_by = await self._call(group, round_, order)
@@ -189,6 +195,9 @@ class PoolPurchases:
         if order is not None:
             round_.markets, round_.discount_places = order.markets, order.discount_places
         return order
+
+    def _places_of_reservations(self, spec: LaunchSpec) -> Set[OfferKey]:
+        return {each.key for each in self.market.offers.all_for(spec) if each.reservation}
 
     def _limited(self, group: Group, spec: LaunchSpec) -> LaunchSpec:
         """The spec with what an instance may cost so that every cap holds; not what is launched:

@@ -11,7 +11,7 @@ from ...core.instances.matching import fits
 from ...core.instances.retention_rules import OF_POOL, Kept
 from ..instances.demand import RUNNING, needs
 from ..instances.overhead import Overhead
-from ..instances.pool_stops import called_at, why_useless
+from ..instances.pool_stops import called_at, is_in_reservation, why_useless
 from ..instances.supply import supply_of
 from ..model.cloud import GONE, Instance
 from ..state.pool import Group
@@ -44,8 +44,13 @@ class StoppedPlaces:
             target = self.state.pool.target(group)
             if target is not None and target.stopped.number:
                 prepared = [each for each in instances if self._is_prepared(each)]
+                # First, so that they wait running: their places are paid.
+                prepared.sort(key=lambda each: not is_in_reservation(self.state, each))
                 for instance in prepared[target.running :]:
-                    await self._stop(group, instance)
+                    if is_in_reservation(self.state, instance):
+                        self._leave(instance)
+                    else:
+                        await self._stop(group, instance)
 
     def _no_longer_wanted(self) -> dict[str, str]:
         unwanted: dict[str, str] = {}
@@ -85,6 +90,17 @@ class StoppedPlaces:
         usd = self.state.pool.usd_per_hour(instance.instance_id)
         supply = supply_of(instance, usd)
         return any(fits(need, supply) for need in needs(self.state))
+
+    def _leave(self, instance: Instance) -> None:
+        """Let it end: stopped, it would leave its place in a reservation unused, and could start
+        nowhere else. Another one is prepared in its stead."""
+        stock = self.state.stock
+        log.info("%s is not stopped: it is in a capacity reservation", instance.instance_id)
+        self.state.stock = replace(
+            stock,
+            surplus=(*stock.surplus, instance),
+            in_places=tuple(each for each in stock.in_places if each is not instance),
+        )
 
     async def _stop(self, group: Group, instance: Instance) -> None:
         state, kept = self.state, self.state.retained.get(instance.instance_id)

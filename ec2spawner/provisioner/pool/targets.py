@@ -172,17 +172,18 @@ class PoolTargets:
         return replace(target, running=running, stopped=Stopped(at_rest))
 
     def _places(self, target: PoolTarget) -> Iterator[Place]:
-        return self._by_zone(Group(target.profile, target.market), target.running, "")
+        return self._by_zone(Group(target.profile, target.market), target.running)
 
-    def _by_zone(self, group: Group, number: int, kind: str) -> Iterator[Place]:
+    def _by_zone(self, group: Group, number: int, *, is_to_stop: bool = False) -> Iterator[Place]:
         spec = self._spec(group)
         if spec is None:
             return
+        kind = "stopped " if is_to_stop else ""
         for zone, in_zone in by_zone(number, self._homes(group.profile)).items():
             of_zone = replace(spec, subnets=self._subnets(spec, zone))
             for each in range(in_zone):
                 place_id = f"{group.profile} {group.market} {zone} {kind}{each}"
-                yield Place(place_id, group, of_zone)
+                yield Place(place_id, group, of_zone, is_to_stop)
 
     def _to_prepare(self, at_rest: Mapping[str, Instance]) -> Iterator[Place]:
         """Of the places for stopped instances those that lack one: it runs until it is prepared.
@@ -192,7 +193,7 @@ class PoolTargets:
         pool, found = self.state.pool, list[Place]()
         for target in pool.targets:
             group = Group(target.profile, target.market)
-            found += self._by_zone(group, target.stopped.number, "stopped ")
+            found += self._by_zone(group, target.stopped.number, is_to_stop=True)
         needs = [need_of_place(self.state, place) for place in found]
         result = balance(needs, [supply_of(each) for each in at_rest.values()])
         unwanted = frozenset() if pool.holds_surplus else frozenset(result.surplus)

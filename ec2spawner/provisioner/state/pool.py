@@ -42,6 +42,8 @@ class Place:
     place_id: str
     group: Group
     spec: LaunchSpec
+    is_to_stop: bool = False
+    """Whether its instance runs only until it is prepared, and then waits stopped."""
 
 
 @dataclass(frozen=True, slots=True)
