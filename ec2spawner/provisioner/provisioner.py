@@ -160,7 +160,7 @@ class Provisioner:
             Inventory(state),
             SilentInstances(state, failures),
             # Before what judges the instances that are gone since the last pass.
-            StoppedPlaces(state, overhead),
+            StoppedPlaces(state, overhead, market.offers),
             PoolInstanceFailures(state),
             self._launch,
             PoolPurchases(state, market, fleet, tasks),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from ...core.instances.matching import Supply, balance
 from ...core.instances.retention_rules import CLAIM_SILENCE
@@ -15,12 +14,8 @@ from ..state.instances.launches import Round
 from ..state.instances.stock import Stock
 from ..state.state import State
 from .demand import needs, places
-from .pool_stops import called_at, started_of_pool
+from .pool_stops import SLOW_BOOT, called_at, started_of_pool
 from .supply import supply_of, supply_of_expected
-
-SLOW_BOOT: Final = 180.0
-"""Seconds after which an instance that the pool bought and that has not called yet is not counted
-on for a lease: one that is bought now would be up sooner. Usual boots take a minute or two."""
 
 
 @dataclass(slots=True)

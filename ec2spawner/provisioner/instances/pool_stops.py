@@ -8,11 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Final
 
 from ...core.instances.retention_rules import CLAIM_SILENCE, Kept
+from ...core.offers.launch_errors import SOLD_OUT
 from ...core.tags import INTENT
-from ..model.cloud import GONE, STOPPED, Instance
+from ..model.cloud import GONE, STOPPED, CloudError, Instance, InstanceState
+from ..state.instances.pool_holds import Part
 from ..state.state import State
+
+SLOW_BOOT: Final = 180.0
+"""Seconds after which an instance that the pool bought and that has not called yet is not counted
+on for a lease: one that is bought now would be up sooner. Usual boots take a minute or two."""
+
+NOT_STOPPED: Final = "EC2 refuses to stop it"
+BY_ITSELF: Final = "it stopped by itself after its start"
+NEVER_CALLED: Final = "its agent has not called since its start"
+SILENT: Final = "its agent has fallen silent"
+
+FAILED_PARTS: Final = {
+    NOT_STOPPED: Part.STOP,
+    BY_ITSELF: Part.START,
+    NEVER_CALLED: Part.START,
+    SILENT: Part.START,
+}
+"""Why an instance is useless -> what would most likely fail for the next one as well."""
 
 
 def stopped_in_pool(state: State) -> Iterator[tuple[Kept, Instance]]:
@@ -39,17 +59,44 @@ def why_useless(state: State, kept: Kept, instance: Instance) -> str:
     if instance_id in claims.unwanted:
         return "it was turned away"
     if state.clock.now() >= kept.until:
-        return "EC2 does not stop it"
+        return NOT_STOPPED
     if instance.state in STOPPED:
-        itself = kept.asked_at is not None and instance.launched_at > kept.launched_at
-        return "it stopped by itself after its start" if itself else ""
+        return BY_ITSELF if _has_started(kept, instance) and not undone(kept, instance) else ""
     if kept.asked_at is None:
         return ""
     if called_at(state, instance_id) is None:
         late = state.pool_starts.boot_seconds(instance_id) > state.settings.boot_timeout
-        return "its agent has not called since its start" if late else ""
-    silent = claims.silent_seconds(instance_id) > CLAIM_SILENCE
-    return "its agent has fallen silent" if silent else ""
+        return NEVER_CALLED if late else ""
+    return SILENT if claims.silent_seconds(instance_id) > CLAIM_SILENCE else ""
+
+
+def undone(kept: Kept, instance: Instance) -> CloudError | None:
+    """Why EC2 stopped it again right after it had accepted its start: it had no capacity for it.
+    None where it did not."""
+    code = instance.state_reason.removeprefix("Server.")
+    is_stopped = instance.state is InstanceState.STOPPED and _has_started(kept, instance)
+    if not is_stopped or code not in SOLD_OUT:
+        return None
+    return CloudError(code, instance.state_message, retryable=False)
+
+
+def _has_started(kept: Kept, instance: Instance) -> bool:
+    return kept.asked_at is not None and instance.launched_at > kept.launched_at
+
+
+def may_start_for(state: State, profile: str) -> bool:
+    """Whether the last starts of this profile's instances came up: a start that waited for one
+    after the other would wait for its whole time."""
+    if state.pool_starts.holds.holds_starts(profile):
+        return False
+    return not any(
+        kept.profile == profile
+        and kept.asked_at is not None
+        and instance.state not in STOPPED
+        and called_at(state, kept.instance_id) is None
+        and state.pool_starts.boot_seconds(kept.instance_id) > SLOW_BOOT
+        for kept, instance in _unleased(state)
+    )
 
 
 def called_at(state: State, instance_id: str) -> datetime | None:

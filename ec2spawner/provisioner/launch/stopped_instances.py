@@ -18,7 +18,7 @@ from ...core.instances.retention_rules import Kept
 from ...core.offers.launch_errors import SOLD_OUT
 from ...wire import Market
 from ..instances.demand import EPOCH
-from ..instances.pool_stops import stopped_in_pool
+from ..instances.pool_stops import may_start_for, stopped_in_pool
 from ..instances.supply import supply_of
 from ..model.cloud import Cloud, CloudError, Instance, InstanceState
 from ..model.launch_key import base_key_of, unlimited_key_of
@@ -47,10 +47,13 @@ class StoppedInstances:
             return ()
         offered = {(offer.instance_type, offer.zone) for offer in order.offers}
         need = _need_of(round_)
+        profiles = {kept.profile for kept in self.state.retained.of_pool()}
+        held = {each for each in profiles if not may_start_for(self.state, each)}
         return [
             instance
-            for _, instance in stopped_in_pool(self.state)
-            if instance.state is InstanceState.STOPPED
+            for kept, instance in stopped_in_pool(self.state)
+            if kept.profile not in held
+            and instance.state is InstanceState.STOPPED
             and (instance.instance_type, instance.zone) in offered
             and self.state.pool_starts.may_start(instance.instance_id)
             and fits(need, supply_of(instance, self.state.pool.usd_per_hour(instance.instance_id)))

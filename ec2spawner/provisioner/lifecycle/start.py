@@ -22,6 +22,7 @@ from ..model.lease import Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..retention.restart_failure import unfit
 from ..runtime.task_group import TaskGroup
+from ..state.instances.pool_holds import Part
 from ..state.start_times import Arrival
 from ..state.state import State
 from ..store.store import StoreError
@@ -256,6 +257,8 @@ class Start:
             **changes,
         )
         if kept is not None:
+            if kept.is_of_pool:
+                self.state.pool_starts.holds.works(kept.profile, Part.START)
             await self.state.retained.forget(kept)
         log.info(
             "%s of %r/%r gets %s (%s, %s, %s)",

@@ -80,6 +80,8 @@ class PoolPurchases:
         for (group, spec, is_to_stop), missing in lacking.items():
             if len(in_progress) >= MAX_CALLS:  # each makes one call at a time
                 break
+            if is_to_stop and state.pool_starts.holds.failure(group.profile):
+                continue
             count = min(missing, room, self._within_cap(group))
             if count <= 0 or pool.seconds_until_retry(group):
                 continue

@@ -133,14 +133,23 @@ class WarmPool:
                 target=target,
                 members=tuple(self._members(group, now)),
                 by_hand=pool.by_hand(group),
-                failure=pool.failures.get(group),
-                retry_seconds=pool.seconds_until_retry(group),
+                failure=failure,
+                retry_seconds=self._seconds_until_retry(failure),
                 problem=pool.problems.get(target.profile, ""),
                 stopped=tuple(each for of_it, each in self.stopped() if of_it == group),
             )
             for target in pool.targets
             for group in [Group(target.profile, target.market)]
+            for failure in [self._failure(target)]
         )
+
+    def _failure(self, target: PoolTarget) -> Failure | None:
+        holds = self.state.pool_starts.holds
+        found = self.state.pool.failures.get(Group(target.profile, target.market))
+        return found or (holds.failure(target.profile) if target.stopped.number else None)
+
+    def _seconds_until_retry(self, failure: Failure | None) -> float:
+        return max(failure.again_at - self.state.clock.uptime(), 0.0) if failure else 0.0
 
     def is_ready(self, profile: str, markets: Collection[Market], zones: Collection[str]) -> bool:
         """Whether an instance waits that a start in these markets and zones gets at once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -11,9 +11,17 @@ from ...core.instances.matching import fits
 from ...core.instances.retention_rules import OF_POOL, Kept
 from ..instances.demand import RUNNING, needs
 from ..instances.overhead import Overhead
-from ..instances.pool_stops import called_at, is_in_reservation, why_useless
+from ..instances.pool_stops import (
+    FAILED_PARTS,
+    called_at,
+    is_in_reservation,
+    undone,
+    why_useless,
+)
 from ..instances.supply import supply_of
-from ..model.cloud import GONE, Instance
+from ..model.cloud import GONE, Instance, InstanceState
+from ..offers.offers import Offers
+from ..state.instances.pool_holds import Part
 from ..state.pool import Group
 from ..state.state import State
 from .standing import filled_places
@@ -34,11 +42,16 @@ class StoppedPlaces:
 
     state: State
     overhead: Overhead
+    offers: Offers
+    _at_rest: set[str] = field(default_factory=set)
+    """Ids of those that were listed as stopped in the last pass."""
 
     async def reconcile(self, now: datetime) -> None:
         """Raises `StoreError`."""
         retained, starts = self.state.retained, self.state.pool_starts
         starts.forget_others({kept.instance_id for kept in retained.of_pool()})
+        await self._note_undone()
+        self._note_stops()
         starts.unwanted = self._no_longer_wanted()
         for group, instances in filled_places(self.state).items():
             target = self.state.pool.target(group)
@@ -51,6 +64,30 @@ class StoppedPlaces:
                         self._leave(instance)
                     else:
                         await self._stop(group, instance)
+
+    async def _note_undone(self) -> None:
+        """One that EC2 stopped again for lack of capacity waits on; what is known of its offer now
+        is the same as after a start that EC2 refuses."""
+        for kept in self.state.retained.of_pool():
+            instance = self.state.instances.listed.get(kept.instance_id)
+            if instance is None or (error := undone(kept, instance)) is None:
+                continue
+            log.warning("Starting %s of the pool was undone: %s", kept.instance_id, error)
+            self.offers.learn_of_start(instance, error)
+            self.state.pool_starts.failed(kept.instance_id)
+            at_rest = replace(kept, asked_at=None, launched_at=instance.launched_at)
+            await self.state.retained.save(at_rest)
+            self.state.wake()
+
+    def _note_stops(self) -> None:
+        """EC2 stops instances of these profiles: each that is stopped now, and was not before."""
+        before, self._at_rest = self._at_rest, set()
+        for kept in self.state.retained.of_pool():
+            instance = self.state.instances.listed.get(kept.instance_id)
+            if instance is not None and instance.state is InstanceState.STOPPED:
+                self._at_rest.add(kept.instance_id)
+                if kept.instance_id not in before:
+                    self.state.pool_starts.holds.works(kept.profile, Part.STOP)
 
     def _no_longer_wanted(self) -> dict[str, str]:
         unwanted: dict[str, str] = {}
@@ -66,7 +103,11 @@ class StoppedPlaces:
             if why:
                 unwanted[kept.instance_id] = why
         for instance_id in unwanted.keys() - self.state.pool_starts.unwanted.keys():
-            log.info("%s of the warm pool ends: %s", instance_id, unwanted[instance_id])
+            why, of_it = unwanted[instance_id], self.state.retained.get(instance_id)
+            log.info("%s of the warm pool ends: %s", instance_id, why)
+            if of_it is not None and (part := FAILED_PARTS.get(why)):
+                message = f"{instance_id} ends: {why}; the hub's log may say more"
+                self.state.pool_starts.holds.failed(of_it.profile, part, message)
         return unwanted
 
     def _is_prepared(self, instance: Instance) -> bool:

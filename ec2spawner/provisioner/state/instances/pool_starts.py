@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from ...runtime.clock import Clock
+from .pool_holds import PoolHolds
 
 LISTING_LAG: Final = 60.0
 """Seconds after EC2 has accepted a start for which a listing that shows the instance stopped is
@@ -28,6 +29,7 @@ class PoolStarts:
         """Uptime since which its agent is awaited."""
         self._not_before: dict[str, float] = {}
         """Uptime until which EC2 is not asked again."""
+        self.holds = PoolHolds(clock)
         self.unwanted: Mapping[str, str] = {}
         """Why these are to be terminated, as of the last pass."""
 

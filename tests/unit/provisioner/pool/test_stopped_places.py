@@ -11,7 +11,7 @@ from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.core.pool.rules import PoolRules
 from ec2spawner.core.tags import POOL
 from ec2spawner.provisioner.alarms.unused_pool import unused_pool
-from ec2spawner.provisioner.instances.inventory import SLOW_BOOT
+from ec2spawner.provisioner.instances.pool_stops import SLOW_BOOT
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING, StoppedPlaces
@@ -306,7 +306,8 @@ async def test_one_is_not_stopped_while_a_start_waits_that_it_serves(world: Worl
     async with world.no_pass:  # the agent has called, and does not have the lease yet
         lease = await world.request(spec=ON_DEMAND)
         state.claims.heard(instance_id)
-        places = StoppedPlaces(state, world.provisioner._retention.overhead)
+        retention = world.provisioner._retention
+        places = StoppedPlaces(state, retention.overhead, retention.offers)
         await places.reconcile(world.clock())
         assert not state.retained.holds(instance_id)
     assert world.now(lease).state is LeaseState.WAITING
