@@ -41,11 +41,21 @@ class Stopped:
 NONE: Final = Stopped()
 
 
-def within(wanted: int, left: int, prices: Prices) -> Stopped:
+def within(wanted: int, left: int, prices: Prices, at_rest: int = 0) -> Stopped:
     """As many as `left` pays for, in 1e-9 USD/hour, while at least one of them is prepared.
 
-    What is left then lets more be prepared at a time.
+    What is left then lets more be prepared at a time. Where more are stopped already (`at_rest`)
+    than that, and `left` pays for their disks, these stay and none is prepared: a price that rises
+    for a while ends nothing that it does not make dearer.
     """
+    found = _while_one_is_prepared(wanted, left, prices)
+    kept = min(wanted, at_rest)
+    if prices.stopped > 0:
+        kept = min(kept, max(left, 0) // prices.stopped)
+    return Stopped(kept) if kept > found.number else found
+
+
+def _while_one_is_prepared(wanted: int, left: int, prices: Prices) -> Stopped:
     room = left - prices.preparing
     if wanted <= 0 or room < 0:
         return NONE

@@ -118,6 +118,8 @@ class Conditions:
     be bought. None or missing is unknown."""
     disk_prices: Mapping[Place, float | None] = field(default_factory=dict)
     """USD/hour of the disks of a place. None or missing is unknown."""
+    at_rest: Mapping[Place, int] = field(default_factory=dict)
+    """Instances that wait stopped by now."""
 
 
 def targets(rules: PoolRules, conditions: Conditions, now: datetime) -> tuple[PoolTarget, ...]:
@@ -258,7 +260,8 @@ def _capped(
         target = _cut(target, paid, Reason(code, paid, cap))
     prices = _prices(target, conditions)
     left = _nano(cap) - target.running * prices.running
-    stopped = within(target.stopped.number, left, prices)
+    at_rest = conditions.at_rest.get((target.profile, target.market), 0)
+    stopped = within(target.stopped.number, left, prices, at_rest)
     target = _cut_stopped(target, stopped, Reason(code, stopped.number, cap))
     disks = (stopped.number - stopped.preparing) * prices.stopped
     most = (cap - disks / 1e9) / max(target.most_running, 1)

@@ -26,18 +26,15 @@ def _of_stopped(reason: Reason, place: tzinfo) -> str:
     number, cap = reason.running, f"{reason.usd_per_hour or 0.0:.2f} USD/hour"
     match reason.code:
         case ReasonCode.CUT_TO_RULE_CAP:
-            return (
-                f"The cap of {cap} of this profile pays for {number} stopped, one being prepared."
-            )
+            return f"The cap of {cap} of this profile pays for {number} stopped."
         case ReasonCode.CUT_TO_TOTAL_CAP:
-            return (
-                f"{cap} is left of the cap on the whole pool, which pays for {number} stopped, one "
-                "being prepared."
-            )
+            return f"{cap} is left of the cap on the whole pool, which pays for {number} stopped."
         case ReasonCode.PRICE_UNKNOWN:
             return "There is a cap, and the price is not known, so nothing is prepared."
         case ReasonCode.LIMIT_REACHED:
-            return "A limit on the hub's spending is used up, so no instance waits stopped."
+            return (
+                f"A limit on the hub's spending is used up, so only {number} wait stopped."
+            )
         case ReasonCode.OVERRIDDEN:
             return f"An admin has set {number} stopped{_until(reason, place)}."
         case _:

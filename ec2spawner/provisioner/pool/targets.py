@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -14,7 +14,7 @@ from ...core.limits.standing import standings
 from ...core.names import tag_value
 from ...core.pool.forecast import Forecast, forecast
 from ...core.pool.rules import Auto
-from ...core.pool.stopped import NONE, Stopped
+from ...core.pool.stopped import Stopped
 from ...core.pool.targets import Conditions, PoolTarget, Reason, ReasonCode, targets
 from ...core.pool.zones import ANY, by_zone
 from ...core.tags import POOL
@@ -62,9 +62,10 @@ class PoolTargets:
         prices = {each: self._usd_per_hour(x) for each, x in {**own, **at_rest}.items()}
         pool.note_prices({each: usd for each, usd in prices.items() if usd is not None})
         self._measure_boots(own)
-        found = targets(rules, self._conditions(own, now), now)
+        conditions = self._conditions(own, at_rest, now)
+        found = targets(rules, conditions, now)
         if self._is_limit_reached():
-            found = tuple(_stopped(each) for each in found)
+            found = tuple(_without_compute(each, conditions) for each in found)
         pool.targets = tuple(self._held(each, own) for each in found)
         running = tuple(place for each in pool.targets for place in self._places(each))
         pool.places = (*running, *self._to_prepare(at_rest))
@@ -75,7 +76,9 @@ class PoolTargets:
 
     # --- what targets depend on ---
 
-    def _conditions(self, own: Mapping[str, Instance], now: datetime) -> Conditions:
+    def _conditions(
+        self, own: Mapping[str, Instance], at_rest: Mapping[str, Instance], now: datetime
+    ) -> Conditions:
         pool, rules = self.state.pool, self.state.settings.pool
         groups = {Group(each.profile, each.market) for each in rules.rules}
         groups |= {Group(each.profile, each.market) for each in pool.overrides}
@@ -87,6 +90,7 @@ class PoolTargets:
             overrides=pool.overrides,
             prices={group: self._price(group, own) for group in groups},
             disk_prices={group: self._disk_price(group) for group in groups},
+            at_rest={group: _number_for(group, at_rest.values()) for group in groups},
         )
 
     def _forecast(self, profile: str, replacement: float, now: datetime) -> Forecast:
@@ -167,8 +171,8 @@ class PoolTargets:
         if target.reasons[-1].code is not ReasonCode.PRICE_UNKNOWN:
             return target
         group = Group(target.profile, target.market)
-        running = sum(is_for(each, group) for each in own.values())
-        at_rest = sum(is_for(each, group) for _, each in stopped_in_pool(self.state))
+        running = _number_for(group, own.values())
+        at_rest = _number_for(group, (each for _, each in stopped_in_pool(self.state)))
         return replace(target, running=running, stopped=Stopped(at_rest))
 
     def _places(self, target: PoolTarget) -> Iterator[Place]:
@@ -245,13 +249,22 @@ def is_for(instance: Instance, group: Group) -> bool:
     return instance.market is group.market and instance.tags.get(POOL) == tag_value(group.profile)
 
 
-def _stopped(target: PoolTarget) -> PoolTarget:
-    reason = Reason(ReasonCode.LIMIT_REACHED, 0)
-    stopped_reasons = (*target.stopped_reasons, reason) if target.stopped.number else ()
+def _number_for(group: Group, instances: Iterable[Instance]) -> int:
+    return sum(is_for(each, group) for each in instances)
+
+
+def _without_compute(target: PoolTarget, conditions: Conditions) -> PoolTarget:
+    """Nothing runs. What is stopped stays: its disks cost little, and it would be bought and booted
+    again when the limit's next day begins."""
+    at_rest = conditions.at_rest.get((target.profile, target.market), 0)
+    number = min(target.stopped.number, at_rest)
+    stopped_reasons = target.stopped_reasons
+    if number < target.stopped.number:
+        stopped_reasons = (*stopped_reasons, Reason(ReasonCode.LIMIT_REACHED, number))
     return replace(
         target,
         running=0,
-        reasons=(*target.reasons, reason),
-        stopped=NONE,
+        reasons=(*target.reasons, Reason(ReasonCode.LIMIT_REACHED, 0)),
+        stopped=Stopped(number),
         stopped_reasons=stopped_reasons,
     )

@@ -25,8 +25,14 @@ def found(
     price: float | None = 0.5,
     disk: float | None = 0.01,
     overrides: tuple[Override, ...] = (),
+    at_rest: int = 0,
 ) -> PoolTarget:
-    conditions = Conditions(prices={PLACE: price}, disk_prices={PLACE: disk}, overrides=overrides)
+    conditions = Conditions(
+        prices={PLACE: price},
+        disk_prices={PLACE: disk},
+        overrides=overrides,
+        at_rest={PLACE: at_rest},
+    )
     [target] = targets(PoolRules(rules, total), conditions, NOW)
     return target
 
@@ -75,23 +81,38 @@ def test_a_number_by_hand_leaves_stopped_ones_as_they_are() -> None:
     assert why(target, UTC)[-1] == "An admin has set 2 stopped until 24 November, 00:00 UTC."
 
 
+def test_a_price_that_rises_ends_nothing_that_the_cap_still_pays_for() -> None:
+    capped = rule(5, usd_per_hour=0.6)
+    for price in (0.54, 0.59, 1.2):
+        target = found(capped, price=price, disk=0.011, at_rest=5)
+        assert target.stopped.number == 5
+        assert len(target.stopped_reasons) == 1, "nothing was cut"
+    assert found(capped, price=1.2, disk=0.011, at_rest=3).stopped == Stopped(3, 0)
+    assert found(capped, price=1.2, disk=0.2, at_rest=5).stopped == Stopped(3, 0)
+    assert found(capped, price=0.54, disk=0.011).stopped == Stopped(5, 1)
+
+
 @given(
     st.integers(0, 50),
     st.integers(0, 10**11),
     st.integers(0, 10**10),
     st.integers(0, 10**10),
+    st.integers(0, 60),
 )
 def test_no_cap_is_exceeded_and_none_is_wasted(
-    wanted: int, left: int, running: int, stopped: int
+    wanted: int, left: int, running: int, stopped: int, at_rest: int
 ) -> None:
     prices = Prices(max(running, stopped), stopped)
-    of_it = within(wanted, left, prices)
+    of_it = within(wanted, left, prices, at_rest)
     assert 0 <= of_it.preparing <= of_it.number <= wanted
     assert of_it.cost(prices) <= left or of_it == NONE
     if of_it.number < wanted:
         more = Stopped(of_it.number + 1, 1)
         assert more.cost(prices) > left
-    if of_it.number:
+    kept = Stopped(min(wanted, at_rest))
+    if kept.cost(prices) <= left:
+        assert of_it.number >= kept.number
+    if of_it.number > at_rest:
         assert of_it.preparing >= 1
 
 
