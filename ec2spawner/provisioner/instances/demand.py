@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,12 +24,13 @@ RUNNING: Final = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
 def needs(state: State) -> list[Need]:
     """Of the leases that wait for any instance that fits, and not for one retained for them."""
+    with_retained = _will_have_retained(state)
     return [
         need_of(state, lease)
         for lease in state.leases.open(LeaseState.WAITING)
         if lease.lease_id not in state.judged
         and lease.lease_id not in state.lost
-        and not _will_have_retained(state, lease)
+        and lease.lease_id not in with_retained
         and not _waits_for_its_home(state, lease)
     ]
 
@@ -73,9 +75,19 @@ def _waits_for_its_home(state: State, lease: Lease) -> bool:
     return state.homes.is_moving(user, server) or state.homes.is_being_copied(user, server)
 
 
-def _will_have_retained(state: State, lease: Lease) -> bool:
-    """True for a waiting lease that will have a retained instance: none is launched for it."""
-    return any(taker(state, kept) is lease for kept in state.retained.of_users())
+def _will_have_retained(state: State) -> Set[str]:
+    """Ids of the waiting leases that will have a retained instance: none is launched for them.
+
+    Each retained instance is compared with the leases of its server only: many may wait.
+    """
+    waiting: dict[tuple[str, str], list[Lease]] = {}
+    for lease in state.leases.open(LeaseState.WAITING):
+        waiting.setdefault((lease.user, lease.server), []).append(lease)
+    takers = (
+        _taker_among(state, kept, waiting.get((kept.user, kept.server), ()))
+        for kept in state.retained.of_users()
+    )
+    return {lease.lease_id for lease in takers if lease is not None}
 
 
 def would_serve(state: State, instance: Instance, pending_time: datetime) -> Lease | None:
@@ -130,6 +142,15 @@ def has_served(state: State, instance: Instance) -> bool:
 
 def taker(state: State, kept: Kept) -> Lease | None:
     """The waiting lease that may have this retained instance as it is now."""
+    waiting = state.leases.open(LeaseState.WAITING)
+    of_server = [x for x in waiting if (x.user, x.server) == (kept.user, kept.server)]
+    return _taker_among(state, kept, of_server)
+
+
+def _taker_among(state: State, kept: Kept, of_server: Sequence[Lease]) -> Lease | None:
+    """The same, of the waiting leases of its server."""
+    if not of_server:
+        return None
     instance = state.instances.listed.get(kept.instance_id)
     if instance is None or instance.state in GONE:
         return None
@@ -140,9 +161,7 @@ def taker(state: State, kept: Kept) -> Lease | None:
     if silent_seconds(state, kept) > CLAIM_SILENCE:
         return None
     machine = supply_of(instance)
-    for lease in state.leases.open(LeaseState.WAITING):
-        if (lease.user, lease.server) != (kept.user, kept.server):
-            continue
+    for lease in of_server:
         fit_key = fit_key_of(lease.spec, kept.then)
         if may_take(kept, machine, need_of(state, lease), lease.user, lease.server, fit_key):
             return lease

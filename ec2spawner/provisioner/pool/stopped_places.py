@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from ...core.instances.matching import fits
+from ...core.instances.matching import Shape, fits
 from ...core.instances.retention_rules import OF_POOL, Kept
 from ..instances.demand import RUNNING, needs
 from ..instances.overhead import Overhead
@@ -53,10 +54,12 @@ class StoppedPlaces:
         await self._note_undone()
         self._note_stops()
         starts.unwanted = self._no_longer_wanted()
+        any_stopped = any(target.stopped.number for target in self.state.pool.targets)
+        wanted = _wanted(self.state) if any_stopped else frozenset()
         for group, instances in filled_places(self.state).items():
             target = self.state.pool.target(group)
             if target is not None and target.stopped.number:
-                prepared = [each for each in instances if self._is_prepared(each)]
+                prepared = [each for each in instances if self._is_prepared(each, wanted)]
                 # First, so that they wait running: their places are paid.
                 prepared.sort(key=lambda each: not is_in_reservation(self.state, each))
                 for instance in prepared[target.running :]:
@@ -110,8 +113,9 @@ class StoppedPlaces:
                 self.state.pool_starts.holds.failed(of_it.profile, part, message)
         return unwanted
 
-    def _is_prepared(self, instance: Instance) -> bool:
-        """Whether it has booted, its notebook is imported and its files are read ahead."""
+    def _is_prepared(self, instance: Instance, wanted: Collection[Shape]) -> bool:
+        """Whether it has booted, its notebook is imported and its files are read ahead. `wanted` is
+        what starts wait for."""
         state, instance_id = self.state, instance.instance_id
         # One that is listed as pending runs where its agent has called.
         if state.leases.of_instance(instance_id) or instance.state not in RUNNING:
@@ -119,18 +123,18 @@ class StoppedPlaces:
         since = called_at(state, instance_id)
         if since is None or instance_id in state.claims.unwanted:
             return False
-        if self._would_serve(instance):
+        if self._would_serve(instance, wanted):
             state.claims.wake(instance_id)
             return False
         waited = (state.clock.now() - since).total_seconds()
         return not state.claims.reads_ahead(instance_id) or waited > LONGEST_READING
 
-    def _would_serve(self, instance: Instance) -> bool:
+    def _would_serve(self, instance: Instance, wanted: Collection[Shape]) -> bool:
         """Whether a start waits that it serves, also if another one boots for that: the agent may
         be about to get it."""
         usd = self.state.pool.usd_per_hour(instance.instance_id)
         supply = supply_of(instance, usd)
-        return any(fits(need, supply) for need in needs(self.state))
+        return any(fits(need, supply) for need in wanted)
 
     def _leave(self, instance: Instance) -> None:
         """Let it end: stopped, it would leave its place in a reservation unused, and could start
@@ -147,7 +151,7 @@ class StoppedPlaces:
         state, kept = self.state, self.state.retained.get(instance.instance_id)
         if kept is None:
             await self.overhead.of_place(instance)
-            if not self._is_prepared(instance):
+            if not self._is_prepared(instance, _wanted(self.state)):
                 return  # a start has taken it meanwhile
             kept = self._new(group, instance)
         log.info("%s waits stopped in the pool of %s from now on", kept.instance_id, group.profile)
@@ -176,3 +180,8 @@ class StoppedPlaces:
             disk_gib=spec.disk_gib if spec else 0,
             disk_usd_per_month=segment.disk_usd_per_month,
         )
+
+
+def _wanted(state: State) -> Set[Shape]:
+    """What starts wait for: many of them for the same."""
+    return {need.shape for need in needs(state)}

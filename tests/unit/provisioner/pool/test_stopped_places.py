@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC
 from typing import Any
 
 import pytest
 
-from ec2spawner.core.ledger.cost_rows import Dimension
+from ec2spawner.core.instances.matching import Need, Supply
+from ec2spawner.core.instances.retention_rules import Kept
+from ec2spawner.core.ledger.cost_rows import HUB, Dimension
+from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.pool.rules import PoolRules
+from ec2spawner.core.pool.words import why
 from ec2spawner.core.tags import POOL
 from ec2spawner.provisioner.alarms.unused_pool import unused_pool
+from ec2spawner.provisioner.instances import demand
 from ec2spawner.provisioner.instances.pool_stops import SLOW_BOOT
+from ec2spawner.provisioner.instances.supply import supply_of
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING, StoppedPlaces
+from ec2spawner.provisioner.pool import stopped_places
+from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING, NEVER, StoppedPlaces
+from ec2spawner.provisioner.state.state import State
 from ec2spawner.wire import Market
 from tests.simulated_cloud import SOLD_OUT
 from tests.unit.provisioner.costs import SPOT, costs
@@ -241,6 +250,19 @@ async def test_without_the_pool_it_ends(world: World) -> None:
     await until(lambda: not [*world.provisioner._state.retained.of_pool()], "it is forgotten")
 
 
+async def test_a_limit_of_the_hub_that_is_used_up_does_not_end_it(world: World) -> None:
+    await prepared(world, 1, running=1)
+    [instance_id] = world.cloud.stopped()
+    limits = Limits(scopes={HUB: Bounds(usd_per_month=0)})
+    await world.restart(pool=stopped_rules(2, running=1), limits=limits, spending_days=31)
+    name_spec(world)
+    await until(lambda: not world.cloud.running(), "what runs ends")
+    await world.complete_passes(3)
+    assert world.cloud.stopped() == [instance_id]
+    assert len(world.cloud.requests()) == 2
+    assert "spending is used up" in why(standing(world).target, UTC)[-1]
+
+
 async def test_only_its_disk_costs_and_it_is_the_pools(world: World) -> None:
     world.cloud.prices = dict(SPOT)
     await world.restart(pool=stopped_rules())
@@ -295,6 +317,43 @@ async def test_an_agent_that_reads_without_an_end_is_stopped(world: World) -> No
     world.clock.advance(LONGEST_READING + 1)
     assert await agent.claim(wait=0.05, reads_ahead=True) is None
     await until(lambda: world.cloud.stopped() == [instance_id], "it is stopped")
+
+
+async def test_what_starts_wait_for_is_found_once_whatever_is_retained(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await begin(world, stopped_rules(3))
+    await until(lambda: len(world.cloud.running()) == 3, "they boot")
+    agents = [Agent(world, each) for each in world.cloud.running()]
+    for agent in agents:
+        assert await agent.claim(wait=0.05, reads_ahead=True) is None
+    await world.complete_passes(1)
+    state, compared, asked = world.provisioner._state, 0, 0
+    instance_id = agents[0].instance_id
+
+    def count_comparison(*arguments: Any) -> Supply:
+        nonlocal compared
+        compared += 1
+        return supply_of(*arguments)
+
+    def count_needs(of: State) -> list[Need]:
+        nonlocal asked
+        asked += 1
+        return demand.needs(of)
+
+    async with world.no_pass:
+        for number in range(30):
+            await world.request(f"user-{number}", spec=replace(ON_DEMAND, image_id="ami-9"))
+        now = world.clock()
+        kept = Kept(instance_id, "", "", "lease-1", "t4", "", "stop", "", now, now + NEVER, now, 0)
+        of_users = [replace(kept, user=f"user-{number}") for number in range(20)]
+        monkeypatch.setattr(state.retained, "of_users", lambda: iter(of_users))
+        monkeypatch.setattr(demand, "supply_of", count_comparison)
+        monkeypatch.setattr(stopped_places, "needs", count_needs)
+        retention = world.provisioner._retention
+        await StoppedPlaces(state, retention.overhead, retention.offers).reconcile(now)
+    assert asked == 1
+    assert compared == len(of_users)
 
 
 async def test_one_is_not_stopped_while_a_start_waits_that_it_serves(world: World) -> None:
