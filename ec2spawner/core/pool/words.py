@@ -32,9 +32,7 @@ def _of_stopped(reason: Reason, place: tzinfo) -> str:
         case ReasonCode.PRICE_UNKNOWN:
             return "There is a cap, and the price is not known, so nothing is prepared."
         case ReasonCode.LIMIT_REACHED:
-            return (
-                f"A limit on the hub's spending is used up, so only {number} wait stopped."
-            )
+            return f"A limit on the hub's spending is used up, so only {number} wait stopped."
         case ReasonCode.OVERRIDDEN:
             return f"An admin has set {number} stopped{_until(reason, place)}."
         case _:

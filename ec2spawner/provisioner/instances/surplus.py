@@ -49,7 +49,8 @@ class InstanceTermination:
     async def reconcile(self, now: datetime) -> None:
         """Never raises: the calls are made in the background."""
         state = self.state
-        condemned, state.condemned = state.condemned, set()
+        leased = {lease.instance_id for lease in state.leases.open()}
+        condemned, state.condemned = state.condemned - leased, set()
         unknown = self._unknown(state.stock.unknown)
         unleased = self._still_unleased([*state.stock.dead, *state.stock.surplus, *unknown])
         unwanted = condemned | {instance.instance_id for instance in unleased}

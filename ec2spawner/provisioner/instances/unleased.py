@@ -56,25 +56,28 @@ def segments_beside_starts(
 ) -> Iterator[Segment]:
     """The same, without what belongs to a start: that has reserved its price.
 
-    What boots is some start's unless it is surplus or the pool's. What is kept for a server that
-    starts is taken or released by it: that of the waiting leases, and of `server` of `user`, where
-    it starts.
+    What boots is some start's unless it is surplus or the pool's: also a stopped instance of the
+    pool that was started again. What is kept for a server that starts is taken or released by it:
+    that of the waiting leases, and of `server` of `user`, where it starts.
     """
     stock = state.stock
     beside = (*stock.surplus, *stock.dead, *stock.unknown, *stock.in_places)
-    useless = {each.instance_id for each in beside}
+    useless = {*(each.instance_id for each in beside), *state.pool_starts.unwanted}
     starting = {(each.user, each.server) for each in state.leases.open(LeaseState.WAITING)}
     starting.add((user, server))
 
     def is_of_start(kept: Kept) -> bool:
-        return not kept.is_of_pool and (kept.user, kept.server) in starting
+        if kept.is_of_pool:
+            return kept.asked_at is not None and kept.instance_id not in useless
+        return (kept.user, kept.server) in starting
 
     for each in unleased(state):
         kept = state.retained.get(each.instance_id)
         if each.instance_id in useless if kept is None else not is_of_start(kept):
             yield prices.segment(each, now)
     for kept in _stopped(state):
-        if not is_of_start(kept):
+        # One of the pool may be stopped still although it was asked for: EC2 has refused that.
+        if kept.is_of_pool or not is_of_start(kept):
             yield _disks(kept, state, prices, now)
 
 

@@ -101,7 +101,9 @@ class StoppedPlaces:
             if instance is None or instance.state in GONE:
                 continue
             why = why_useless(self.state, kept, instance)
-            if not why and kept.instance_id in surplus:
+            # What a purchase loop has begun to start since places were counted is some start's.
+            is_starting = self.state.pool_starts.is_starting(kept.instance_id)
+            if not why and kept.instance_id in surplus and not is_starting:
                 why = "no place of the pool wants it"
             if why:
                 unwanted[kept.instance_id] = why

@@ -213,7 +213,9 @@ class Retention:
         whose = "the warm pool" if kept.is_of_pool else f"{kept.user!r}/{kept.server!r}"
         log.info("Ending %s, kept for %s: %s", kept.instance_id, whose, why)
         await self._account(kept, instance)
-        if self.state.retained.get(kept.instance_id) is not kept:
+        # A start that takes it forgets the record once its lease is stored.
+        is_taken = self.state.leases.of_instance(kept.instance_id) is not None
+        if is_taken or self.state.retained.get(kept.instance_id) is not kept:
             return  # the next pass sees what it is now
         self.state.claims.turn_away([kept.instance_id])
         self.state.condemned.add(kept.instance_id)
