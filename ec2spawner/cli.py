@@ -252,7 +252,7 @@ def _pool(pool: argparse.ArgumentParser) -> None:
         "--stopped",
         type=int,
         metavar="N",
-        help="of set: how many wait stopped, on demand only; without it as configured",
+        help="of set: how many wait stopped, with --market=on-demand; without it as configured",
     )
     pool.add_argument(
         "--until",

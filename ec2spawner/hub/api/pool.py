@@ -15,6 +15,7 @@ from tornado.web import HTTPError
 
 from ...config import Options, Profile
 from ...config.warm_pool import MAX_RUNNING
+from ...core.pool.rules import PoolRule
 from ...core.pool.targets import Override
 from ...core.pool.words import why
 from ...core.profiles.choices import MARKETS_OF, open_markets
@@ -144,9 +145,7 @@ class PoolOfProfileHandler(APIHandler):
         until = body.until or now + DEFAULT_UNTIL
         if not now < until <= now + MAX_UNTIL:
             raise HTTPError(400, f"until must be in the next {MAX_UNTIL.days} days")
-        market = body.market or (Market.ON_DEMAND if body.stopped else _market(provisioner, found))
-        if body.stopped and market is Market.SPOT:
-            raise HTTPError(409, "spot instances cannot wait stopped: set them for on-demand")
+        market = market_of(body, provisioner.settings.pool.rules, found)
         if market not in {each for word in open_markets(found) for each in MARKETS_OF[word]}:
             raise HTTPError(409, f"no server of this profile may take {market} instances")
         override = Override(found.slug, market, body.running, until, body.stopped)
@@ -259,10 +258,22 @@ def _profile(options: Options, slug: str) -> Profile:
     return found
 
 
-def _market(provisioner: Provisioner, profile: Profile) -> Market:
-    """That of the profile's first rule, or else the profile's first."""
-    rules = provisioner.settings.pool.rules
-    return next((x.market for x in rules if x.profile == profile.slug), profile.markets[0])
+def market_of(body: ByHand, rules: Sequence[PoolRule], profile: Profile) -> Market:
+    """The market of both numbers: by default that of the profile's first rule, or else the
+    profile's first.
+
+    Raises `HTTPError` 409 where `stopped` is set and that is spot: running ones were meant for the
+    market that they have now, and nothing would say that they are set for another one.
+    """
+    default = next((x.market for x in rules if x.profile == profile.slug), profile.markets[0])
+    market = body.market or default
+    if market is Market.SPOT and (body.stopped or (body.stopped is not None and not body.market)):
+        raise HTTPError(
+            409,
+            "spot instances cannot wait stopped, and both numbers are set for one market: name "
+            "on-demand (--market=on-demand), or leave stopped ones as configured",
+        )
+    return market
 
 
 handlers: list[tuple[str, Callable[..., Any]]] = [
