@@ -28,7 +28,12 @@ ANSWERED = "answered"
 boot, whatever became of this agent. `hub/spawn/user_data.sh` names it too."""
 
 FIRST_WAIT_SECONDS = 2.0
-"""The same while the hub may have files for it to read: those it names in its answer."""
+"""The same of the first claims while the hub may have files for it to read: those it names in its
+answer."""
+
+SHORT_CLAIMS = 3
+"""So many claims are short: by then a pass of the hub has seen an instance that waits in the pool.
+Where it names no files later, the agent has a lease to wait for, and each claim costs the hub."""
 
 UNCLAIMED_LIMIT_SECONDS = 900.0
 """An instance without a lease powers itself off after this long without a usable answer from the
@@ -102,10 +107,12 @@ async def claim_lease(
     """
     unreachable, refused = Backoff(), Backoff(first=1.0, longest=300.0)
     made_at = answered_at = monotonic()
+    answers = 0
     while True:
         try:
             later = _sent_later(claim, monotonic() - made_at)
-            answer = await hub.claim(_with_read_ahead(later, read_ahead))
+            is_short = answers < SHORT_CLAIMS
+            answer = await hub.claim(_with_read_ahead(later, read_ahead, is_short=is_short))
         except PowerOffError:
             raise
         except HubError as error:
@@ -119,6 +126,7 @@ async def claim_lease(
                 claim, made_at = await renew_claim(), monotonic()
             continue
         answered()
+        answers += 1
         if isinstance(answer, LeaseGrant):
             return answer
         if read_ahead is not None:
@@ -136,13 +144,14 @@ def _sent_later(claim: Claim, seconds: float) -> Claim:
     return claim.model_copy(update={"agent_seconds": claim.agent_seconds + seconds})
 
 
-def _with_read_ahead(claim: Claim, read_ahead: ReadAhead | None) -> Claim:
+def _with_read_ahead(claim: Claim, read_ahead: ReadAhead | None, *, is_short: bool) -> Claim:
     if read_ahead is None:
         return claim
+    is_short = is_short and not read_ahead.has_begun
     progress = {
         "reads_ahead": read_ahead.is_open,
         "read_ahead_bytes": read_ahead.bytes_read,
-        "wait_seconds": WAIT_SECONDS if read_ahead.has_begun else FIRST_WAIT_SECONDS,
+        "wait_seconds": FIRST_WAIT_SECONDS if is_short else WAIT_SECONDS,
     }
     return claim.model_copy(update=progress)
 

@@ -65,6 +65,10 @@ class ReadAhead:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=EXIT_SECONDS)
+        if self._process is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EXIT_SECONDS):
+                    await self._process.wait()
 
     async def _run(self, patterns: Sequence[str]) -> None:
         try:

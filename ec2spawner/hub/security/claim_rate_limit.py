@@ -20,7 +20,8 @@ from ...core.rate_limit import Rate, RateLimit
 from ...wire import Claim
 
 KNOWN = Rate(burst=100, per_second=2.0)
-"""Of an instance that the hub knows. Its agent sends two claims a minute while it waits."""
+"""Of an instance that the hub knows. Its agent sends two claims a minute while it waits, and a few
+more when it begins (`agent.claim.SHORT_CLAIMS`)."""
 
 STRANGERS = Rate(burst=20, per_second=10.0)
 """Of all others together: about a tenth of one CPU core."""
@@ -28,7 +29,8 @@ STRANGERS = Rate(burst=20, per_second=10.0)
 STRANGERS_KEY = "strangers"
 
 MAX_VERIFIED = 4096
-"""Verified documents to remember: an agent repeats its claim unchanged every 30 seconds."""
+"""Verified documents to remember: an agent repeats its claim unchanged, every 30 seconds or
+sooner."""
 
 _INSTANCE_ID = re.compile(r'"instanceId"\s*:\s*"(i-[0-9a-f]{8,32})"')
 
