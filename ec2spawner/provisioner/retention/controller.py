@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from ...core.instances.retention_rules import Kept, why_surplus
@@ -34,6 +34,10 @@ log = logging.getLogger(__name__)
 
 CALL_PACE: Final = 5.0
 """Between two calls for one instance, in busy intervals: ten seconds."""
+
+MAX_WITHOUT_HUB: Final = timedelta(minutes=30)
+"""For which an instance without a lease and without a hub runs at most: `agent.claim` powers it off
+after 15 minutes, the timer that user-data installs 30 minutes after its boot."""
 
 
 @dataclass(slots=True)
@@ -254,6 +258,8 @@ class Retention:
     async def _ran_until(self, kept: Kept, start: datetime, now: datetime) -> datetime:
         """Its metrics outlive the listing. Without them, it is charged as long as it was kept."""
         at_most = min(kept.until, now)
+        if kept.is_of_pool:
+            at_most = min(at_most, start + MAX_WITHOUT_HUB)
         try:
             ran = await self.cloud.ran_until([kept.instance_id], start, now)
         except CloudError as error:

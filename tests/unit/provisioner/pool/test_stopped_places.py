@@ -23,6 +23,7 @@ from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.pool import stopped_places
 from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING, NEVER, StoppedPlaces
+from ec2spawner.provisioner.retention.running_costs import INTERVAL
 from ec2spawner.provisioner.state.state import State
 from ec2spawner.wire import Market
 from tests.simulated_cloud import SOLD_OUT
@@ -370,3 +371,29 @@ async def test_one_is_not_stopped_while_a_start_waits_that_it_serves(world: Worl
         await places.reconcile(world.clock())
         assert not state.retained.holds(instance_id)
     assert world.now(lease).state is LeaseState.WAITING
+
+
+async def test_one_that_ended_while_no_hub_ran_is_charged_for_what_is_known(world: World) -> None:
+    world.cloud.prices = dict(SPOT)
+    await world.restart(pool=stopped_rules())
+    name_spec(world, disk_gib=90)
+    [instance_id] = await world.boot()
+    assert await Agent(world, instance_id).claim(wait=0.05) is None
+    await until(lambda: world.cloud.stopped() == [instance_id], "it is stopped")
+    world.cloud.fail("launch", CloudError("Throttling", "slowly", retryable=True), 999)
+    lease = await world.request(spec=replace(ON_DEMAND, disk_gib=90))
+    await until(lambda: instance_id in world.cloud.running(), "it is started")
+    await world.complete_passes(2)
+    await world.stop(lease)
+    world.clock.advance(INTERVAL + 5)
+    await world.complete_passes(3)  # its cost so far is stored
+    await world.kill()
+    del world.cloud.machines[instance_id]
+    world.clock.advance(30 * 86_400)
+    world.cloud.fail("ran_until", CloudError("AccessDenied", "no metrics", retryable=False), 9)
+    await world.start(pool=PoolRules())
+    retained = world.provisioner._state.retained
+    await until(lambda: not [*retained.of_pool()], "it is forgotten")
+    found = await costs(world, Dimension.CAUSE, Dimension.RESOURCE)
+    usd = {key: each.nano_usd / 1e9 for key, each in found.items() if each.nano_usd}
+    assert sum(usd.values()) < 1.0, usd
