@@ -12,6 +12,7 @@ from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
 from ...provisioner.model.lease import Home
 from ...provisioner.provisioner import Provisioner
+from ...provisioner.state.home_records import DEFAULT_SERVER
 from ...wire.sleep import KEEP_SECONDS, MAX_BYTES, WAKE
 from ..app.user_account import created_at
 from .home_choice import copies_home
@@ -53,11 +54,19 @@ def _is_of_default_server(options: Options, provisioner: Provisioner, spawner: S
 
 
 def was_copied(home: Home | None, slept_at: datetime | None, *, begins: bool) -> bool:
-    """Whether a home has no session but a copied one. `slept_at` is when its own server saved one
-    last; `begins`: a new home would be a copy."""
+    """Whether a home may have no session but a copied one. `slept_at` is when its own server saved
+    one last; `begins`: a new home would be a copy.
+
+    A restored home counts as a copy: its snapshot may be of the time before its own server saved
+    one. So does a home whose record was lost where homes are copied: no volume says how it began.
+    """
     if home is None:
         return begins
-    return home.is_copy and (slept_at is None or slept_at < home.created_at)
+    if home.server == DEFAULT_SERVER:
+        return False
+    if slept_at is None:
+        return begins or home.made_from != ""
+    return home.made_from != "" and slept_at < home.created_at
 
 
 def sleep_environment(rules: SleepRules) -> Mapping[str, str]:

@@ -27,6 +27,7 @@ PENDING = replace(
 )
 COPIED = replace(PENDING, volume_id="vol-2")
 OWN = replace(COPIED, made_from="")
+RESTORED = replace(COPIED, made_from="snap-1", created_at=datetime(2026, 12, 20, tzinfo=UTC))
 
 BEGIN = "They begin as a copy of the files of your default server, as they are when you start"
 BEGAN = (
@@ -47,7 +48,6 @@ def options(**home: Any) -> Options:
         ("gpu", COPIED, None, BEGAN),
         ("gpu", OWN, SOURCE, ""),
         ("gpu", None, None, ""),
-        ("gpu", None, replace(SOURCE, volume_id=None), ""),
         ("", None, SOURCE, ""),
         ("", SOURCE, SOURCE, ""),
     ],
@@ -74,7 +74,10 @@ def test_a_hub_that_copies_no_homes_says_so_only_of_earlier_copies() -> None:
         (COPIED, None, True),
         (COPIED, COPIED.created_at - timedelta(days=1), True),
         (COPIED, COPIED.created_at + timedelta(days=1), False),
-        (OWN, None, False),
+        (RESTORED, COPIED.created_at + timedelta(days=1), True),
+        (RESTORED, RESTORED.created_at + timedelta(days=1), False),
+        (replace(RESTORED, server=""), None, False),
+        (OWN, OWN.created_at + timedelta(days=1), False),
         (OWN, OWN.created_at - timedelta(days=1), False),
     ],
 )
@@ -83,6 +86,12 @@ def test_a_session_that_was_copied_is_not_woken(
 ) -> None:
     assert was_copied(home, slept_at, begins=True) == is_copied
     assert was_copied(home, slept_at, begins=False) == (is_copied and home is not None)
+
+
+def test_a_home_whose_record_was_lost_counts_as_a_copy_where_homes_are_copied() -> None:
+    assert was_copied(OWN, None, begins=True)
+    assert not was_copied(OWN, None, begins=False)
+    assert not was_copied(replace(OWN, server=""), None, begins=False)
 
 
 def test_a_start_that_timed_out_during_a_copy_says_that_no_machine_runs() -> None:
