@@ -75,13 +75,17 @@ async def begin_copy(
     provisioner: Provisioner, user: str, server: str, choice: Choice[Profile], options: Options
 ) -> None:
     """Where the hub copies homes, let this server's first one begin as a copy, unless its user
-    chose an empty one or it is temporary.
+    chose an empty one or it is temporary. Where it copies none any more, a copy that was not made
+    yet is given up: the home begins empty.
 
     Raises `SpawnError` if EC2 cannot be asked whether there is a home, and `StoreError`.
     """
     if choice.replace_home == EMPTY or choice.temporary_seconds is not None:
         return
     if not copies_home(options, server):
+        home = provisioner.homes.of(user, server) if options.home.kind == "ebs" else None
+        if home is not None and home.is_being_copied:
+            await provisioner.homes.delete(home)
         return
     wanted = choice.home_gib or options.home.size_gib
     try:

@@ -30,17 +30,22 @@ def placed(state: State, lease: Lease) -> dict[str, Any]:
 
     Part of what sends it back to the waiting list: a pass may buy before the next one places it.
     """
-    subnets = subnets_for(state, lease.user, lease.server)
+    temporary = lease.mounts.temporary_home
+    subnets = subnets_for(state, lease.user, lease.server, temporary=temporary)
     if lease.home_kind != "ebs" or not subnets or subnets == lease.spec.subnets:
         return {}
     spec = replace(lease.spec, subnets=subnets)
     return {"spec": spec, "launch_key": launch_key_of(spec)}
 
 
-def subnets_for(state: State, user: str, server: str, *, home_kind: str = "ebs") -> tuple[str, ...]:
-    """The subnets that the server's home allows: all, or those of the home's zone."""
+def subnets_for(
+    state: State, user: str, server: str, *, home_kind: str = "ebs", temporary: bool = False
+) -> tuple[str, ...]:
+    """The subnets that the server's home allows: all, or those of the home's zone. `temporary`: for
+    a start whose home is temporary."""
     subnets, by_subnet = state.settings.subnets, state.zones.by_subnet
-    zone = state.homes.zone_of(user, server) if home_kind == "ebs" else None
+    homes = state.homes
+    zone = homes.zone_of(user, server, temporary=temporary) if home_kind == "ebs" else None
     if zone is None:
         return subnets
     return tuple(subnet for subnet in subnets if by_subnet.get(subnet) == zone)

@@ -23,15 +23,13 @@ from ..model.cloud import Cloud, CloudError, Volume, VolumeSnapshot
 from ..model.error_hints import describe_error
 from ..model.lease import FILES_COPIED, Home, Lease, LeaseState
 from ..runtime.task_group import TaskGroup
+from ..state.home_records import DEFAULT_SERVER
 from ..state.state import State
 from .volume_listing import UNUSABLE_STATES
 from .volumes import READINGS_UNTIL_GONE, HomeVolumes
 from .zone_migration import FULL, PACE, REPORTED_PERCENT
 
 log = logging.getLogger(__name__)
-
-DEFAULT_SERVER: Final = ""
-"""Name of the server whose home is copied."""
 
 COPY: Final = "copy"
 """Value of the tag `SNAPSHOT`."""
@@ -88,10 +86,15 @@ class ServerCopies:
         `StoreError`.
         """
         homes = self.state.homes
-        if homes.of(user, server) is None and not self.volumes.listing.is_complete:
+        home = homes.of(user, server)
+        if home is None and not self.volumes.listing.is_complete:
             await self.volumes.listing.refresh()
-        source = homes.of(user, DEFAULT_SERVER)
-        if homes.of(user, server) is not None or source is None or source.volume_id is None:
+            home = homes.of(user, server)
+        if home is not None and home.is_temporary:
+            await homes.leave(home)  # left by another start, and about to be deleted
+            home = homes.of(user, server)
+        source = homes.copy_source(user)
+        if home is not None or source is None or source.volume_id is None:
             return
         self.volumes.listing.refuse_foreign(user, server)
         home = await homes.save(
@@ -99,7 +102,7 @@ class ServerCopies:
                 home_id=client_token("home"),
                 user=user,
                 server=server,
-                kind=source.kind,
+                kind="ebs",
                 size_gib=max(size_gib, source.size_gib),
                 created_at=self.state.clock.now(),
                 zone=homes.zone_of(user, DEFAULT_SERVER),
@@ -169,7 +172,7 @@ class ServerCopies:
 
         None if it cannot be copied now or, with its starts ended, at all.
         """
-        source = self.state.homes.of(home.user, DEFAULT_SERVER)
+        source = self.state.homes.copy_source(home.user)
         if source is None or source.volume_id is None:
             await self._give_up(home, "your default server has none any more")
             return None
@@ -186,6 +189,10 @@ class ServerCopies:
                 why = f"their volume, {source.volume_id}, does not exist any more"
                 await self._give_up(home, why)
             return None
+        now = self.state.homes.find(home.home_id)
+        if now is None or not now.is_being_copied:
+            return None  # its user has chosen an empty one meanwhile, or deleted it
+        home = now
         size = max(home.size_gib, volume.size_gib)
         wanted = replace(home, made_from=volume.volume_id, zone=volume.zone, size_gib=size)
         if wanted != home:
@@ -287,7 +294,7 @@ class ServerCopies:
     async def _is_made(self, home: Home, volume: Volume, as_of: datetime) -> None:
         now = self.state.homes.find(home.home_id) or home  # a deleted one stays deleted
         if not now.is_being_copied:
-            if now.volume_id != volume.volume_id:  # its user has chosen an empty one meanwhile
+            if now.volume_id != volume.volume_id:  # a listing has shown another one meanwhile
                 await self.cloud.delete_volume(volume.volume_id)
             return
         made = await self.state.homes.save(

@@ -36,6 +36,17 @@ class ServerHomes:
         """Its newest complete snapshot, as the last listing showed it."""
         return self.state.homes.newest.get(home.home_id)
 
+    def lasting(self, user: str, server: str) -> Home | None:
+        """The home of a server if its files stay; None if there is none, or a temporary one, which
+        an ordinary start gives up."""
+        home = self.of(user, server)
+        return None if home is not None and home.is_temporary else home
+
+    def copy_source(self, user: str) -> Home | None:
+        """What the homes of a user's other servers begin as a copy of, where the hub copies them;
+        None if there is nothing to copy."""
+        return self.state.homes.copy_source(user)
+
     def is_gone(self, home: Home) -> bool:
         """Whether its volume was found deleted when it was wanted."""
         return home.home_id in self.state.homes.gone

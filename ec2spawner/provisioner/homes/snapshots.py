@@ -174,11 +174,12 @@ class HomeSnapshots:
 
     async def _leave_temporary_homes(self, now: datetime) -> None:
         """Those whose server has ended, whoever ended it. Raises `StoreError`."""
-        for home in self.state.homes.live():
+        homes = self.state.homes
+        for home in (*homes.live(), *homes.temporary_without_record()):
             # A successor on another instance is a lease of the same server.
             if home.is_temporary and self.state.leases.of_server(home.user, home.server) is None:
                 log.info("The temporary home %s of %r is deleted", home.volume_id, home.user)
-                await self.state.homes.leave(home)
+                await homes.leave(home)
                 await self.state.sleeping.forget(home.user, home.server, now)
 
     async def _delete_homes(self) -> None:

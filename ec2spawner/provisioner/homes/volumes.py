@@ -16,6 +16,7 @@ from ...core.names import client_token
 from ...core.tags import HOME
 from ..model.cloud import Cloud, CloudError, Instance, Volume, VolumeSnapshot, VolumeSpec
 from ..model.lease import TEMPORARY, Home, Lease
+from ..state.home_records import home_id_of
 from ..state.state import State
 from ..store.store import StoreError
 from .volume_listing import UNUSABLE_STATES, VolumeListing
@@ -86,23 +87,28 @@ class HomeVolumes:
     async def ensure_volume(self, lease: Lease, zone: str) -> Home:
         """The lease's home with a volume; a first one is made in `zone`.
 
-        Raises `CloudError`, and `HomeElsewhere` where it is in another zone.
+        Raises `CloudError`, with code `HomeExists` where a temporary start would use files that
+        stay, and `HomeElsewhere` where it is in another zone.
         """
         home = self._records.of(lease.user, lease.server)
         if (home is None or home.volume_id is None) and not self.listing.is_complete:
             await self.listing.refresh()
             home = self._records.of(lease.user, lease.server)
+        if home is not None and lease.mounts.temporary_home and not home.is_temporary:
+            said = "this server has a home with files, and a temporary start uses none"
+            raise CloudError("HomeExists", said, retryable=False)
         if home is not None and home.is_temporary and not lease.mounts.temporary_home:
             # Left by another start, and about to be deleted: no files that stay go there.
             await self._records.leave(home)
             home = None
         if home is None:
             self.listing.refuse_foreign(lease.user, lease.server)
+            kind = TEMPORARY if lease.mounts.temporary_home else lease.home_kind
             home = Home(
-                home_id=client_token("home"),
+                home_id=home_id_of(kind),
                 user=lease.user,
                 server=lease.server,
-                kind=TEMPORARY if lease.mounts.temporary_home else lease.home_kind,
+                kind=kind,
                 size_gib=lease.home_gib,
                 created_at=self._clock.now(),
             )
@@ -281,6 +287,12 @@ class HomeVolumes:
     async def replace_gone(self, home: Home, snapshot_id: str) -> None:
         """Let the next start make a new volume, from a snapshot of this home or, without one,
         empty. Raises `CloudError`, with code `HomeExists` while the volume is there."""
+        if home.is_being_copied and not snapshot_id:
+            await self._discard_copy(home)
+            return
+        if home.volume_id is None:  # it may be there, and only the answer was lost
+            await self.listing.refresh()
+            home = self._records.find(home.home_id) or home
         if home.volume_id is not None and await self._is_there(home.home_id, home.volume_id):
             said = f"the home's volume {home.volume_id} is there"
             raise CloudError("HomeExists", said, retryable=False)
@@ -301,6 +313,23 @@ class HomeVolumes:
                 created_at=self._clock.now(),
                 used_at=None,
                 move=None,
+            )
+        )
+
+    async def _discard_copy(self, home: Home) -> None:
+        """An empty home, with an id of its own, instead of one that is being copied. EC2 may have
+        made the copy, and list it later: all volumes with the id of the first are deleted."""
+        log.warning("An empty home replaces the copy of %s for %r", home.made_from, home.user)
+        self._records.gone.discard(home.home_id)
+        await self._records.leave(home)
+        await self._records.save(
+            Home(
+                home_id=home_id_of(home.kind),
+                user=home.user,
+                server=home.server,
+                kind=home.kind,
+                size_gib=home.size_gib,
+                created_at=self._clock.now(),
             )
         )
 

@@ -9,13 +9,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ...core.ledger.cost_rows import user_payer
-from ...core.names import tag_value
+from ...core.names import client_token, tag_value
 from ...core.tags import HOME, HUB, NAME, PAYER, SERVER, STORE, USER
 from ..model.cloud import Volume, VolumeSnapshot
-from ..model.lease import Home, Lease
+from ..model.lease import TEMPORARY, Home, Lease
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
+
+DEFAULT_SERVER: Final = ""
+"""Name of the server whose home others begin as a copy of."""
 
 FORGOTTEN_KEPT: Final = timedelta(days=1)
 """How long a deleted home is remembered: by then, operations on it that were in progress have ended
@@ -44,6 +47,9 @@ class HomeRecords:
         self._settings = settings
         self._clock = clock
         self._homes: dict[tuple[str, str], Home] = {}
+        self._places: dict[str, tuple[str, str]] = {}
+        """Where in `_homes` a home is, by id. What it says of one that is there no more is stale.
+        """
         self._leaving: dict[str, Home] = {}
         """Homes that are being deleted for good, by id."""
         self._forgotten: dict[str, Forgotten] = {}
@@ -59,6 +65,7 @@ class HomeRecords:
         """Take over the homes that an earlier process has stored."""
         homes = tuple(homes)
         self._homes = {(h.user, h.server): h for h in homes if h.delete_at is None}
+        self._places = {home.home_id: place for place, home in self._homes.items()}
         self._leaving = {h.home_id: h for h in homes if h.delete_at is not None}
 
     # --- reading ---
@@ -73,7 +80,7 @@ class HomeRecords:
             home_id=volume.tags[HOME],
             user=user,
             server=server,
-            kind="ebs",
+            kind=TEMPORARY if _is_temporary(volume) else "ebs",
             size_gib=volume.size_gib,
             created_at=self._clock.now(),
             volume_id=volume.volume_id,
@@ -90,7 +97,22 @@ class HomeRecords:
 
     def find(self, home_id: str) -> Home | None:
         """A home that stays, by id."""
-        return next((home for home in self._homes.values() if home.home_id == home_id), None)
+        place = self._places.get(home_id)
+        home = self._homes.get(place) if place is not None else None
+        return home if home is not None and home.home_id == home_id else None
+
+    def copy_source(self, user: str) -> Home | None:
+        """What other servers' homes begin as a copy of; None if the default server has no volume
+        yet, or a temporary one."""
+        home = self.of(user, DEFAULT_SERVER)
+        if home is None or home.volume_id is None or home.is_temporary:
+            return None
+        return home
+
+    def temporary_without_record(self) -> tuple[Home, ...]:
+        """Temporary homes whose record was lost with the store, as their volumes' tags say."""
+        found = [self.of(*place) for place, each in self._found.items() if _is_temporary(each)]
+        return tuple(home for home in found if home is not None and home.is_temporary)
 
     def is_recorded(self, home: Home) -> bool:
         """Whether it stays under this user and server, and is not merely found by its tags."""
@@ -118,12 +140,21 @@ class HomeRecords:
         return frozenset(each for each in found if each)
 
     def for_lease(self, lease: Lease) -> Home | None:
-        """The home that a lease uses; None if it keeps no files, even if earlier leases did."""
-        return self.of(lease.user, lease.server) if lease.home_kind == "ebs" else None
+        """The home that a lease uses; None if it keeps no files, even if earlier leases did.
 
-    def zone_of(self, user: str, server: str) -> str | None:
-        """The zone that a server's home restricts it to; None for any."""
+        Files that stay are never a temporary start's, nor a temporary home another start's.
+        """
+        home = self.of(lease.user, lease.server) if lease.home_kind == "ebs" else None
+        if home is None or home.is_temporary != lease.mounts.temporary_home:
+            return None
+        return home
+
+    def zone_of(self, user: str, server: str, *, temporary: bool = False) -> str | None:
+        """The zone that a server's home restricts it to; None for any. A temporary home restricts
+        only the start that made it: others give it up."""
         home = self.of(user, server)
+        if home is not None and home.is_temporary and not temporary:
+            return None
         if home is not None and home.move is not None and home.move.volume_id is None:
             return home.move.zone
         return home.zone if home else None
@@ -167,17 +198,21 @@ class HomeRecords:
         if before is not None:
             self._leaving.pop(home.home_id, None)
             self._homes[place] = before
+            self._places[home.home_id] = place
         elif home.delete_at is None:
             self._homes.pop(place, None)
+            self._places.pop(home.home_id, None)
 
     def _put(self, home: Home) -> None:
         place = home.user, home.server
         if home.delete_at is None:
             self._homes[place] = home
+            self._places[home.home_id] = place
             return
         self._leaving[home.home_id] = home
         if place in self._homes and self._homes[place].home_id == home.home_id:
             del self._homes[place]
+            self._places.pop(home.home_id, None)
 
     async def rename(self, home: Home, server: str) -> Home:
         """Rename its server. Raises `StoreError`, and then nothing has changed."""
@@ -185,12 +220,14 @@ class HomeRecords:
         was_recorded = self._homes.pop((home.user, home.server), None) is not None
         # Before the write: what others save meanwhile is written later, and has the new name.
         self._homes[renamed.user, renamed.server] = renamed
+        self._places[home.home_id] = renamed.user, renamed.server
         try:
             await asyncio.shield(self._store.save_home(renamed))
         except StoreError:
             now = self._homes.pop((renamed.user, renamed.server), None)
             if was_recorded and now is not None:  # else it has been given up meanwhile
                 self._homes[home.user, home.server] = replace(now, server=home.server)
+                self._places[home.home_id] = home.user, home.server
             raise
         self._found.pop((tag_value(home.user), tag_value(home.server)), None)
         return renamed
@@ -231,6 +268,16 @@ class HomeRecords:
         users = {home.user for home in homes}
         others = self.payers_of(users)
         return {user: others.get(user) or user_payer(user) for user in users}
+
+
+def home_id_of(kind: str) -> str:
+    """A new id. It says that a home is temporary: its volume has it as a tag, and the record may be
+    lost."""
+    return client_token(TEMPORARY if kind == TEMPORARY else "home")
+
+
+def _is_temporary(volume: Volume) -> bool:
+    return volume.tags.get(HOME, "").startswith(f"{TEMPORARY}-")
 
 
 def owner_tags(user: str, server: str) -> dict[str, str]:

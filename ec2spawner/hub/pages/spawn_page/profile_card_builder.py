@@ -217,14 +217,14 @@ def home_sentence(options: Options) -> str:
 
 def copy_sentence(options: Options, server: str, home: Home | None, source: Home | None) -> str:
     """That the files of a server begin, or began, as a copy of the default server's, and of when;
-    empty where they do not."""
+    empty where they do not. `home` is one that stays, `source` what would be copied."""
     if home is not None and home.is_copy and home.volume_id is not None:
         as_of = f"{home.created_at:%d %B %Y, %H:%M} UTC"
         return (
             f"They began as a copy of the files of your default server, as of {as_of}. Changes on "
             "one server do not reach the other."
         )
-    has_source = source is not None and source.volume_id is not None
+    has_source = source is not None
     begins = home.is_copy if home is not None else copies_home(options, server) and has_source
     if not begins:
         return ""

@@ -42,7 +42,7 @@ async def render_options_form(
     now = provisioner.now()
     linked, is_foreign = linked_choice(spawner, service.utc_now())
     homes = provisioner.homes
-    home, source = homes.of(user, spawner.name), homes.of(user, "")
+    home, source = homes.lasting(user, spawner.name), homes.copy_source(user)
     copied = copy_sentence(options, spawner.name, home, source)
     form = SpawnForm(
         region=options.region,
@@ -82,7 +82,7 @@ async def cards_of(
     except ProfileListError as error:
         raise SpawnError(str(error), reason="profiles", status_code=503) from error
     profiles = await allowed_profiles(options, spawner)
-    user, home = spawner.user.name, provisioner.homes.of(spawner.user.name, spawner.name)
+    user, home = spawner.user.name, provisioner.homes.lasting(spawner.user.name, spawner.name)
     # A copy is made where its source is.
     server = "" if home is None and copies_home(options, spawner.name) else spawner.name
     zones = provisioner.homes.zones_for(user, server, home_kind=options.home.kind)

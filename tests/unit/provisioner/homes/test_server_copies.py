@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from ec2spawner.config import Profile, validate_options
 from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
+from ec2spawner.core.profiles.choices import Choice
+from ec2spawner.hub.spawn.home_choice import begin_copy
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
 from ec2spawner.provisioner.model.cloud import CloudError, Volume
-from ec2spawner.provisioner.model.lease import FILES_COPIED, Home, Lease, LeaseState
+from ec2spawner.provisioner.model.lease import FILES_COPIED, TEMPORARY, Home, Lease, LeaseState
+from ec2spawner.provisioner.model.mounts import Mounts
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.wire import Market, Stop
 from tests.unit.provisioner.world import SPEC, Agent, World, until
@@ -118,6 +122,44 @@ async def test_a_first_user_starts_a_named_server_with_an_empty_home(world: Worl
     [volume] = world.cloud.volumes.values()
     assert world.cloud.files[volume.volume_id] == set()
     assert world.cloud.of("copy_volume") == []
+
+
+async def test_a_temporary_home_is_not_copied(world: World) -> None:
+    await world.ready("ada", home_kind="ebs", mounts=Mounts(temporary_home=True))
+    lease = await request(world)
+    assert world.provisioner.homes.of("ada", "gpu") is None
+    await served(world, lease)
+    assert world.cloud.of("copy_volume") == []
+    assert not home_of(world, "gpu").is_temporary
+
+
+async def test_a_copy_does_not_take_the_files_of_a_temporary_home(world: World) -> None:
+    """Which took the place of the source after the copy was wanted."""
+    lease, agent = await with_a_file(world)
+    world.cloud.fail("copy_volume", FULL)
+    await failure_of(world, await request(world))
+    await stop(world, lease, agent)
+    await world.provisioner.homes.delete(home_of(world, ""))
+    await world.ready("ada", home_kind="ebs", mounts=Mounts(temporary_home=True))
+    lease = await request(world)
+    stopped = await world.stop_of(lease)
+    assert "your default server has none any more" in stopped.message
+    assert len(world.cloud.of("copy_volume")) == 1
+
+
+async def test_a_temporary_home_that_is_about_to_go_does_not_replace_the_copy(
+    world: World,
+) -> None:
+    await with_a_file(world)
+    left = await world.provisioner._state.homes.save(
+        Home("temporary-1", "ada", "gpu", TEMPORARY, 50, world.clock(), "vol-x", "us-east-1b")
+    )
+    lease = await request(world)
+    assert home_of(world, "gpu").is_being_copied
+    await served(world, lease)
+    copy = home_of(world, "gpu")
+    assert copy.home_id != left.home_id
+    assert world.cloud.files[str(copy.volume_id)] == {"thesis"}
 
 
 async def test_a_home_that_is_there_is_never_copied_over(world: World) -> None:
@@ -357,6 +399,55 @@ async def test_who_chooses_an_empty_home_during_the_copy_gets_no_second_volume(
     gate.set()
     await until(lambda: not copies(world), "the copy is deleted")
     await served(world, await request(world))
+    assert world.cloud.files[copies(world)[0].volume_id] == set()
+
+
+async def test_an_empty_home_instead_is_empty_though_the_copy_was_made(world: World) -> None:
+    """And only its response was lost."""
+    await with_a_file(world)
+    world.cloud.fail("copy_volume", LOST, times=9999, after=True)
+    lease = await request(world)
+    await until(lambda: copies(world))
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    [copy] = copies(world)
+    await world.provisioner.homes.replace_gone(home_of(world, "gpu"), "")
+    await world.provisioner.homes.list_volumes()
+    await served(world, await request(world))
+    world.silence_agents()
+    world.clock.advance(61)
+    await until(lambda: copy not in copies(world), "the copy is deleted")
+    [empty] = copies(world)
+    assert world.cloud.files[empty.volume_id] == set()
+    assert empty.attached_to is not None
+
+
+async def test_an_empty_home_chosen_while_the_source_is_read_is_empty(world: World) -> None:
+    await with_a_file(world)
+    gate = world.cloud.hold("volume", after=True)
+    lease = await request(world)
+    await until(lambda: world.cloud.of("volume"))
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await world.provisioner.homes.replace_gone(home_of(world, "gpu"), "")
+    gate.set()
+    await world.complete_passes(1)
+    assert not home_of(world, "gpu").is_copy
+    assert world.cloud.of("copy_volume") == []
+
+
+async def test_a_pending_copy_is_given_up_where_homes_are_copied_no_more(world: World) -> None:
+    await with_a_file(world)
+    world.cloud.fail("copy_volume", FULL)
+    await failure_of(world, await request(world))
+    profile = {"display_name": "T4", "gpu": "T4"}
+    raw = {"region": "us-east-1", "subnets": ["subnet-a"], "profile_list": [profile]}
+    options = validate_options(raw, cleanup_servers=False, environ={})
+    choice: Choice[Profile] = Choice(options.profiles[0], tuple(Market))
+    await begin_copy(world.provisioner, "ada", "gpu", choice, options)
+    assert world.provisioner.homes.of("ada", "gpu") is None
+    lease = await world.request("ada", server="gpu", home_kind="ebs")
+    await served(world, lease)
     assert world.cloud.files[copies(world)[0].volume_id] == set()
 
 

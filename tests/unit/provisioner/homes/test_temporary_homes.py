@@ -9,10 +9,12 @@ import pytest
 
 from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.provisioner.homes import snapshots
+from ec2spawner.provisioner.homes.placement import placed
+from ec2spawner.provisioner.instances.claims import InstanceUnwanted
 from ec2spawner.provisioner.model.lease import Home, Lease, LeaseState
 from ec2spawner.provisioner.model.mounts import Mounts
 from ec2spawner.provisioner.model.settings import HomeRules
-from tests.unit.provisioner.world import Agent, World, until
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 TEMPORARY: dict[str, Any] = {"home_kind": "ebs", "mounts": Mounts(temporary_home=True)}
 
@@ -45,14 +47,53 @@ async def test_a_temporary_home_is_deleted_with_its_server(world: World) -> None
     assert world.cloud.volumes == {}
 
 
-async def test_a_home_that_was_there_before_stays(world: World) -> None:
-    """Even a lease that says otherwise takes nothing of it."""
+@pytest.mark.parametrize("is_forgotten", [False, True])
+async def test_files_that_stay_never_go_to_a_temporary_start(
+    world: World, is_forgotten: bool
+) -> None:
+    """Even where the hub knows of them by their volume's tags only: it fails, and takes nothing."""
     await ended(world, home_kind="ebs")
     before = home_of(world)
-    await ended(world, **TEMPORARY)
+    if is_forgotten:
+        await world.provisioner._store.delete_home(before.home_id)
+        await world.restart()
+    lease = await world.request(**TEMPORARY)
+    [instance_id] = await world.boot()
+    with pytest.raises(InstanceUnwanted):
+        await Agent(world, instance_id).claim()
+    stopped = await world.stop_of(lease)
+    assert "a home with files" in stopped.message
     await deletions(world)
     assert home_of(world).volume_id == before.volume_id
-    assert before.volume_id in world.cloud.volumes
+    assert not home_of(world).is_temporary
+    assert world.cloud.volumes[str(before.volume_id)].attached_to is None
+
+
+async def test_one_without_a_record_is_deleted(world: World) -> None:
+    await ended(world, **TEMPORARY)
+    left = home_of(world)
+    await world.provisioner._store.delete_home(left.home_id)
+    await world.restart()
+    await deletions(world)
+    await until(lambda: world.cloud.volumes == {})
+
+
+async def test_it_is_known_as_temporary_without_its_record(world: World) -> None:
+    await world.ready(**TEMPORARY)
+    left = home_of(world)
+    records = world.provisioner._state.homes
+    records.load([])
+    await world.provisioner.homes.list_volumes()
+    assert home_of(world).home_id == left.home_id
+    assert home_of(world).is_temporary
+
+
+async def test_a_temporary_home_binds_no_other_start_to_its_zone(world: World) -> None:
+    """But its own, which may look for another machine."""
+    lease, _ = await world.ready(**TEMPORARY)
+    assert home_of(world).zone == "us-east-1a"
+    assert world.provisioner.homes.subnets_for("ada", "") == SPEC.subnets
+    assert placed(world.provisioner._state, lease)["spec"].subnets == ("subnet-a",)
 
 
 async def test_it_stays_while_its_server_runs(world: World) -> None:
