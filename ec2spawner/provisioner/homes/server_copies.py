@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -22,6 +22,7 @@ from ...wire import Step, Stop
 from ..model.cloud import Cloud, CloudError, Volume, VolumeSnapshot
 from ..model.error_hints import describe_error
 from ..model.lease import FILES_COPIED, Home, Lease, LeaseState
+from ..runtime.shared_call import SharedCall
 from ..runtime.task_group import TaskGroup
 from ..state.home_records import DEFAULT_SERVER
 from ..state.state import State
@@ -30,6 +31,12 @@ from .volumes import READINGS_UNTIL_GONE, HomeVolumes
 from .zone_migration import FULL, PACE, REPORTED_PERCENT
 
 log = logging.getLogger(__name__)
+
+NOT_HERE: Final = frozenset({"InvalidAction", "UnauthorizedOperation"})
+"""Codes with which CopyVolumes is refused to this hub or region, whatever the volume."""
+
+NOT_HERE_SECONDS: Final = 600.0
+"""For so long after one of them every copy is made by a snapshot, without asking again."""
 
 COPY: Final = "copy"
 """Value of the tag `SNAPSHOT`."""
@@ -76,8 +83,15 @@ class ServerCopies:
     """Ids of the homes that are being copied."""
     _begun: set[str] = field(default_factory=set)
     """Ids of homes that this process has begun and asked nothing of EC2 for yet."""
+    _not_here_until: float = 0.0
+    """Uptime in seconds until which CopyVolumes is not asked for."""
+    _list_snapshots: SharedCall[Sequence[VolumeSnapshot]] = field(init=False)
     _tried_at: dict[str, float] = field(default_factory=dict)
     """By home id: when its last step ended, on the loop's clock in seconds."""
+
+    def __post_init__(self) -> None:
+        hub = self.state.settings.hub
+        self._list_snapshots = SharedCall(lambda: self.cloud.list_snapshots(hub))
 
     async def begin(self, user: str, server: str, size_gib: int) -> None:
         """Let a server's first home begin as a copy of the default server's, if that has one.
@@ -142,6 +156,8 @@ class ServerCopies:
         home = self.state.homes.find(home_id)
         if home is None or not home.is_being_copied:
             return False
+        if self.state.clock.uptime() < self._not_here_until:
+            attempt.is_refused = True
         snapshot = await self._snapshot_of(home) if attempt.is_refused else None
         step = next_step(
             snapshot.state if snapshot else None,
@@ -221,6 +237,8 @@ class ServerCopies:
                     error,
                 )
                 attempt.is_refused = True
+                if error.code in NOT_HERE:
+                    self._not_here_until = self.state.clock.uptime() + NOT_HERE_SECONDS
                 return True
             await self._was_refused(home, error)
             return False
@@ -328,7 +346,7 @@ class ServerCopies:
 
     async def _snapshots_of(self, home: Home) -> list[VolumeSnapshot]:
         mine = {HOME: home.home_id, STORE: self.state.store_id, SNAPSHOT: COPY}.items()
-        listed = await self.cloud.list_snapshots(self.state.settings.hub)
+        listed = await self._list_snapshots()
         return [each for each in listed if mine <= each.tags.items()]
 
     async def _snapshot_of(self, home: Home) -> VolumeSnapshot | None:

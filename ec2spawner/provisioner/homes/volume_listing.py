@@ -17,6 +17,7 @@ from ...core.names import tag_value
 from ...core.tags import HOME, PAYER, SERVER, STORE, USER
 from ..model.cloud import Cloud, CloudError, Volume
 from ..model.lease import Home
+from ..runtime.shared_call import SharedCall
 from ..state.home_records import owner_tags
 from ..state.state import State
 
@@ -44,6 +45,7 @@ class VolumeListing:
         """Volume ids of homes that another store of this hub made, by tags of user and server, as
         of the last comparison."""
         self._payer_failures: Counter[str] = Counter()
+        self._list_and_compare = SharedCall(self._refresh)
 
     async def refresh(self) -> None:
         """List EC2's volumes and compare them with the records. Raises `CloudError`, `StoreError`.
@@ -51,8 +53,11 @@ class VolumeListing:
         A volume of this store that its record does not name yet (a crash between its creation
         and the record) is recorded; one without any record is remembered for its user. One of
         another store is never touched, but remembered too: its user must not silently get an
-        empty home instead.
+        empty home instead. Those who ask at the same time share a listing.
         """
+        await self._list_and_compare()
+
+    async def _refresh(self) -> None:
         await self.compare(await self._cloud.list_volumes(self._settings.hub))
 
     async def compare(self, volumes: Sequence[Volume]) -> None:

@@ -12,9 +12,10 @@ from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.core.profiles.choices import Choice
 from ec2spawner.hub.spawn.home_choice import begin_copy
+from ec2spawner.provisioner.homes.server_copies import NOT_HERE_SECONDS
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
 from ec2spawner.provisioner.model.cloud import CloudError, Volume
-from ec2spawner.provisioner.model.lease import FILES_COPIED, TEMPORARY, Home, Lease, LeaseState
+from ec2spawner.provisioner.model.lease import FILES_COPIED, Home, Lease, LeaseState
 from ec2spawner.provisioner.model.mounts import Mounts
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.wire import Market, Stop
@@ -127,7 +128,8 @@ async def test_a_first_user_starts_a_named_server_with_an_empty_home(world: Worl
 async def test_a_temporary_home_is_not_copied(world: World) -> None:
     await world.ready("ada", home_kind="ebs", mounts=Mounts(temporary_home=True))
     lease = await request(world)
-    assert world.provisioner.homes.of("ada", "gpu") is None
+    homes = world.provisioner._state.homes
+    assert {home.server for home in (*homes.live(), *homes.leaving())} == {""}
     await served(world, lease)
     assert world.cloud.of("copy_volume") == []
     assert not home_of(world, "gpu").is_temporary
@@ -151,15 +153,14 @@ async def test_a_temporary_home_that_is_about_to_go_does_not_replace_the_copy(
     world: World,
 ) -> None:
     await with_a_file(world)
-    left = await world.provisioner._state.homes.save(
-        Home("temporary-1", "ada", "gpu", TEMPORARY, 50, world.clock(), "vol-x", "us-east-1b")
-    )
-    lease = await request(world)
+    await world.request("ada", server="gpu", home_kind="ebs", mounts=Mounts(temporary_home=True))
+    await until(lambda: len(world.cloud.running()) == 2)
+    await Agent(world, world.cloud.running()[-1]).serve()
+    left = home_of(world, "gpu")
+    assert left.is_temporary
+    await world.provisioner.homes.begin_copy("ada", "gpu", 50)
     assert home_of(world, "gpu").is_being_copied
-    await served(world, lease)
-    copy = home_of(world, "gpu")
-    assert copy.home_id != left.home_id
-    assert world.cloud.files[str(copy.volume_id)] == {"thesis"}
+    assert home_of(world, "gpu").home_id != left.home_id
 
 
 async def test_a_home_that_is_there_is_never_copied_over(world: World) -> None:
@@ -340,6 +341,35 @@ async def test_the_snapshot_of_a_start_that_was_given_up_is_deleted(world: World
     world.silence_agents()
     world.clock.advance(SCAN_INTERVAL + 1)
     await until(lambda: not world.cloud.snapshots, "deleted by a scan")
+
+
+async def test_many_copies_of_an_earlier_process_share_a_listing(world: World) -> None:
+    users = [f"user-{number}" for number in range(20)]
+    for user in users:
+        lease, agent = await world.ready(user, home_kind="ebs")
+        await stop(world, lease, agent)
+    for user in users:
+        await world.provisioner.homes.begin_copy(user, "gpu", 50)
+    await world.restart()
+    gate, before = world.cloud.hold("list_volumes"), len(world.cloud.of("list_volumes"))
+    for user in users:
+        await world.request(user, server="gpu", home_kind="ebs")
+    await until(lambda: len(world.provisioner.homes.copies._busy) == len(users))
+    await world.watch_passes(1)
+    gate.set()
+    await until(lambda: len(world.cloud.of("copy_volume")) == len(users))
+    assert len(world.cloud.of("list_volumes")) - before < len(users) / 2
+
+
+async def test_copies_are_asked_for_again_some_minutes_after_a_refusal(world: World) -> None:
+    await with_a_file(world)
+    world.cloud.fail("copy_volume", REFUSED)
+    await served(world, await request(world))
+    await served(world, await request(world, "two"), others=2)
+    assert len(world.cloud.of("copy_volume")) == 1
+    world.clock.advance(NOT_HERE_SECONDS)
+    await request(world, "three")
+    await until(lambda: len(world.cloud.of("copy_volume")) == 2)
 
 
 # --- what cannot be copied ---

@@ -70,12 +70,14 @@ async def test_files_that_stay_never_go_to_a_temporary_start(
 
 
 async def test_one_without_a_record_is_deleted(world: World) -> None:
-    await ended(world, **TEMPORARY)
-    left = home_of(world)
-    await world.provisioner._store.delete_home(left.home_id)
-    await world.restart()
+    lease, agent = await world.ready(**TEMPORARY)
+    world.provisioner._state.homes.load([])
+    await world.provisioner.homes.list_volumes()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
     await deletions(world)
-    await until(lambda: world.cloud.volumes == {})
+    assert world.cloud.volumes == {}
 
 
 async def test_it_is_known_as_temporary_without_its_record(world: World) -> None:
