@@ -45,13 +45,13 @@ def hurried(options):
 
 startup.settings_of = hurried
 
-heartbeat = Heartbeats.heartbeat
+take_in = Heartbeats.take_in
 
 
-async def held_for_less(self, lease, said):
-    return await heartbeat(self, lease, said.model_copy(update={"hold_seconds": bench["hold"]}))
+def held_for_less(self, lease, said):
+    return take_in(self, lease, said.model_copy(update={"hold_seconds": bench["hold"]}))
 
 
-Heartbeats.heartbeat = held_for_less
+Heartbeats.take_in = held_for_less
 
 moments.watch(Path(demo["data_dir"]))

@@ -100,6 +100,7 @@ async def test_killed_after_any_write_to_the_store(world: World, writes: int) ->
     await world.kill()
     for write in never:
         write.cancel()
+    world.silence_agents()  # also of a stop that the agent reported before the kill
     await world.start()
     await world.complete_passes(2)
     assert_no_leak(world)
