@@ -16,7 +16,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 
-@dataclass(slots=True)
+@dataclass
 class MailServer:
     """An SMTP server in a thread of its own."""
 

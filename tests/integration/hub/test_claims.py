@@ -228,7 +228,8 @@ async def test_instance_without_our_tags_gets_no_lease(hub: Hub, ann: AgentByHan
     before = await all_that_counts(hub, ann)
     reply = await call(hub, "claims", stranger.claim(wait_seconds=1.5))
     assert reply.status_code == 202, reply.text
-    assert reply.json().keys() == {"protocol", "retry_after_seconds"}
+    assert reply.json().keys() == {"protocol", "retry_after_seconds", "read_ahead"}
+    assert reply.json()["read_ahead"] is None, "no files to read"
     assert await all_that_counts(hub, ann) == before
     end_instance(hub, stranger.instance_id)
 
