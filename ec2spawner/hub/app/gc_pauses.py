@@ -34,8 +34,7 @@ NEVER: Final = 2**31 - 1
 """The largest threshold of a generation."""
 
 DUE_INTERVAL: Final = 1.0
-"""Seconds between two checks whether a full collection is due. In one second the hub starts ten
-servers, which are 10,000 objects."""
+"""Seconds between two checks whether a full collection is due."""
 
 FULL_INTERVAL: Final = 24 * 3600.0
 """Seconds between two collections of everything."""
