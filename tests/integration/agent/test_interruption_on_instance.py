@@ -145,7 +145,10 @@ async def test_a_notice_reaches_the_hub_before_there_is_a_lease(
     await machine.boot()
     await until(lambda: hub.claims, 40, "a claim, which the hub holds")
     machine.spot_notice = NOTICE
-    await until(lambda: len(hub.claims) > 1, what="another claim, before the held one is answered")
-    assert [claim.interruption_at for claim in hub.claims] == [None, AT]
+    await until(
+        lambda: hub.claims[-1].interruption_at == AT,
+        what="another claim, with the notice; the first ones are short and repeat without one",
+    )
+    assert hub.claims[0].interruption_at is None
     hub.give(machine.lease(command=machine.small_server()))
     await until(lambda: hub.event("ready"), what="ready: an older hub does not know that field")
