@@ -1,4 +1,4 @@
-"""Full collections stay short while the hub grows, and what dies frozen is collected once a day."""
+"""Collections stay short while the hub grows and works, and frozen garbage is collected daily."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ec2spawner.provisioner.model.lease import LeaseState
 
 GROWTH = """
 import asyncio, gc, time
-from ec2spawner.hub.app.gc_pauses import DUE_INTERVAL, GCPauses
+from ec2spawner.hub.app.gc_pauses import TURN_INTERVAL, GCPauses
 from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 
 OBJECTS = 600_000
@@ -33,23 +33,52 @@ async def main():
     pauses, thresholds = GCPauses(lambda: False), gc.get_threshold()
     with pauses.kept_short():
         task = asyncio.create_task(pauses.run())
-        await asyncio.sleep(2 * DUE_INTERVAL)
+        await asyncio.sleep(2 * TURN_INTERVAL)
         at_first, before = walked(), full()
         lives = [[] for _ in range(OBJECTS)]
         assert full() == before  # not amid work
-        await asyncio.sleep(2 * DUE_INTERVAL)
+        await asyncio.sleep(2 * TURN_INTERVAL)
         assert full() == before + 1
         assert walked() < at_first + 1000, walked()  # it was long: what lives is frozen
 
         # The next one does not wait for a growth by a quarter of what is frozen.
         lives.extend([] for _ in range(OBJECTS // 5))
-        await asyncio.sleep(2 * DUE_INTERVAL)
+        await asyncio.sleep(2 * TURN_INTERVAL)
         assert full() == before + 2
-        # Without work there is nothing to collect.
-        await asyncio.sleep(10 * DUE_INTERVAL)
-        assert full() == before + 2
+        # Without work, one of four collections is a full one.
+        await asyncio.sleep(8 * TURN_INTERVAL)
+        assert full() == before + 4
         task.cancel()
     assert gc.get_threshold() == thresholds
+
+with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    runner.run(main())
+"""
+
+REPLACEMENT = """
+import asyncio, gc
+from ec2spawner.hub.app.gc_pauses import TURN_INTERVAL, GCPauses
+from tests.unit.provisioner.virtual_time import VirtualTimeLoop
+
+REPLACED = 20_000
+
+def young():
+    return len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1))
+
+async def main():
+    lives = [[] for _ in range(REPLACED)]
+    pauses = GCPauses(lambda: False)
+    with pauses.kept_short():
+        task = asyncio.create_task(pauses.run())
+        await asyncio.sleep(1.5 * TURN_INTERVAL)
+        for _ in range(3):
+            for place in range(REPLACED):
+                lives[place] = []
+            # One more and one less each time: CPython sees no reason to collect.
+            assert young() > REPLACED / 2, young()
+            await asyncio.sleep(TURN_INTERVAL)
+            assert young() < 1000, young()
+        task.cancel()
 
 with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
     runner.run(main())
@@ -89,7 +118,11 @@ with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
 """
 
 
-@pytest.mark.parametrize("program", [GROWTH, FROZEN_GARBAGE], ids=["growth", "frozen-garbage"])
+@pytest.mark.parametrize(
+    "program",
+    [GROWTH, REPLACEMENT, FROZEN_GARBAGE],
+    ids=["growth", "replacement", "frozen-garbage"],
+)
 def test_in_a_process_of_its_own(program: str) -> None:
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
