@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..aws.compute.instances import STOP_ON_POWER_OFF
 from ..aws.compute.launch import fleet_request
 from ..aws.compute.templates import Template, template_data, template_name
-from ..aws.storage.volumes import DEVICES
+from ..aws.storage.volumes import DEVICES, volume_request
 from ..aws.tags import to_ec2
 from ..core.names import client_token
 from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
@@ -25,6 +25,7 @@ from ..provisioner.model.cloud import (
     LaunchSpec,
     Volume,
     VolumeSnapshot,
+    VolumeSpec,
 )
 from ..wire import Market
 from .facts.network import Subnet
@@ -55,6 +56,9 @@ OF_EXISTING: Final = (
     "ec2:GetConsoleOutput",
 )
 """What is done to things that exist, or asked about them one by one."""
+
+COPY_HOME: Final = "ec2:CopyVolumes"
+"""The same, where homes of named servers begin as copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +113,28 @@ def of_interfaces(interfaces: Sequence[Interface]) -> list[DryRun]:
     return [DryRun("ec2:DeleteNetworkInterface", {"NetworkInterfaceId": interface})]
 
 
-def of_homes(hub: str, homes: Sequence[Volume], copies: Sequence[VolumeSnapshot]) -> list[DryRun]:
-    """What is done to homes and their snapshots, tried on the first of each."""
+def of_homes(
+    hub: str, homes: Sequence[Volume], snapshots: Sequence[VolumeSnapshot], *, are_copied: bool
+) -> list[DryRun]:
+    """What is done to homes and their snapshots, tried on the first of each.
+
+    `are_copied`: homes of named servers begin as copies of others.
+    """
     dry_runs: list[DryRun] = []
     if homes:
         home = {"VolumeId": homes[0].volume_id}
         tags = {HUB: hub, STORE: STORE_OF_CHECK}
+        if are_copied:
+            copy = volume_request(VolumeSpec(homes[0].size_gib))
+            source = {"SourceVolumeId": homes[0].volume_id}
+            dry_runs.append(DryRun(COPY_HOME, {**source, **copy, **_tagged(tags, "volume")}))
         dry_runs += [
             DryRun("ec2:CreateSnapshot", {**home, **_tagged(tags, "snapshot")}),
             DryRun("ec2:ModifyVolume", {**home, "Size": MAX_VOLUME_GIB}),
             DryRun("ec2:DeleteVolume", home),
         ]
     return dry_runs + [
-        DryRun("ec2:DeleteSnapshot", {"SnapshotId": copy.snapshot_id}) for copy in copies[:1]
+        DryRun("ec2:DeleteSnapshot", {"SnapshotId": each.snapshot_id}) for each in snapshots[:1]
     ]
 
 

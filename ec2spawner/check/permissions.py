@@ -15,6 +15,7 @@ from ..hub.spawn.user_data import user_data
 from ..provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, Image, LaunchSpec
 from ..wire import Market
 from .dry_runs import (
+    COPY_HOME,
     OF_EXISTING,
     RESERVATIONS,
     DryRun,
@@ -53,7 +54,7 @@ async def judge_permissions(
         (listing, instances),
         (volume_listing, volumes),
         (template_listing, templates),
-        (copy_listing, copies),
+        (snapshot_listing, snapshots),
         (interface_listing, interfaces),
         reservations,
     ) = await asyncio.gather(
@@ -64,12 +65,15 @@ async def judge_permissions(
         _list("ec2:DescribeNetworkInterfaces", cloud.list_interfaces(hub)),
         ask(RESERVATIONS),
     )
-    findings = [listing, volume_listing, template_listing, copy_listing, interface_listing]
+    findings = [listing, volume_listing, template_listing, snapshot_listing, interface_listing]
     findings.append(judge_reservations(reservations))
     findings += judge_metrics(config.options.cloudwatch_namespace)
     dry_runs = of_instances(instances, volumes, templates) + of_interfaces(interfaces)
-    dry_runs += of_homes(hub, [v for v in volumes if HOME in v.tags], copies)
-    if missing := [action for action in OF_EXISTING if action not in {t.action for t in dry_runs}]:
+    are_copied = config.options.home.named_servers == "copy"
+    homes = [volume for volume in volumes if HOME in volume.tags]
+    dry_runs += of_homes(hub, homes, snapshots, are_copied=are_copied)
+    of_existing = (*OF_EXISTING, COPY_HOME) if are_copied else OF_EXISTING
+    if missing := [action for action in of_existing if action not in {t.action for t in dry_runs}]:
         said = f"{', '.join(missing)}: the hub has made nothing yet on which to try it"
         findings.append(unproved(Topic.PERMISSION, said))
     if image is None or not subnets or not types:

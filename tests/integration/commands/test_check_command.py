@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.calls.client import Client
-from ec2spawner.check.dry_runs import OF_EXISTING
+from ec2spawner.check.dry_runs import COPY_HOME, OF_EXISTING
 from ec2spawner.check.facts.account import Account
 from ec2spawner.core.tags import HOME, HUB, STORE
 from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec, VolumeSpec
@@ -362,11 +362,13 @@ async def test_permissions_on_the_hubs_own_resources_are_tried_and_nothing_is_te
     answer = await cloud.launch(request)
     home = await cloud.create_volume("home", zone, VolumeSpec(8), tags | {HOME: "home-1"})
     await cloud.create_snapshot(home.volume_id, tags)
+    copying = admin.directory / "copying_config.py"
+    copying.write_text(f'{CONFIG.read_text()}\nc.EC2Spawner.home = {{"named_servers": "copy"}}\n')
     try:
-        ended = await admin.checks()
+        ended = await admin.types("check", f"--config={copying}", "--json")
         assert ended.status == 0, ended.output
         states = {f["name"]: f["state"] for f in ended.json["findings"]}
-        for action in OF_EXISTING:
+        for action in (*OF_EXISTING, COPY_HOME):
             assert states[f"permission {action}"] == "ok", ended.output
         assert states["permission ec2:CreateFleet"] == "ok", "tried with the template of the hub"
         [instance] = await embedded.instances()
