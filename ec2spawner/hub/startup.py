@@ -58,14 +58,15 @@ from .api import sleep as sleep_api
 from .api import usage as usage_api
 from .api import user as user_api
 from .api.save_before_stop import saving_before_stop
-from .app import api_address, internal_ssl, log_limits, log_sanitizer, metrics
-from .app.cloudwatch import CloudWatchMetrics
+from .app import api_address, internal_ssl
 from .app.default_payers import default_payers, user_names
-from .app.event_log import EventLog
-from .app.gc_pauses import GCPauses, nothing_starts_or_stops
+from .app.event_loop.gc_pauses import GCPauses, nothing_starts_or_stops
+from .app.event_loop.route_activity import without_activity
 from .app.interruption_queue import InterruptionQueue
+from .app.reporting import log_limits, log_sanitizer, metrics
+from .app.reporting.cloudwatch import CloudWatchMetrics
+from .app.reporting.event_log import EventLog
 from .app.resume import Resumes
-from .app.route_activity import without_activity
 from .app.route_times import noting_routes
 from .app.service import HubService, publish, utc_now
 from .pages import start_page, usage_pages

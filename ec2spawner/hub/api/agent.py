@@ -45,8 +45,8 @@ from ...wire import (
     StopRequest,
 )
 from ...wire.sleep import WAKE
-from ..app.log_limits import REFUSED_CLAIM, UNPROVED_CLAIM
-from ..app.metrics import CLAIMS_LIMITED, LEASE_CALLS_LIMITED, SECOND_KEY_CLAIMS
+from ..app.reporting.log_limits import REFUSED_CLAIM, UNPROVED_CLAIM
+from ..app.reporting.metrics import CLAIMS_LIMITED, LEASE_CALLS_LIMITED, SECOND_KEY_CLAIMS
 from ..security.claim_rate_limit import TooManyClaims
 from ..security.notebook_certificates import CannotSign
 from ..security.sealed_start import SealBroken

@@ -2,7 +2,7 @@
 
 JupyterHub does not pass to a spawner's `stop` who requested it, which the server's user should
 know. And JupyterHub refuses to stop a server that it is still checking after a hub start. Starts
-take turns, see `hub.app.loop_turns`.
+take turns, see `hub.app.event_loop.loop_turns`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ...provisioner.provisioner import Provisioner
 from ..security.claim_rate_limit import ClaimGate
 from ..security.notebook_certificates import NotebookAuthority
 from ..security.sealed_start import Seal
-from .loop_turns import LoopTurns
+from .event_loop.loop_turns import LoopTurns
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner

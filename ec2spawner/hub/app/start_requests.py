@@ -1,4 +1,4 @@
-"""Requests that start a server take turns, see `hub.app.loop_turns`."""
+"""Requests that start a server take turns, see `hub.app.event_loop.loop_turns`."""
 
 from __future__ import annotations
 

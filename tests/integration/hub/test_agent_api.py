@@ -16,7 +16,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from ec2spawner.hub.app.log_limits import LINES
+from ec2spawner.hub.app.reporting.log_limits import LINES
 from ec2spawner.hub.app.service import LEASE_CALLS
 from ec2spawner.wire import PROTOCOL, ServerEnd
 from tests.harness import Embedded, Hub, until

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from ec2spawner.hub.app.event_log import SERVER_STOP
+from ec2spawner.hub.app.reporting.event_log import SERVER_STOP
 from tests.harness import ADMIN_TOKEN, TREE, Embedded, Hub, until
 from tests.postgresql_server import PostgreSQL
 

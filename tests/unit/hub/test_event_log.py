@@ -21,8 +21,8 @@ from ec2spawner.core.limits.bounds import Kind
 from ec2spawner.core.sleep.session_end import SessionEnd
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.core.starts.phases import Phase, PhaseTime
-from ec2spawner.hub.app import event_log
-from ec2spawner.hub.app.event_log import (
+from ec2spawner.hub.app.reporting import event_log
+from ec2spawner.hub.app.reporting.event_log import (
     SCHEMAS,
     SERVER_STOP,
     SESSION_END,

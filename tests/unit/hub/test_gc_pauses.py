@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ec2spawner.hub.app.gc_pauses import (
+from ec2spawner.hub.app.event_loop.gc_pauses import (
     FULL_INTERVAL,
     LATEST,
     QUIET,
@@ -18,7 +18,7 @@ from ec2spawner.provisioner.model.lease import LeaseState
 
 GROWTH = """
 import asyncio, gc, time
-from ec2spawner.hub.app.gc_pauses import TURN_INTERVAL, GCPauses
+from ec2spawner.hub.app.event_loop.gc_pauses import TURN_INTERVAL, GCPauses
 from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 
 OBJECTS = 600_000
@@ -57,7 +57,7 @@ with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
 
 REPLACEMENT = """
 import asyncio, gc
-from ec2spawner.hub.app.gc_pauses import TURN_INTERVAL, GCPauses
+from ec2spawner.hub.app.event_loop.gc_pauses import TURN_INTERVAL, GCPauses
 from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 
 REPLACED = 20_000
@@ -86,7 +86,7 @@ with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
 
 FROZEN_GARBAGE = """
 import asyncio, gc, weakref
-from ec2spawner.hub.app.gc_pauses import FULL_INTERVAL, QUIET, GCPauses
+from ec2spawner.hub.app.event_loop.gc_pauses import FULL_INTERVAL, QUIET, GCPauses
 from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 
 class Spawner:

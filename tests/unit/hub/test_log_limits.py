@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from ec2spawner.hub.app.log_limits import (
+from ec2spawner.hub.app.reporting.log_limits import (
     LINES,
     REFUSED_CLAIM,
     UNPROVED_CLAIM,

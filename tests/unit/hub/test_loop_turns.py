@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from itertools import pairwise
 
-from ec2spawner.hub.app.loop_turns import LoopTurns
+from ec2spawner.hub.app.event_loop.loop_turns import LoopTurns
 
 
 async def test_other_work_runs_between_any_two() -> None:

@@ -11,7 +11,7 @@ from jupyterhub.proxy import Proxy
 from jupyterhub.user import UserDict
 from sqlalchemy import event
 
-from ec2spawner.hub.app.route_activity import without_activity
+from ec2spawner.hub.app.event_loop.route_activity import without_activity
 
 ROUTE = {
     "routespec": "/user/ada/",
@@ -29,7 +29,7 @@ class OneRoute(Proxy):
 
 @pytest.mark.parametrize("is_without", [True, False])
 async def test_users_are_queried_only_where_routes_have_a_time(is_without: bool) -> None:
-    """`hub.app.route_activity` leans on it: it is a private part of JupyterHub."""
+    """`hub.app.event_loop.route_activity` leans on it: it is a private part of JupyterHub."""
     session = orm.new_session_factory("sqlite:///:memory:")()
     session.add(orm.User(name="ada"))
     session.commit()

@@ -19,7 +19,7 @@ from ec2spawner.check import report as check_report
 from ec2spawner.check.finding import failed
 from ec2spawner.check.topics import Topic
 from ec2spawner.core.text.untrusted import visible, without_escapes
-from ec2spawner.hub.app import log_sanitizer
+from ec2spawner.hub.app.reporting import log_sanitizer
 from ec2spawner.prices import report as prices_report
 from ec2spawner.prices.rows import Row as Price
 from ec2spawner.reap import report as reap_report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ec2spawner.hub.app.cloudwatch import data
+from ec2spawner.hub.app.reporting.cloudwatch import data
 from tests.unit.provisioner.world import World
 
 MAX_VALUES = 1000

@@ -18,7 +18,7 @@ from ec2spawner.aws.calls import metrics as _aws_metrics  # noqa: F401 (register
 from ec2spawner.core.alarms.alarm import Alarm, Kind
 from ec2spawner.core.ledger.cost_rows import Purpose
 from ec2spawner.core.starts.outcome import Outcome
-from ec2spawner.hub.app.metrics import families
+from ec2spawner.hub.app.reporting.metrics import families
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import World

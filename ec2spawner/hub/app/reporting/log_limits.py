@@ -8,9 +8,9 @@ import re
 import time
 from collections.abc import Callable
 
-from ...core.rate_limit import Rate, RateLimit
-from ..security.signed_link import NotByThisLink
-from .spawn_error import SpawnError
+from ....core.rate_limit import Rate, RateLimit
+from ...security.signed_link import NotByThisLink
+from ..spawn_error import SpawnError
 
 LINES = Rate(burst=20, per_second=0.5)
 """Of each kind. Correct agents cause only 503s, while the hub cannot answer."""

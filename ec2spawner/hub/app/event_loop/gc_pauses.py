@@ -26,8 +26,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ...provisioner.model.lease import LeaseState
-from ...provisioner.runtime.supervise import Supervised
+from ....provisioner.model.lease import LeaseState
+from ....provisioner.runtime.supervise import Supervised
 
 LONG_COLLECTION: Final = 0.010
 """Seconds of CPU time. A lower limit would freeze more objects that live for a few seconds only."""
@@ -64,9 +64,9 @@ class GCPauses:
     once a day.
 
     While a hub started 400 servers, its longest full collection took 320 ms of CPU time without
-    this. With a thousand servers, one of the young generation took up to 16 ms and one of the middle
-    generation 70 ms, as long as these were left to CPython. Collecting everything took 260 to
-    420 ms. CPython 3.11 to 3.13 behave alike.
+    this. With a thousand servers, one of the young generation took up to 16 ms and one of the
+    middle generation 70 ms, as long as these were left to CPython. Collecting everything took 260
+    to 420 ms. CPython 3.11 to 3.13 behave alike.
     """
 
     def __init__(self, is_quiet: Callable[[], bool]) -> None:

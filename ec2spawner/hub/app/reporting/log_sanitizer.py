@@ -11,7 +11,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from ...core.text.untrusted import visible
+from ....core.text.untrusted import visible
 
 OURS = str(Path(__file__).parents[2])
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from jupyter_events import EventLogger
 
-from ...daemon_threads import DaemonThreads
-from ...provisioner.model.lease_events import (
+from ....daemon_threads import DaemonThreads
+from ....provisioner.model.lease_events import (
     LeaseEnded,
     LeaseEvent,
     PhaseEnded,
@@ -27,9 +27,9 @@ from ...provisioner.model.lease_events import (
     StartDenied,
     Subject,
 )
-from ...provisioner.model.sleeping_session import SleepingSession
-from ...provisioner.runtime.supervise import Supervised
-from ...provisioner.state.lease_events import LeaseEvents
+from ....provisioner.model.sleeping_session import SleepingSession
+from ....provisioner.runtime.supervise import Supervised
+from ....provisioner.state.lease_events import LeaseEvents
 
 log = logging.getLogger(__name__)
 

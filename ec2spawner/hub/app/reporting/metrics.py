@@ -11,8 +11,8 @@ from prometheus_client import REGISTRY, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from ...provisioner.gauges import Figures
-from ...provisioner.provisioner import Provisioner
+from ....provisioner.gauges import Figures
+from ....provisioner.provisioner import Provisioner
 
 log = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from ...aws.calls.client import Client
-from ...aws.monitoring.cloudwatch import Datum, put_metrics
-from ...provisioner.gauges import Figures
-from ...provisioner.model.cloud import CloudError
-from ...provisioner.provisioner import Provisioner
-from ...provisioner.runtime.supervise import Supervised
+from ....aws.calls.client import Client
+from ....aws.monitoring.cloudwatch import Datum, put_metrics
+from ....provisioner.gauges import Figures
+from ....provisioner.model.cloud import CloudError
+from ....provisioner.provisioner import Provisioner
+from ....provisioner.runtime.supervise import Supervised
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Keeps the hub's event loop free while many servers run and start."""

@@ -1,0 +1,1 @@
+"""What the hub reports: metrics, events, log lines."""
