@@ -46,12 +46,11 @@ from ec2spawner.config import (
     UserMaySet,
     WarmPoolConfig,
     WorkingHoursConfig,
-    after_stop,
-    alarms,
-    image,
     seconds,
 )
-from ec2spawner.config.profile import DiskBounds, IdleBounds
+from ec2spawner.config.entries import after_stop, alarms, image
+from ec2spawner.config.entries.profile import DiskBounds, IdleBounds
+from ec2spawner.config.entries.profile import DiskBounds, IdleBounds
 from ec2spawner.config.values import Code, SpawnerFunction
 from ec2spawner.spawner import EC2Spawner
 

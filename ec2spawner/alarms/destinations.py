@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..aws.monitoring.topics import Topic
 from ..config import Options
-from ..config.alarms import TOPIC, keep_quiet
+from ..config.entries.alarms import TOPIC, keep_quiet
 from .apprise_destination import AppriseDestination
 from .destination import Destination
 from .topic_destination import TopicDestination

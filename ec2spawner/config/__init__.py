@@ -5,19 +5,20 @@ reference are generated from its fields. Durations are texts such as `"1h"`, `"2
 or numbers of seconds; validated, they are seconds.
 """
 
-from .after_stop import AfterStopConfig
-from .alarms import AlarmsConfig
-from .capacity_reservations import CapacityReservationsConfig
-from .discounts import DiscountConfig
-from .home import HomeBounds, HomeConfig, SnapshotSchedule
-from .idle import IdleConfig, IdleHook, UserMaySet
-from .image import ImageConfig
-from .limits import BoundsConfig, LimitsConfig, PayersConfig, ProjectConfig
-from .mounts import BucketConfig, DataVolumeConfig
+from .entries.after_stop import AfterStopConfig
+from .entries.alarms import AlarmsConfig
+from .entries.capacity_reservations import CapacityReservationsConfig
+from .entries.discounts import DiscountConfig
+from .entries.home import HomeBounds, HomeConfig, SnapshotSchedule
+from .entries.idle import IdleConfig, IdleHook, UserMaySet
+from .entries.image import ImageConfig
+from .entries.limits import BoundsConfig, LimitsConfig, PayersConfig, ProjectConfig
+from .entries.mounts import BucketConfig, DataVolumeConfig
+from .entries.profile import DiskBounds, Profile, ProfileOptions
+from .entries.sleep import InterruptionConfig, SleepConfig
+from .entries.warm_pool import WarmPoolConfig
 from .options import Options
-from .profile import DiskBounds, Profile, ProfileOptions
 from .root_disk import small_disks
-from .sleep import InterruptionConfig, SleepConfig
 from .unsaved_sleep import unsaved_sleep
 from .validation import (
     ConfigError,
@@ -28,7 +29,6 @@ from .validation import (
     validate_options,
 )
 from .values import seconds
-from .warm_pool import WarmPoolConfig
 from .working_hours import WorkingHoursConfig
 
 __all__ = [

@@ -15,18 +15,19 @@ from ..core.profiles import profiles
 from ..core.profiles.profiles import InstanceType
 from ..core.sleep.rules import SleepRules
 from ..wire import IdlePolicy
-from .after_stop import TERMINATE, AfterStopWords
-from .alarms import NO_ALARMS, AlarmsWords
-from .capacity_reservations import CapacityReservationsConfig
-from .discounts import DiscountConfig
-from .home import HomeConfig
-from .idle import IdleConfig, IdleHook
-from .image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
-from .limits import LimitsConfig, PayersConfig, TimeZone
-from .mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
-from .profile import DEFAULT_PROFILES, Profile
-from .read_ahead import ENVIRONMENT, TORCH, ReadAheadPatterns
-from .sleep import InterruptionConfig, SleepConfig, sleep_rules
+from .entries.after_stop import TERMINATE, AfterStopWords
+from .entries.alarms import NO_ALARMS, AlarmsWords
+from .entries.capacity_reservations import CapacityReservationsConfig
+from .entries.discounts import DiscountConfig
+from .entries.home import HomeConfig
+from .entries.idle import IdleConfig, IdleHook
+from .entries.image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
+from .entries.limits import LimitsConfig, PayersConfig, TimeZone
+from .entries.mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
+from .entries.profile import DEFAULT_PROFILES, Profile
+from .entries.read_ahead import ENVIRONMENT, TORCH, ReadAheadPatterns
+from .entries.sleep import InterruptionConfig, SleepConfig, sleep_rules
+from .entries.warm_pool import WHEN, UsdPerHour, WarmPoolConfig, pool_rules
 from .store import POSTGRESQL_EXAMPLE, SQLITE_EXAMPLE, StoreURL
 from .values import (
     MAX_DISK_GIB,
@@ -46,7 +47,6 @@ from .values import (
     shown,
     wrong,
 )
-from .warm_pool import WHEN, UsdPerHour, WarmPoolConfig, pool_rules
 
 REGION: Final = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
 """What AWS's names of regions look like."""

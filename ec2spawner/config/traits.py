@@ -16,10 +16,10 @@ from traitlets import Any as AnyTrait
 from traitlets import Dict, Integer, List, TraitType, Unicode
 from traitlets.config import Configurable
 
-from .after_stop import AfterStopConfig
-from .alarms import AlarmsConfig
-from .idle import IdleHook
-from .image import ImageConfig
+from .entries.after_stop import AfterStopConfig
+from .entries.alarms import AlarmsConfig
+from .entries.idle import IdleHook
+from .entries.image import ImageConfig
 from .options import Options
 from .values import SpawnerFunction
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .idle import IdleConfig
+from .entries.idle import IdleConfig
 from .options import Options
 from .validation import Problem
 

@@ -14,12 +14,12 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from .. import data
-from .limits import limit_problems
-from .mounts import mount_problems
+from .entries.limits import limit_problems
+from .entries.mounts import mount_problems
+from .entries.profile import Profile
+from .entries.warm_pool import pool_problems
 from .options import Options
-from .profile import Profile
 from .values import shown, suggest
-from .warm_pool import pool_problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from ..check.hub_config import ConfigurationBroken, load
 from ..config import Profile
+from ..config.entries.profile import DEFAULT_PROFILES
 from ..config.options import REGION
-from ..config.profile import DEFAULT_PROFILES
 from ..terminal import complain
 from .region import read_regions
 from .report import print_csv, print_json, print_table

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ... import data
 from ...config import Profile
-from ...config.profile import DEFAULT_PROFILES
+from ...config.entries.profile import DEFAULT_PROFILES
 from ...core.offers.quotas import ListedQuota
 from ...core.profiles.profiles import InstanceType, resolve
 from ...provisioner.offers.instance_types import read_types

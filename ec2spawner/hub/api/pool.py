@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from tornado.web import HTTPError
 
 from ...config import Options, Profile
-from ...config.warm_pool import MAX_RUNNING
+from ...config.entries.warm_pool import MAX_RUNNING
 from ...core.pool.rules import PoolRule
 from ...core.pool.targets import Override
 from ...core.pool.words import why

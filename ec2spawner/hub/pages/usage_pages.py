@@ -11,7 +11,7 @@ from typing import Any
 from jupyterhub.handlers.base import BaseHandler
 from tornado.web import HTTPError, authenticated
 
-from ...config.warm_pool import MAX_RUNNING
+from ...config.entries.warm_pool import MAX_RUNNING
 from ...wire import MAX_MESSAGE_LENGTH
 from ..security.instances_scope import SCOPE, has_scope
 

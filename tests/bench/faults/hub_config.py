@@ -1,6 +1,6 @@
 """The demo's hub with little patience, an image that is looked up, and machines that are kept."""
 
-from ec2spawner.config.image import DEEP_LEARNING_AMI
+from ec2spawner.config.entries.image import DEEP_LEARNING_AMI
 from tests.bench.faults.timeout import HURRIED, KEPT, PLAIN, STOP_TIMEOUT, hurry_hub
 from tests.harness import CONFIG
 

@@ -27,8 +27,8 @@ from ec2spawner.config import (
     seconds,
     validate_options,
 )
-from ec2spawner.config.image import DEEP_LEARNING_AMI
-from ec2spawner.config.profile import DiskBounds, IdleBounds
+from ec2spawner.config.entries.image import DEEP_LEARNING_AMI
+from ec2spawner.config.entries.profile import DiskBounds, IdleBounds
 from ec2spawner.config.traits import OptionTraits
 from ec2spawner.core.idle.policy import in_force
 from ec2spawner.wire import IdlePolicy, Market

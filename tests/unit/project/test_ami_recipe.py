@@ -11,7 +11,7 @@ import hcl2
 import pytest
 
 from ec2spawner.aws.compute.images import DRIVER_TAG
-from ec2spawner.config.image import DEEP_LEARNING_AMI
+from ec2spawner.config.entries.image import DEEP_LEARNING_AMI
 from ec2spawner.core.instances.gpu_drivers import (
     Driver,
     KernelModules,

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
-from .values import Texts, shown, wrong
+from ..values import Texts, shown, wrong
 
 ENVIRONMENT: Final = "environment"
 """As the agent reads it: see `agent.read_ahead.reader`."""

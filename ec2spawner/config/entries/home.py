@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ..core.homes.snapshot_schedule import Schedule
-from ..provisioner.model.settings import HomeRules
+from ...core.homes.snapshot_schedule import Schedule
+from ...provisioner.model.settings import HomeRules
+from ..values import MAX_DISK_GIB, Bounds, PositiveDuration, Words, as_written, wrong
 from .mounts import efs_root, id_like
-from .values import MAX_DISK_GIB, Bounds, PositiveDuration, Words, as_written, wrong
 
 SHORTEST_BETWEEN_SNAPSHOTS = 3600.0
 """Seconds. Each one is a call for each home, and EC2 has five under way for a volume at most."""

@@ -8,13 +8,13 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ..core.hours_of_week import Hours
-from ..core.pool.rules import Auto, PoolRule, PoolRules
-from ..core.profiles.choices import MARKETS_OF, open_markets
-from ..wire import Market
+from ...core.hours_of_week import Hours
+from ...core.pool.rules import Auto, PoolRule, PoolRules
+from ...core.profiles.choices import MARKETS_OF, open_markets
+from ...wire import Market
+from ..values import SpawnerFunction, Words, shown, suggest, wrong
+from ..working_hours import hours
 from .profile import Profile
-from .values import SpawnerFunction, Words, shown, suggest, wrong
-from .working_hours import hours
 
 MAX_RUNNING: Final = 1000
 """Places of one entry: more is a slip of the pen."""

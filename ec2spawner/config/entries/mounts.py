@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ..provisioner.model.cloud import DATA_DEVICES
-from .values import Words, listed, shown, wrong
+from ...provisioner.model.cloud import DATA_DEVICES
+from ..values import Words, listed, shown, wrong
 
 MAX_BUCKETS: Final = 20
 """Each is a process of its own on the instance."""

@@ -9,9 +9,9 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ..core.pricing.discounts import Discount
+from ...core.pricing.discounts import Discount
+from ..values import Words, shown, wrong
 from .profile import instance_type
-from .values import Words, shown, wrong
 
 _PRICE_FIX: Final = "write USD per hour as a number, such as 0.63"
 _DATE_FIX: Final = 'write a day, such as "2027-03-01"'

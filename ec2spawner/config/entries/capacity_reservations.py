@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from ..core.offers.reserved_capacity import ReservationChoice
-from .values import Texts, Words, shown, wrong
+from ...core.offers.reserved_capacity import ReservationChoice
+from ..values import Texts, Words, shown, wrong
 
 MAX_IDS: Final = 100
 """More are better chosen by a tag."""

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ..wire import IdlePolicy
-from .values import Duration, PositiveDuration, Words, as_written, listed, shown, wrong
-from .working_hours import EXAMPLE, WorkingHoursConfig
+from ...wire import IdlePolicy
+from ..values import Duration, PositiveDuration, Words, as_written, listed, shown, wrong
+from ..working_hours import EXAMPLE, WorkingHoursConfig
 
 IdleHook = Callable[[Any, dict[str, Any]], Any]
 """Of the spawner and the policy as it would be, in an admin's words; sync or async."""

@@ -12,11 +12,11 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from ..core.alarms.account_rules import MAX_INTERRUPTIONS
-from ..core.alarms.alarm import AlarmRules, Kind
-from ..core.alarms.weekly import Schedule
-from .values import PositiveDuration, Words, as_written, listed, shown, suggest, wrong
-from .working_hours import time_of_week
+from ...core.alarms.account_rules import MAX_INTERRUPTIONS
+from ...core.alarms.alarm import AlarmRules, Kind
+from ...core.alarms.weekly import Schedule
+from ..values import PositiveDuration, Words, as_written, listed, shown, suggest, wrong
+from ..working_hours import time_of_week
 
 _FIX: Final = (
     'write Apprise URLs, such as "mailtos://...", or the ARN of an SNS topic; Apprise\'s '

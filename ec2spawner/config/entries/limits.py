@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ..core.ledger.cost_rows import HUB, user_payer
-from ..core.limits.bounds import AtLimit, Bounds, Limits
-from ..core.limits.scopes import (
+from ...core.ledger.cost_rows import HUB, user_payer
+from ...core.limits.bounds import AtLimit, Bounds, Limits
+from ...core.limits.scopes import (
     Members,
     Payers,
     group_scope,
     project_scope,
 )
-from .values import PositiveDuration, Texts, Words, as_written, listed, shown, suggest, wrong
-from .working_hours import time_zone
+from ..values import PositiveDuration, Texts, Words, as_written, listed, shown, suggest, wrong
+from ..working_hours import time_zone
 
 MAX_WINDOW_DAYS = 366
 """Days of the longest window."""

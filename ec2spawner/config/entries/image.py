@@ -7,8 +7,8 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ..provisioner.model.cloud import ImageQuery
-from .values import ImageId, Texts, Words, shown, wrong
+from ...provisioner.model.cloud import ImageQuery
+from ..values import ImageId, Texts, Words, shown, wrong
 
 DEEP_LEARNING_AMI: Final = (
     "/aws/service/deeplearning/ami/{architecture}"

@@ -6,8 +6,8 @@ from typing import Annotated, Final, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ..core.instances.retention_rules import AfterStop
-from .values import PositiveDuration, Words, as_written, shown, wrong
+from ...core.instances.retention_rules import AfterStop
+from ..values import PositiveDuration, Words, as_written, shown, wrong
 
 _FORMS: Final = 'write "terminate", {"linger": "10m"} or {"stop": "7d"}'
 

@@ -8,8 +8,8 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ..core.sleep.rules import AfterInterruption, SleepRules
-from .values import Duration, PositiveDuration, Words, as_written, shown, wrong
+from ...core.sleep.rules import AfterInterruption, SleepRules
+from ..values import Duration, PositiveDuration, Words, as_written, shown, wrong
 
 LONGEST_SAVE: Final = 1800.0
 """Seconds: the instance is paid meanwhile, and a gp3 volume takes 200 GiB in that time."""

@@ -9,15 +9,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from .. import data
-from ..core import names
-from ..core.profiles.choices import MARKETS_OF
-from ..wire import Market
-from .after_stop import AfterStopWords
-from .idle import IdleConfig
-from .mounts import Buckets, DataVolumes
-from .sleep import InterruptionConfig, SleepConfig
-from .values import (
+from ... import data
+from ...core import names
+from ...core.profiles.choices import MARKETS_OF
+from ...wire import Market
+from ..values import (
     MAX_DISK_GIB,
     Bounds,
     OrFunction,
@@ -31,6 +27,10 @@ from .values import (
     suggest,
     wrong,
 )
+from .after_stop import AfterStopWords
+from .idle import IdleConfig
+from .mounts import Buckets, DataVolumes
+from .sleep import InterruptionConfig, SleepConfig
 
 MarketWord = Literal["spot-first", "spot-wait", "spot-only", "on-demand"]
 
