@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC
+from functools import partial
 from itertools import chain, repeat
 from typing import Any, Final
 
@@ -20,6 +21,10 @@ minute hangs."""
 
 POLL_WITHIN: Final = LATER
 """Seconds within which a change of a volume is read again: one call for all that change."""
+
+CONFIRM_WITHIN: Final = 5.0
+"""Seconds within which an attachment that EC2 has begun is read: one call for all of a wave of
+starts. It takes one to four; nobody waits for the answer but the agent, which sees the device."""
 
 READ_BATCH: Final = 200
 """Volumes in one reading: the values that EC2 takes in a filter."""
@@ -106,7 +111,7 @@ class Volumes:
         await self.client.do("modify_volume", VolumeId=volume_id, Size=size_gib)
         try:
             async with asyncio.timeout(GROW_SECONDS):
-                await self._poll(volume_id, lambda volume: volume["Size"] >= size_gib)
+                await self._poll(volume_id, lambda found: found["Size"] >= size_gib, POLL_WITHIN)
         except TimeoutError as error:
             message = f"{volume_id} has not grown to {size_gib} GiB after {GROW_SECONDS:g} s"
             raise CloudError("Timeout", message, retryable=True) from error
@@ -134,7 +139,8 @@ class Volumes:
         try:
             async with asyncio.timeout(ATTACH_SECONDS):
                 if not await self._ask_to_attach(volume_id, instance_id):
-                    await self._poll(volume_id, lambda volume: _is_attached(volume, instance_id))
+                    done = partial(_is_attached, instance_id=instance_id)
+                    await self._poll(volume_id, done, CONFIRM_WITHIN)
         except TimeoutError as error:
             message = f"{volume_id} is not attached to {instance_id} after {ATTACH_SECONDS:g} s"
             raise CloudError("Timeout", message, retryable=True) from error
@@ -193,9 +199,11 @@ class Volumes:
             if volume is None or volume["State"] != "creating":
                 return
 
-    async def _poll(self, volume_id: str, is_done: Callable[[Mapping[str, Any]], bool]) -> None:
+    async def _poll(
+        self, volume_id: str, is_done: Callable[[Mapping[str, Any]], bool], within: float
+    ) -> None:
         while True:
-            if is_done(await self._described(volume_id, POLL_WITHIN)):
+            if is_done(await self._described(volume_id, within)):
                 return
 
     async def _described(self, volume_id: str, within: float = SOON) -> Mapping[str, Any]:

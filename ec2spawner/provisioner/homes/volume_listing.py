@@ -73,6 +73,7 @@ class VolumeListing:
             else:
                 foreign[owner] = volume.volume_id
         self._foreign = foreign
+        self._records.free = {each.volume_id for each in volumes if each.state == "available"}
         listed = {volume.volume_id for volume in volumes}
         for home in self._records.live():
             await self._compare_one(home.home_id, by_home.pop(home.home_id, []), listed)

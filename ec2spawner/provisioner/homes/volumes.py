@@ -186,12 +186,14 @@ class HomeVolumes:
     async def attach(self, lease: Lease, instance: Instance, wanted: Callable[[], bool]) -> None:
         """Attach the lease's home, waiting while another instance holds it and it is `wanted`.
 
-        The volume is read from EC2 before each attempt, to find out whether it is in another zone,
-        attached or deleted. Raises `HomeGone`, `HomeElsewhere`, and `CloudError`, with code
+        Unless known to be free, the volume is read before each attempt: is it in another zone,
+        attached, deleted? Raises `HomeGone`, `HomeElsewhere`, and `CloudError`, with code
         `VolumeInUse` if it was not detached in time.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ATTACH_TIMEOUT
+        if wanted() and await self._attach_free(lease, instance):
+            return
         missing, missing_since = 0, self._clock.uptime()
         while wanted():
             home = self._records.of(lease.user, lease.server)
@@ -228,6 +230,19 @@ class HomeVolumes:
         attached_at = move.opened_at if move is not None and is_copy else home.used_at
         return self._settings.listing_lag if attached_at is None else 0.0
 
+    async def _attach_free(self, lease: Lease, instance: Instance) -> bool:
+        """Attach a home that is known to be free, without a reading: EC2 checks the same. False if
+        it is not known to be, or EC2 refuses, so that a reading shows why."""
+        home = self._records.of(lease.user, lease.server)
+        if home is None or home.volume_id not in self._records.free:
+            return False
+        try:
+            await self._ask_to_attach(home, instance)
+        except CloudError as error:
+            log.info("Home %s is read before it is attached: %s", home.volume_id, error)
+            return False
+        return True
+
     async def _attach(self, home: Home, volume: Volume, instance: Instance) -> None:
         if volume.zone != instance.zone:
             home = await self._records.save(replace(home, zone=volume.zone))
@@ -238,11 +253,16 @@ class HomeVolumes:
         if volume.state == "creating":  # AttachVolume would be refused, and has few tokens
             said = f"{volume.volume_id} is still being created"
             raise CloudError("IncorrectState", said, retryable=False)
+        await self._ask_to_attach(home, instance)
+
+    async def _ask_to_attach(self, home: Home, instance: Instance) -> None:
+        assert home.volume_id is not None
         now, move = self._clock.now(), home.move
         if move is not None and move.volume_id is not None and move.opened_at is None:
             move = replace(move, opened_at=now)
         await self._records.save(replace(home, used_at=now, move=move))
-        await self._cloud.attach_volume(volume.volume_id, instance.instance_id)
+        self._records.free.discard(home.volume_id)
+        await self._cloud.attach_volume(home.volume_id, instance.instance_id)
 
     async def _is_gone(self, home: Home) -> None:
         """Raises `HomeGone`, unless another volume takes its place: an admin's, or the one that it
@@ -358,6 +378,7 @@ class HomeVolumes:
             return
         try:
             await self._cloud.detach_volume(home.volume_id, lease.instance_id)
+            self._records.free.add(home.volume_id)
             if (waited_for := self._detached.pop(home.home_id, None)) is not None:
                 waited_for.set()
             if (now := self._records.find(home.home_id)) is not None:

@@ -43,6 +43,9 @@ PAGES_PER_MINUTE: Final = 8.0
 """Of complete listings while nothing happens, and of those of a large hub at any time: the calls
 that a hub makes do not grow with its servers."""
 
+MAX_BUSY_PAGES: Final = 4
+"""Pages after which a longer listing is no rarer while something starts or stops."""
+
 IN_TRANSITION: Final = frozenset(
     {InstanceState.PENDING, InstanceState.STOPPING, InstanceState.SHUTTING_DOWN}
 )
@@ -80,9 +83,16 @@ class Listing:
         """Seconds until the next listing, unless one is wanted sooner."""
         settings, is_known = self.state.settings, self.state.instances.listings > 0
         if is_in_motion(self.state) or not is_known:
-            return settings.busy_interval
+            return settings.busy_interval * self._next_pages()
         # A large hub looks for silent agents in between.
         return min(settings.quiet_interval, self._complete_interval())
+
+    def _next_pages(self) -> int:
+        """About so many pages has the next listing: the calls of a hub whose servers all start
+        grow with the time that this takes, and not with its servers."""
+        listed = len(self.state.instances.listed)
+        count = listed if listed <= SMALL else len(in_question(self.state))
+        return max(1, min(ceil(count / LISTING_PAGE), MAX_BUSY_PAGES))
 
     def _complete_interval(self) -> float:
         pages = ceil(len(self.state.instances.listed) / LISTING_PAGE)

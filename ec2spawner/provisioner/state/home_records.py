@@ -60,6 +60,9 @@ class HomeRecords:
         """The newest complete snapshot of each home, by home id, as of the last scan."""
         self.gone: set[str] = set()
         """Ids of the homes whose volume was found deleted when it was wanted."""
+        self.free: set[str] = set()
+        """Ids of the volumes that the last listing of all showed as available or that were detached
+        since, without those that were attached. A hint: EC2 decides."""
 
     def load(self, homes: Iterable[Home]) -> None:
         """Take over the homes that an earlier process has stored."""

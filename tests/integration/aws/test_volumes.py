@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.calls.batcher import SPACING
 from ec2spawner.aws.storage import volumes
 from ec2spawner.provisioner.model.cloud import CloudError, Volume, VolumeSpec
+from tests.harness import until
 
 from .scripted_ec2 import Call, Reply, ScriptedEC2, error, ok
 
@@ -41,6 +43,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(volumes, "PAUSES", (0.01,))
     monkeypatch.setattr(volumes, "LAST_PAUSE", 0.02)
     monkeypatch.setattr(volumes, "POLL_WITHIN", 0.02)
+    monkeypatch.setattr(volumes, "CONFIRM_WITHIN", 0.02)
 
 
 async def test_create(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
@@ -267,6 +270,26 @@ async def test_many_volumes_are_read_with_one_call(cloud: EC2Cloud, ec2: Scripte
     assert ec2.calls[0]["Filter.1.Name"] == "volume-id"
     await asyncio.gather(*(cloud.attach_volume(each, ME) for each in ids[:5]))
     assert len(ec2.made("DescribeVolumes")) <= 3, "nor do the polls read one each"
+
+
+async def test_attachments_of_a_wave_of_starts_are_confirmed_with_one_call(
+    cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volumes, "CONFIRM_WITHIN", 2.0)
+    ec2.will("AttachVolume", ok("<status>attaching</status>"))
+    ids = [f"vol-{number}" for number in range(4)]
+    attached = [volume("in-use", ME).replace("vol-1", each) for each in ids]
+    ec2.will("DescribeVolumes", shown(*attached))
+
+    async def asked() -> list[Call]:
+        return ec2.made("AttachVolume")
+
+    first = asyncio.ensure_future(cloud.attach_volume(ids[0], ME))
+    await until(asked, 20, "the first attachment")
+    await asyncio.sleep(SPACING + 0.1)  # a call of its own would have been made by now
+    await asyncio.gather(first, *(cloud.attach_volume(each, ME) for each in ids[1:]))
+    assert len(ec2.made("AttachVolume")) == 4
+    assert len(ec2.made("DescribeVolumes")) == 1
 
 
 async def test_attaching_a_volume_that_is_attached_already_is_no_error(

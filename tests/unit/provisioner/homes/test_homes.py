@@ -96,6 +96,63 @@ async def test_a_home_attached_elsewhere_is_awaited(world: World) -> None:
     assert world.now(lease).state is LeaseState.READY
 
 
+async def test_a_home_that_the_hub_has_detached_is_attached_without_a_reading(
+    world: World,
+) -> None:
+    volume_id = await stopped(world)
+    reads = len(world.cloud.of("volume"))
+    _, agent = await world.ready(home_kind="ebs")
+    assert world.cloud.volumes[volume_id].attached_to == agent.instance_id
+    assert len(world.cloud.of("volume")) == reads
+
+
+async def test_a_home_that_a_listing_shows_as_available_is_attached_without_a_reading(
+    world: World,
+) -> None:
+    volume_id = await stopped(world)
+    await world.restart()
+    listings = len(world.cloud.of("list_volumes"))
+    await until(lambda: len(world.cloud.of("list_volumes")) > listings)
+    await world.complete_passes(1)
+    reads = len(world.cloud.of("volume"))
+    await world.ready(home_kind="ebs")
+    assert world.cloud.volumes[volume_id].attached_to is not None
+    assert len(world.cloud.of("volume")) == reads
+
+
+async def test_a_home_that_is_attached_counts_as_free_no_more(world: World) -> None:
+    world.cloud.keeps_volumes = True
+    await stopped(world)
+    world.cloud.fail("detach_volume", LOST)
+    volume_id = await stopped(world)
+    assert world.cloud.volumes[volume_id].attached_to is not None
+    await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    reads = len(world.cloud.of("volume"))
+    assert await Agent(world, instance_id).claim() is not None
+    await until(lambda: len(world.cloud.of("volume")) > reads + 1)
+    assert len(world.cloud.of("attach_volume")) == 2
+
+
+async def test_a_home_that_somebody_attached_after_the_hub_detached_it_is_awaited(
+    world: World,
+) -> None:
+    volume_id = await stopped(world)
+    free = world.cloud.volumes[volume_id]
+    world.cloud.volumes[volume_id] = replace(free, attached_to="i-of-an-admin", state="in-use")
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    assert await agent.claim() is not None
+    reads = len(world.cloud.of("volume"))
+    await until(lambda: len(world.cloud.of("volume")) > reads + 3)
+    assert world.now(lease).state is LeaseState.STARTING
+    assert len(world.cloud.of("attach_volume")) == 2, "asked for once before it is read"
+    world.cloud.volumes[volume_id] = free
+    await agent.serve()
+    assert world.cloud.volumes[volume_id].attached_to == instance_id
+
+
 async def test_a_cancelled_start_does_not_attach_the_home(world: World) -> None:
     world.cloud.keeps_volumes = True
     world.cloud.fail("detach_volume", LOST)

@@ -136,3 +136,29 @@ async def test_complete_listings_of_many_instances_are_rarer(watch: Watch) -> No
         watch.state.instances.replace(some)
         intervals.append(watch.listing._complete_interval())
     assert intervals == [30.0, 150.0, 300.0]
+
+
+async def test_listings_of_many_instances_in_motion_are_rarer_too(watch: Watch) -> None:
+    watch.state.settings = replace(watch.state.settings, busy_interval=2.0)
+    await watch.state.leases.change(watch.lease.lease_id, state=LeaseState.ENDING)
+    known = watch.state.instances.listed[watch.instance_id]
+
+    def pause(running: int, pending: int) -> float:
+        watch.state.instances.replace(
+            [
+                known,
+                *(replace(known, instance_id=f"i-r{number}") for number in range(running)),
+                *(
+                    replace(known, instance_id=f"i-p{number}", state=InstanceState.PENDING)
+                    for number in range(pending)
+                ),
+            ]
+        )
+        for number in range(running):
+            watch.state.claims.heard(f"i-r{number}")
+        return watch.listing._pause()
+
+    assert pause(running=0, pending=49) == 2.0
+    assert pause(running=0, pending=99) == 4.0
+    assert pause(running=1000, pending=20) == 2.0, "only those in motion are asked about"
+    assert pause(running=0, pending=1000) == 8.0, "failed boots are still seen soon"
