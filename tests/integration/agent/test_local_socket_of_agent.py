@@ -135,15 +135,15 @@ async def test_a_stop_that_has_begun_is_a_success_without_the_agents_reply(agent
     agent.is_silent = True
     link = AgentLink(str(agent.socket.path), lambda state: None)
     running = asyncio.create_task(link.run())
-    await asyncio.wait_for(link.connected.wait(), 5)
+    await asyncio.wait_for(link.connected.wait(), 60)
     stop = asyncio.create_task(link.ask("stop"))
     extension = asyncio.create_task(link.ask("extend", 60))
     await until(lambda: agent.requests)
     agent.socket.push(STATE.model_copy(update={"stop": Stop(reason="user")}))
-    assert (await asyncio.wait_for(stop, 5)).ok
+    assert (await asyncio.wait_for(stop, 60)).ok
     await agent.socket.close()
     with pytest.raises(AgentGoneError):
-        await asyncio.wait_for(extension, 5)
+        await asyncio.wait_for(extension, 60)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -179,8 +179,9 @@ class SleepingServer:
         """Order it; what the extension says in the end, which is within the time."""
         order = self.new_order(seconds, **changes)
         self.push(order)
-        [said] = await self.until(lambda: self.answers(order.id), seconds + 5)
-        assert datetime.now(UTC) <= order.until + timedelta(seconds=0.5)
+        [said] = await self.until(lambda: self.answers(order.id), seconds + 30)
+        # A busy machine is late with what was said in time.
+        assert datetime.now(UTC) <= order.until + timedelta(seconds=5)
         return said
 
     def answers(self, order_id: str) -> list[SessionSaved]:

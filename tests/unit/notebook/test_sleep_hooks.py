@@ -94,7 +94,7 @@ async def test_an_entry_point_that_hangs_is_ended_with_what_it_started(
     began = time.monotonic()
     result = await running
     assert result.outcome == "late"
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 60
     assert (home / "hangs").exists(), "it had begun"
     pid = int((home / "pid").read_text())
     deadline = time.monotonic() + 10
