@@ -49,7 +49,10 @@ async def reconcile(directory: Path, servers: int, console: Console) -> dict[str
     await world.start(busy_interval=LISTING_SECONDS, quiet_interval=LISTING_SECONDS)
     for first in range(0, servers, WAVE):
         await _start(world, range(first, min(first + WAVE, servers)))
-    await world.complete_passes(1)
+    # Not `complete_passes`: a hub with as many servers lists them all every five minutes only.
+    reconciler = world.provisioner._reconciler
+    await reconciler.reconcile()
+    await world.settle()
     console.print(f"{servers} servers, {time.monotonic() - began:.0f} s", style="dim")
     state = world.provisioner._state
     state.settings = replace(
@@ -58,8 +61,8 @@ async def reconcile(directory: Path, servers: int, console: Console) -> dict[str
         quiet_interval=QUIET_SECONDS,
         price_interval=QUIET_SECONDS,
     )
-    await world.complete_passes(1)
-    reconciler = world.provisioner._reconciler
+    await reconciler.reconcile()
+    await world.settle()
 
     async def one_pass() -> None:
         world.clock.advance(PASS_INTERVAL)
