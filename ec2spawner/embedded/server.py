@@ -216,6 +216,7 @@ class EmbeddedEC2:
         file_systems = FileSystems(moto, built, data_dir)
         await file_systems.restore()
         launcher = Launcher(moto, built, lifecycles, places, quotas, self._lag)
+        capacity_reservations = CapacityReservations(moto, places, lifecycles, quotas)
         calls, throttle, faults = Calls(), Throttle(), Faults()
         instances = Instances(moto, launcher, lifecycles, runtime)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
@@ -234,7 +235,7 @@ class EmbeddedEC2:
             References(moto, lifecycles),
             spot_prices,
             reservations,
-            CapacityReservations(moto, places, lifecycles, quotas),
+            capacity_reservations,
             DryRuns(moto, instances, fleets, volumes),
             {
                 "pricing": PriceList(on_demand_prices, REGION),
@@ -261,6 +262,7 @@ class EmbeddedEC2:
             spot_prices,
             on_demand_prices,
             reservations,
+            capacity_reservations,
             moto,
             built,
             file_systems,

@@ -24,10 +24,11 @@ from ..gateway.call_log import Calls
 from ..gateway.throttle import Throttle
 from ..iam.conditions import PolicyError
 from ..iam.hub_policy import hub_policy
+from ..instances.capacity_reservations import CapacityReservations
 from ..instances.lifecycle import Lifecycle, Lifecycles
 from ..instances.quotas import Quotas
 from ..instances.reservations import Reservation, Reservations
-from ..market.capacity import ANY, Capacity
+from ..market.capacity import ANY, Capacity, Offer
 from ..market.prices import OnDemandPrices, SpotPrices
 from ..market.type_facts import instance_type_facts
 from ..network import Network
@@ -37,6 +38,7 @@ from ..storage.file_systems import FileSystems
 from .requests import (
     AddressesRequest,
     BootRequest,
+    CapacityBlockRequest,
     CapacityRequest,
     FaultRequest,
     FileSystemRequest,
@@ -67,6 +69,7 @@ class Controls:
     spot_prices: SpotPrices
     on_demand_prices: OnDemandPrices
     reservations: Reservations
+    capacity_reservations: CapacityReservations
     moto: Moto
     network: Network
     file_systems: FileSystems
@@ -194,6 +197,19 @@ class CapacityHandler(ControlHandler):
         self.check_offer(body.instance_type, body.zone)
         self.controls.capacity.set(body.market, body.instance_type, body.zone, body.available)
         self.finish({"ok": True})
+
+
+class CapacityBlocksHandler(ControlHandler):
+    """`POST /embedded/capacity-blocks`: a Capacity Block, as if it had been bought."""
+
+    def post(self) -> None:
+        """Its id; 400 for an unknown instance type or zone."""
+        body = self.body(CapacityBlockRequest)
+        self.check_offer(body.instance_type, body.zone)
+        made = self.controls.capacity_reservations.make_block(
+            Offer("on-demand", body.instance_type, body.zone), body.count, body.begun, body.left
+        )
+        self.finish({"reservation": made})
 
 
 class FaultsHandler(ControlHandler):
@@ -382,6 +398,7 @@ ROUTES: list[tuple[str, type[ControlHandler]]] = [
     (r"/embedded/instances", InstancesHandler),
     (r"/embedded/certificate", CertificateHandler),
     (r"/embedded/capacity", CapacityHandler),
+    (r"/embedded/capacity-blocks", CapacityBlocksHandler),
     (r"/embedded/faults", FaultsHandler),
     (r"/embedded/prices", PricesHandler),
     (r"/embedded/addresses", AddressesHandler),

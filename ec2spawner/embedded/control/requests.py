@@ -45,6 +45,16 @@ class CapacityRequest(ControlRequest):
     available: Annotated[int, Field(ge=0)] | None
 
 
+class CapacityBlockRequest(ControlRequest):
+    """A Capacity Block of `count` instances: seconds since it has begun, and until it ends."""
+
+    instance_type: str
+    zone: str
+    count: Annotated[int, Field(ge=1, le=64)]
+    begun: Seconds
+    left: Seconds
+
+
 class HubKeyRequest(ControlRequest):
     """A key for a hub, with statements that its admin adds to `configs/iam-policy.json`."""
 

@@ -13,6 +13,7 @@ from ..api import pagination
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
 from ..market.capacity import Offer
+from ..market.reserved_places import BLOCK
 from ..market.type_facts import instance_type_facts
 from ..runtime.instance_runtime import InstanceRuntime
 from .launch import Blueprint, Launcher, tag_specifications
@@ -85,8 +86,7 @@ class Instances:
         subnet_id, zone = await self._launcher.subnet_for(
             merged.get("SubnetId"), placement.get("AvailabilityZone")
         )
-        market_options = merged.get("InstanceMarketOptions") or {}
-        market = "spot" if market_options.get("MarketType") == "spot" else "on-demand"
+        market = "spot" if blueprint.market_type == "spot" else "on-demand"
         if market == "spot" and (refusal := await self._launcher.spot_refusal()) is not None:
             raise refusal
         await self._launcher.check_references(blueprint)
@@ -116,6 +116,8 @@ class Instances:
             if reservation := self._lifecycles.reservation_of(instance_id):
                 element = f"<instanceId>{instance_id}</instanceId>"
                 more = f"<capacityReservationId>{reservation}</capacityReservationId>"
+                if self._lifecycles.get(instance_id).wish.in_block:
+                    more += f"<instanceLifecycle>{BLOCK}</instanceLifecycle>"
                 body = body.replace(element.encode(), f"{element}{more}".encode(), 1)
         return body
 

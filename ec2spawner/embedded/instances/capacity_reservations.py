@@ -1,10 +1,10 @@
-"""The actions on On-Demand Capacity Reservations: create, describe, cancel."""
+"""The actions on capacity reservations: create, describe, cancel; Capacity Blocks are only made."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ...core.offers.quotas import quota_class
@@ -13,7 +13,7 @@ from ..api import pagination
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
 from ..market.capacity import Offer
-from ..market.reserved_places import Reservation, ReservedPlaces
+from ..market.reserved_places import BLOCK, Reservation, ReservedPlaces
 from ..market.type_facts import instance_type_facts
 from .launch import tag_specifications
 from .lifecycle import Lifecycles
@@ -69,7 +69,7 @@ class CapacityReservations:
             raise self._quotas.exceeded(offer)
         tags = tag_specifications(parameters.get("TagSpecifications") or ())
         reservation = Reservation(
-            reservation_id=f"cr-{secrets.token_hex(8)}{secrets.choice('0123456789abcdef')}",
+            reservation_id=_new_id(),
             offer=offer,
             total=count,
             vcpus=facts.vcpus,
@@ -80,6 +80,25 @@ class CapacityReservations:
         )
         self._places.add(reservation)
         return {"CapacityReservation": self._shown(reservation)}
+
+    def make_block(self, offer: Offer, count: int, begun: float, left: float) -> str:
+        """The id of a Capacity Block that has begun so many seconds ago and ends in so many.
+
+        EC2 sells one for whole days from a time that it offers; this is for tests of its end.
+        """
+        now = datetime.now(UTC)
+        block = Reservation(
+            reservation_id=_new_id(),
+            offer=offer,
+            total=count,
+            vcpus=instance_type_facts(offer.instance_type, self._moto.region).vcpus,
+            is_open=False,
+            created_at=now - timedelta(seconds=begun),
+            ends_at=now + timedelta(seconds=left),
+            is_block=True,
+        )
+        self._places.add(block)
+        return block.reservation_id
 
     async def describe(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """DescribeCapacityReservations, by ids and by `FILTERS` and tags."""
@@ -100,6 +119,8 @@ class CapacityReservations:
         if reservation.state != "active":
             message = f"The Capacity Reservation is {reservation.state} and cannot be cancelled"
             raise EC2Error("InvalidCapacityReservationState", message)
+        if reservation.is_block:
+            raise EC2Error("UnsupportedOperation", "A Capacity Block cannot be cancelled.")
         self._places.end(reservation, "cancelled")
         return {"Return": True}
 
@@ -122,10 +143,14 @@ class CapacityReservations:
             "CreateDate": each.created_at,
             "EndDateType": "limited" if each.ends_at else "unlimited",
             "InstanceMatchCriteria": "open" if each.is_open else "targeted",
-            "ReservationType": "default",
+            "ReservationType": BLOCK if each.is_block else "default",
             "Tags": [{"Key": key, "Value": value} for key, value in each.tags.items()],
         }
         return {**shown, "EndDate": each.ends_at} if each.ends_at else shown
+
+
+def _new_id() -> str:
+    return f"cr-{secrets.token_hex(8)}{secrets.choice('0123456789abcdef')}"
 
 
 def _filter(name: str) -> Callable[[Mapping[str, Any]], Any]:

@@ -17,6 +17,7 @@ from ..api.protocol import EC2Error
 from ..faults import Fault, Faults
 from ..market.capacity import Offer
 from ..market.prices import OnDemandPrices, SpotPrices
+from ..market.reserved_places import BLOCK
 from .launch import Blueprint, Launcher, tag_specifications
 
 SPOT_STRATEGIES = ("lowest-price", "price-capacity-optimized", "capacity-optimized")
@@ -135,7 +136,9 @@ class Fleets:
         fault = self._faults.next_entry_for("CreateFleet")
         for plan in plans:
             for purchase in await self._fill(plan, answer["FleetId"], fault, refusal):
-                _enter(purchase, plan.templates, answer)
+                in_block = plan.blueprints[purchase.candidate.template].market_type == BLOCK
+                lifecycle = BLOCK if in_block else purchase.candidate.offer.market
+                _enter(purchase, plan.templates, lifecycle, answer)
         if answer["Instances"] and (reason := self._faults.next_termination_for("CreateFleet")):
             for group in answer["Instances"]:
                 self._launcher.end_at_once(group["InstanceIds"], reason)
@@ -160,6 +163,7 @@ class Fleets:
             for config in configs
         ]
         blueprints = [await self._launcher.blueprint({}, t, tags) for t in templates]
+        _check_block(parameters, blueprints)
         plans = []
         for market, wanted in targets.items():
             if not wanted:
@@ -277,13 +281,16 @@ def _check_price(candidate: Candidate) -> None:
 
 
 def _enter(
-    purchase: Purchase, templates: Sequence[Mapping[str, Any]], answer: dict[str, Any]
+    purchase: Purchase,
+    templates: Sequence[Mapping[str, Any]],
+    lifecycle: str,
+    answer: dict[str, Any],
 ) -> None:
     """Add a purchase to CreateFleet's response, which may have both instances and errors."""
     candidate = purchase.candidate
     about = {
         "LaunchTemplateAndOverrides": _which(candidate, templates),
-        "Lifecycle": candidate.offer.market,
+        "Lifecycle": lifecycle,
     }
     if purchase.instance_ids:
         answer["Instances"].append(
@@ -307,11 +314,28 @@ def _targets(specification: Mapping[str, Any]) -> dict[str, int]:
         "spot": int(specification.get("SpotTargetCapacity") or 0),
     }
     default = specification.get("DefaultTargetCapacityType", "on-demand")
+    if default == BLOCK and not any(targets.values()):
+        default = "on-demand"  # of whose offers a block's are
     total = int(specification.get("TotalTargetCapacity") or 0)
     if default not in targets or not 0 < total <= MAX_LAUNCH or sum(targets.values()) > total:
         raise EC2Error("InvalidParameterValue", "TargetCapacitySpecification is invalid.")
     targets[default] += total - sum(targets.values())
     return targets
+
+
+def _check_block(parameters: Mapping[str, Any], blueprints: Sequence[Blueprint]) -> None:
+    """Raises EC2's errors for a fleet and templates of which only one is for a Capacity Block, and
+    for what a fleet for one cannot have. The first is our assumption."""
+    target = parameters.get("TargetCapacitySpecification") or {}
+    in_block = target.get("DefaultTargetCapacityType") == BLOCK
+    if any((each.market_type == BLOCK) != in_block for each in blueprints):
+        message = f"A fleet and its launch templates are of the market type {BLOCK}, or none is."
+        raise EC2Error("InvalidParameterCombination", message)
+    if in_block and len(blueprints) > 1:
+        raise EC2Error("InvalidParameterCombination", "A fleet launches into one Capacity Block.")
+    if in_block and (parameters.get("OnDemandOptions") or {}).get("CapacityReservationOptions"):
+        message = f"CapacityReservationOptions cannot be specified with {BLOCK}."
+        raise EC2Error("InvalidParameterCombination", message)
 
 
 def _strategy(parameters: Mapping[str, Any], market: str) -> str:

@@ -15,7 +15,7 @@ from ...wire import Market
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
 from ..market.capacity import Offer, insufficient
-from ..market.reserved_places import ReservedPlaces, Wish, exceeded
+from ..market.reserved_places import BLOCK, ReservedPlaces, Wish, exceeded
 from ..market.type_facts import InstanceTypeFacts, instance_type_facts
 from ..network import Network
 from ..read_lag import ReadLag
@@ -47,7 +47,13 @@ class Blueprint:
 
     def wish(self, offer: Offer) -> Wish:
         """What it says of capacity reservations. Raises EC2's errors."""
-        return Wish.of(self.parameters.get("CapacityReservationSpecification"), offer.market)
+        specification = self.parameters.get("CapacityReservationSpecification")
+        return Wish.of(specification, offer.market, in_block=self.market_type == BLOCK)
+
+    @property
+    def market_type(self) -> str:
+        """That of its InstanceMarketOptions; empty for none."""
+        return str((self.parameters.get("InstanceMarketOptions") or {}).get("MarketType") or "")
 
     @property
     def architecture(self) -> str:
@@ -169,7 +175,7 @@ class Launcher:
         facts, wish = self._check_offer(blueprint, offer), blueprint.wish(offer)
         reserved = min(wanted, self._places.left(wish, offer))
         if reserved == wanted or wish.is_only:
-            return reserved, None if reserved == wanted else exceeded()
+            return reserved, None if reserved == wanted else exceeded(wish, offer)
         by_capacity = reserved + self.room_for(offer, wanted - reserved)
         counted = counted_by(offer)
         in_use = self._lifecycles.vcpus_in_use(counted) + self._launching[counted]

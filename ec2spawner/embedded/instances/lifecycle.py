@@ -40,7 +40,11 @@ USER_INITIATED = "Client.UserInitiatedShutdown"
 INSTANCE_INITIATED = "Client.InstanceInitiatedShutdown"
 SPOT_TERMINATION = "Server.SpotInstanceTermination"
 
+BLOCK_ENDS = "Server.CapacityBlockEnds"
+"""Of the end of a Capacity Block. EC2 documents no code for it: this one is ours."""
+
 REASONS = {
+    BLOCK_ENDS: "Capacity Block ends",
     USER_INITIATED: "User initiated shutdown",
     INSTANCE_INITIATED: "Instance initiated shutdown",
     SPOT_TERMINATION: "Spot instance termination",
@@ -51,7 +55,7 @@ REASONS = {
     "Server.InternalError": "Internal error on launch",
 }
 
-_AFTER_LAUNCH = frozenset({USER_INITIATED, INSTANCE_INITIATED, SPOT_TERMINATION})
+_AFTER_LAUNCH = frozenset({BLOCK_ENDS, USER_INITIATED, INSTANCE_INITIATED, SPOT_TERMINATION})
 """Reasons whose StateTransitionReason has words and a time; that of the others is the code."""
 
 
@@ -74,6 +78,7 @@ class Lifecycle:
     """The latest transition: the next one begins when it is done."""
     boot_timer: asyncio.TimerHandle | None = None
     interruption_timer: asyncio.TimerHandle | None = None
+    """Until EC2 takes it back: spot after a notice, an instance of a Capacity Block without one."""
 
     @property
     def instance_id(self) -> str:
@@ -148,11 +153,11 @@ class Lifecycles:
 
     def vcpus_in_use(self, counted: tuple[Market, str]) -> int:
         """vCPUs that count against the quota of a market and class: a capacity reservation counts,
-        used or not, and its instances do not count again."""
+        used or not, and its instances do not count again. A Capacity Block does not count."""
         reserved = sum(
             each.total * each.vcpus
             for each in self._places.all()
-            if each.state == "active" and counted_by(each.offer) == counted
+            if each.state == "active" and not each.is_block and counted_by(each.offer) == counted
         )
         return reserved + sum(
             life.vcpus
@@ -201,6 +206,9 @@ class Lifecycles:
         for one that has never run or has ended."""
         if life.state in ("stopping", "stopped"):
             return
+        if life.wish.in_block:
+            message = "The embedded EC2 does not stop instances of Capacity Blocks."
+            raise EC2Error("UnsupportedOperation", message)
         if life.offer.market == "spot":
             raise EC2Error(
                 "UnsupportedOperation",
@@ -301,9 +309,17 @@ class Lifecycles:
 
     def _boot(self, life: Lifecycle) -> None:
         self._enter(life, "pending")
+        self._end_with_block(life)
         life.boot_timer = asyncio.get_running_loop().call_later(
             self.boot_seconds, lambda: self._then(life, self._run(life))
         )
+
+    def _end_with_block(self, life: Lifecycle) -> None:
+        if (at := self._places.reclaimed_at(life.reservation)) is not None:
+            seconds = (at - datetime.now(UTC)).total_seconds()
+            life.interruption_timer = asyncio.get_running_loop().call_later(
+                max(seconds, 0.0), self.terminate, life, BLOCK_ENDS
+            )
 
     async def _run(self, life: Lifecycle) -> None:
         if life.state == "pending":

@@ -1,23 +1,30 @@
-"""Places of On-Demand Capacity Reservations, and which launches take them.
+"""Places of On-Demand Capacity Reservations and Capacity Blocks, and which launches take them.
 
 EC2 sets the capacity of a reservation aside, so its places are no part of an offer's capacity.
 When a reservation ends, its unused places return to the offer; its instances run on, in the
-offer's own capacity.
+offer's own capacity. A Capacity Block has capacity of its own; its instances end before it does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ..api.protocol import EC2Error
-from .capacity import Capacity, Offer
+from .capacity import Capacity, Offer, insufficient
 
 NOT_FOUND = "InvalidCapacityReservationId.NotFound"
 """Of an id that does not exist, in the form of EC2's other codes. That a launch into a reservation
 that has ended is refused with it, too, is our assumption."""
+
+BLOCK = "capacity-block"
+"""EC2's name of a Capacity Block, as a type of reservation, a market type and a lifecycle."""
+
+RECLAIMED = timedelta(minutes=30)
+"""Before the end of a block, EC2 begins to terminate its instances (EC2 User Guide, November 2026).
+That it launches none from then on is our assumption."""
 
 PREFERENCES = ("open", "none", "capacity-reservations-only")
 
@@ -39,11 +46,20 @@ class Reservation:
     tags: Mapping[str, str] = field(default_factory=dict)
     used: int = 0
     state: str = "active"
+    is_block: bool = False
+    """Whether it is a Capacity Block, which is created at its beginning and has an end."""
+
+    @property
+    def reclaimed_at(self) -> datetime | None:
+        """When EC2 ends its instances, UTC; None unless it is a block."""
+        return self.ends_at - RECLAIMED if self.is_block and self.ends_at else None
 
     @property
     def available(self) -> int:
-        """Places without an instance; none once it has ended."""
-        return self.total - self.used if self.state == "active" else 0
+        """Places without an instance; none once it has ended, or takes its instances back."""
+        at = self.reclaimed_at
+        is_over = self.state != "active" or (at is not None and at <= datetime.now(UTC))
+        return 0 if is_over else self.total - self.used
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +69,13 @@ class Wish:
     preference: str = "open"
     target: str = ""
     """Id of the only reservation that it may run in."""
+    in_block: bool = False
+    """Whether its market type is that of Capacity Blocks."""
 
     @classmethod
-    def of(cls, specification: Mapping[str, Any] | None, market: str) -> Wish:
+    def of(
+        cls, specification: Mapping[str, Any] | None, market: str, *, in_block: bool = False
+    ) -> Wish:
         """Raises EC2's errors for what does not go together."""
         given = specification or {}
         target = given.get("CapacityReservationTarget") or {}
@@ -76,7 +96,10 @@ class Wish:
         if market == "spot" and (named or preference == "capacity-reservations-only"):
             message = "A Spot Instance cannot run in a Capacity Reservation."
             raise EC2Error("InvalidParameterCombination", message)
-        return cls("capacity-reservations-only" if named else preference or "open", named)
+        if in_block and not named:
+            message = f"The market type {BLOCK} needs the id of a Capacity Block as target."
+            raise EC2Error("InvalidParameterCombination", message)
+        return cls("capacity-reservations-only" if named else preference or "open", named, in_block)
 
     @property
     def is_only(self) -> bool:
@@ -106,12 +129,13 @@ class ReservedPlaces:
 
     def add(self, reservation: Reservation) -> None:
         """Raises `InsufficientInstanceCapacity` where its offer lacks capacity."""
-        self.capacity.take(reservation.offer, reservation.total)
+        if not reservation.is_block:
+            self.capacity.take(reservation.offer, reservation.total)
         self._reservations[reservation.reservation_id] = reservation
 
     def end(self, reservation: Reservation, state: str) -> None:
         """`cancelled` or `expired`: unused places are anybody's again."""
-        for _ in range(reservation.available):
+        for _ in range(0 if reservation.is_block else reservation.available):
             self.capacity.give_back(reservation.offer)
         reservation.state = state
 
@@ -134,7 +158,7 @@ class ReservedPlaces:
             found += [each] * min(each.available, count - len(found))
         if len(found) < count:
             if wish.is_only:
-                raise exceeded()
+                raise exceeded(wish, offer)
             self.capacity.take(offer, count - len(found))
         for each in found:
             each.used += 1
@@ -146,7 +170,7 @@ class ReservedPlaces:
         if reservation is not None:
             self._end_those_that_are_due()
             reservation.used -= 1
-        if reservation is None or reservation.state != "active":
+        if reservation is None or (reservation.state != "active" and not reservation.is_block):
             self.capacity.give_back(offer)
 
     def holds(self, reservation_id: str) -> bool:
@@ -154,6 +178,11 @@ class ReservedPlaces:
         self._end_those_that_are_due()
         found = self._reservations.get(reservation_id)
         return found is not None and found.state == "active"
+
+    def reclaimed_at(self, reservation_id: str) -> datetime | None:
+        """When EC2 ends the instances of this reservation, UTC; None unless it is a block."""
+        found = self._reservations.get(reservation_id)
+        return None if found is None else found.reclaimed_at
 
     def _for(self, wish: Wish, offer: Offer) -> list[Reservation]:
         """The active reservations whose places a launch of the offer may take."""
@@ -167,6 +196,10 @@ class ReservedPlaces:
                     f"The Capacity Reservation '{wish.target}' is for {found.offer.instance_type} "
                     f"in {found.offer.zone}.",
                 )
+            if found.is_block != wish.in_block:
+                kind = BLOCK if found.is_block else "on-demand"
+                message = f"'{wish.target}' takes launches of the market type {kind} only."
+                raise EC2Error("InvalidParameterCombination", message)
             return [found]
         if wish.preference == "none":
             return []
@@ -179,8 +212,10 @@ class ReservedPlaces:
                 self.end(each, "expired")
 
 
-def exceeded() -> EC2Error:
-    """EC2's words where a reservation lacks places."""
+def exceeded(wish: Wish, offer: Offer) -> EC2Error:
+    """EC2's words where a reservation lacks places; its guide names the code for blocks."""
+    if wish.in_block:
+        return insufficient(offer, ())
     return EC2Error(
         "ReservationCapacityExceeded",
         "The requested number of instances exceeds the available capacity of the targeted "
