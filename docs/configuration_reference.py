@@ -49,7 +49,7 @@ from ec2spawner.config import (
     seconds,
 )
 from ec2spawner.config.entries import after_stop, alarms, image
-from ec2spawner.config.entries.profile import DiskBounds, IdleBounds
+from ec2spawner.config.entries.capacity_reservations import CapacityBlockConfig
 from ec2spawner.config.entries.profile import DiskBounds, IdleBounds
 from ec2spawner.config.values import Code, SpawnerFunction
 from ec2spawner.spawner import EC2Spawner
@@ -75,6 +75,7 @@ NESTED: Mapping[type[BaseModel], str] = {
     BucketConfig: "An entry of `buckets`",
     DiscountConfig: "An entry of `discounts`",
     CapacityReservationsConfig: "The keys of `capacity_reservations`",
+    CapacityBlockConfig: "An entry of `blocks` in `capacity_reservations`",
     WarmPoolConfig: "An entry of `warm_pool`",
     PayersConfig: "The keys of `payers`",
     ProjectConfig: "The keys of a project in `payers`",
@@ -93,6 +94,7 @@ _OF_PROFILE = {
 _WITHIN = {
     HomeBounds: ("home", "user_may_choose"),
     SnapshotSchedule: ("home", "snapshots"),
+    CapacityBlockConfig: ("capacity_reservations", "blocks"),
     WorkingHoursConfig: ("idle", "working_hours"),
     UserMaySet: ("idle", "user_may_set"),
 }

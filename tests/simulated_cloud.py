@@ -295,7 +295,9 @@ class SimulatedCloud:
             error = self.errors.get(offer) or LaunchError(SOLD_OUT, "sold out", instance_type)
             here = 0 if offer in self.errors else self.capacity.get(offer, request.count)
             if request.reservation:
-                here, error = self._places(request.reservation, instance_type, zone)
+                here, error = self._places(
+                    request.reservation, instance_type, zone, is_block=request.is_block
+                )
             taken = min(request.count - len(launched), here)
             if offer in self.capacity and not request.reservation:
                 self.capacity[offer] -= taken
@@ -305,13 +307,15 @@ class SimulatedCloud:
         return FleetResponse(tuple(launched), tuple(errors))
 
     def _places(
-        self, reservation_id: str, instance_type: str, zone: str
+        self, reservation_id: str, instance_type: str, zone: str, *, is_block: bool
     ) -> tuple[int, LaunchError]:
         """Unused places, and EC2's error for more."""
         found = self.capacity_reserved.get(reservation_id)
         if found is None or found.has_ended(self.clock()):
             return 0, LaunchError("InvalidCapacityReservationId.NotFound", "ended", instance_type)
         assert (found.instance_type, found.zone) == (instance_type, zone), "no instance fits"
+        if found.is_block != is_block:
+            return 0, LaunchError("InvalidParameterValue", "wrong market type", instance_type)
         left = max(0, found.available - self._in(reservation_id))
         return left, LaunchError("ReservationCapacityExceeded", "full", instance_type)
 
@@ -336,6 +340,7 @@ class SimulatedCloud:
             tags=dict(request.tags),
             deleted_with=(f"vol-{number:017x}", f"eni-{number:017x}"),
             reservation=request.reservation,
+            in_block=request.is_block,
         )
         self.machines[instance_id] = Machine(
             instance,
@@ -479,6 +484,7 @@ class SimulatedCloud:
             replace(each, available=max(0, each.available - self._in(name)))
             for name, each in self.capacity_reserved.items()
             if not each.has_ended(self.clock())
+            if each.begins_at is None or each.begins_at <= self.clock()
         ]
         await self._lose_answer(fault)
         return listed

@@ -57,6 +57,8 @@ c.EC2Spawner.warm_pool_usd_per_hour = 3
 # With a capacity reservation there is a GPU for everyone: `ec2spawner plan` prints the command that
 # makes one. Its places cost the on-demand price, used or not.
 # c.EC2Spawner.capacity_reservations = {"tags": {"course": "ml-101"}}
+# A Capacity Block has the price that was paid for it:
+# {"blocks": [{"id": "cr-0a1b2c3d4e5f60718", "upfront_usd": 8421.12}]}
 c.EC2Spawner.limits = {
     "user": {"usd_per_month": 25, "servers": 1, "max_run": "8h"},
     "hub": {"usd_per_month": 800, "at_limit": "warn"},  # no new servers; those that run continue

@@ -10,6 +10,7 @@ from enum import StrEnum
 from ..check.facts.network import Subnet
 from ..config import Profile
 from ..core.limits.bounds import Bounds
+from ..core.offers.capacity_blocks import has_left
 from ..core.offers.quotas import ListedQuota
 from ..core.offers.reserved_capacity import CapacityReservation
 from ..core.pricing.resource_prices import ResourcePrices
@@ -91,7 +92,7 @@ class Facts:
             for each in self.reserved
             if each.instance_type in names
             and each.zone in self.offered.get(each.instance_type, ())
-            and not each.has_ended(ends)
+            and not has_left(each, ends)
         ]
 
     def reserved_places(self, wanted: Wanted, now: datetime) -> int:

@@ -17,6 +17,7 @@ from ..check.facts.network import Subnet, read_subnets
 from ..check.hub_config import HubConfig
 from ..config import Options
 from ..core.ledger.cost_rows import HUB
+from ..core.offers.capacity_blocks import chosen
 from ..core.offers.reserved_capacity import CapacityReservation
 from ..core.pricing.resource_prices import ResourcePrices
 from ..core.profiles.profiles import InstanceType, resolve
@@ -142,7 +143,7 @@ class _Reader:
         none: Sequence[CapacityReservation] = ()
         asked = self.cloud.capacity_reservations()
         found = await self._asked(Source.RESERVATIONS, asked, none)
-        return [each for each in found if choice.chooses(each)]
+        return chosen(choice, found)
 
     async def _spot(
         self, names: Sequence[str], zones: Sequence[str]

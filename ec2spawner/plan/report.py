@@ -141,7 +141,7 @@ def _cost_lines(plan: Plan) -> Iterator[str]:
     if plan.reserved:
         yield (
             f"reserved: {plan.reserved} of them have a place in reserved capacity. It costs the "
-            "on-demand price, used or not"
+            "same used or not: the on-demand price, in a Capacity Block what was paid for that"
         )
     for market in missing(plan):
         yield f"{market}: no price is known"

@@ -79,7 +79,9 @@ def _block(kind: InstanceType, facts: Facts, wanted: Wanted, now: datetime) -> R
         "Capacity Block for ML",
         f"paid in advance, for whole days and beyond {BLOCK_DAYS} days for whole weeks; the "
         "command asks for the next number of instances that AWS sells as a block, lists the offers "
-        "with their prices, and starts nothing. The hub does not launch into blocks"
+        "with their prices, and starts nothing. Write the id of the one that you buy, with what "
+        "you paid, into `blocks` of c.EC2Spawner.capacity_reservations: servers run in it until 40 "
+        "minutes before its end, 70 in an UltraServer"
         f"{several if wanted.users > most else ''}",
         f"aws ec2 describe-capacity-block-offerings --instance-type {kind.name} --instance-count "
         f"{size} --capacity-duration-hours {24 * _block_days(wanted.hours)} --start-date-range "

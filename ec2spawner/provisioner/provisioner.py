@@ -42,6 +42,7 @@ from .launch.spot_waits import SpotWaits
 from .launch.stopped_instances import StoppedInstances
 from .lifecycle.admin_actions import AdminActions
 from .lifecycle.agent_calls import AgentCalls
+from .lifecycle.block_warnings import BlockWarnings
 from .lifecycle.continuation import Continuation
 from .lifecycle.heartbeat import Heartbeats
 from .lifecycle.home_attachment import HomeAttachment
@@ -150,6 +151,7 @@ class Provisioner:
             WaitingStarts(state, market),
             self._recovery,
             # Servers whose instance is being reclaimed want another one: it is bought below.
+            BlockWarnings(state),
             self._continuation,
             # What is retained serves its user before anything is bought, or becomes surplus.
             self._retention,

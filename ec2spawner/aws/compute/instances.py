@@ -13,6 +13,7 @@ from ...wire import Market
 from ..calls.batcher import Batcher
 from ..calls.client import Answer, Client
 from ..tags import from_ec2, of_hub, to_ec2
+from .capacity_reservations import BLOCK
 
 TERMINATE_BATCH: Final = 500
 """Instances in one TerminateInstances call: it also takes one token per
@@ -194,6 +195,7 @@ def _instance(instance: Mapping[str, Any], account_id: str) -> Instance:
         },
         deleted_with=tuple(_deleted_with(instance)),
         reservation=instance.get("CapacityReservationId") or "",
+        in_block=instance.get("InstanceLifecycle") == BLOCK,
     )
 
 

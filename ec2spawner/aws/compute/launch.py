@@ -16,6 +16,7 @@ from ...provisioner.model.cloud import CloudError, FleetResponse, Launched, Laun
 from ...wire import Market
 from ..calls.client import Answer, Client, entries
 from ..tags import to_ec2
+from .capacity_reservations import BLOCK
 from .templates import Templates
 
 PAUSES: Final = (0.2, 0.4, 0.8, 1.6)
@@ -49,7 +50,7 @@ class Fleets:
         is returned as it is: another token is another request, which the caller stores first.
         """
         zones = await self.zones_of(request.spec.subnets)
-        name = await self._templates.ensure(request.spec, request.tags, request.reservation)
+        name = await self._ensure_template(request)
         call = fleet_request(request, name)
         created_again, pauses = False, chain(PAUSES, repeat(LAST_PAUSE))
         while True:
@@ -65,11 +66,16 @@ class Fleets:
                     raise
                 created_again = True
                 self._templates.forget(name)
-                await self._templates.ensure(request.spec, request.tags, request.reservation)
+                await self._ensure_template(request)
                 continue
             if _lacks_template(answer) and not self._templates.is_new(name):
                 self._templates.forget(name)
             return answer
+
+    async def _ensure_template(self, request: LaunchRequest) -> str:
+        return await self._templates.ensure(
+            request.spec, request.tags, request.reservation, is_block=request.is_block
+        )
 
     async def _create_fleet(
         self, call: Mapping[str, Any], market: Market, zones: Mapping[str, str]
@@ -92,7 +98,7 @@ def fleet_request(request: LaunchRequest, template: str) -> dict[str, Any]:
         "ClientToken": request.client_token,
         "TargetCapacitySpecification": {
             "TotalTargetCapacity": request.count,
-            "DefaultTargetCapacityType": request.market.value,
+            "DefaultTargetCapacityType": BLOCK if request.is_block else request.market.value,
         },
         "LaunchTemplateConfigs": [
             {
@@ -106,7 +112,7 @@ def fleet_request(request: LaunchRequest, template: str) -> dict[str, Any]:
     }
     if request.market is Market.SPOT:
         call["SpotOptions"] = {"AllocationStrategy": "price-capacity-optimized"}
-    else:
+    elif not request.is_block:  # a block is one offer: it needs no strategy
         # Unlike `lowest-price`, our order of types takes discounts into account.
         call["OnDemandOptions"] = {"AllocationStrategy": "prioritized"}
     return call
@@ -122,7 +128,7 @@ def _overrides(request: LaunchRequest) -> list[dict[str, Any]]:
     priorities: dict[tuple[bool, str], int] = {}
     for place, (instance_type, subnet) in enumerate(request.offers):
         override: dict[str, Any] = {"InstanceType": instance_type, "SubnetId": subnet}
-        if request.market is Market.ON_DEMAND:
+        if request.market is Market.ON_DEMAND and not request.is_block:
             group = place < request.preferred, instance_type
             override["Priority"] = float(priorities.setdefault(group, len(priorities)))
         overrides.append(override)
@@ -149,8 +155,13 @@ def _launched(
         instance_id=instance_id,
         instance_type=group.get("InstanceType") or override.get("InstanceType", ""),
         zone=_zone(override, zones),
-        market=Market(group.get("Lifecycle") or market),
+        market=_market(group.get("Lifecycle"), market),
     )
+
+
+def _market(lifecycle: str | None, asked: Market) -> Market:
+    """EC2 has lifecycles that are no market of ours, such as that of Capacity Blocks."""
+    return Market(lifecycle) if lifecycle in set(Market) else asked
 
 
 def _error(error: Mapping[str, Any], zones: Mapping[str, str]) -> LaunchError:

@@ -18,6 +18,7 @@ from ...core.offers.launch_errors import TEMPLATE_GONE
 from ...provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, LaunchSpec
 from ..calls.client import Answer, Client, entries
 from ..tags import OF_EVERY_LAUNCH, from_ec2, of_store, to_ec2
+from .capacity_reservations import BLOCK
 
 TEMPLATES_PAGE: Final = 200
 """Templates per page, EC2's maximum: a template without its data is small."""
@@ -52,11 +53,20 @@ class Templates:
         """Remember the root device of an image that was looked up, to not read it again."""
         self._root_devices[image_id] = root_device
 
-    async def ensure(self, spec: LaunchSpec, tags: Mapping[str, str], reservation: str = "") -> str:
+    async def ensure(
+        self,
+        spec: LaunchSpec,
+        tags: Mapping[str, str],
+        reservation: str = "",
+        *,
+        is_block: bool = False,
+    ) -> str:
         """The name of the template for launches of this spec, created if it does not exist: into
-        this capacity reservation, or into any capacity."""
+        this capacity reservation, which may be a Capacity Block, or into any capacity."""
         root_device = await self._root_device(spec.image_id)
         data = template_data(spec, root_device, tags, reservation)
+        if is_block:
+            data |= _into_block(reservation)
         name = template_name(data)
         if name not in self._used:
             await self._create(name, data, tags)
@@ -174,6 +184,17 @@ def template_data(
             "CapacityReservationTarget": {"CapacityReservationId": reservation},
         }
     return data
+
+
+def _into_block(reservation: str) -> dict[str, Any]:
+    """What a template for a Capacity Block has of its own, as in EC2's tutorial: launches into a
+    block never fall back to other capacity, so there is no preference."""
+    return {
+        "InstanceMarketOptions": {"MarketType": BLOCK},
+        "CapacityReservationSpecification": {
+            "CapacityReservationTarget": {"CapacityReservationId": reservation},
+        },
+    }
 
 
 def _data_volume(device: str, volume: DataVolume) -> dict[str, Any]:

@@ -19,7 +19,10 @@ def judge_capacity_reservations(
     """`usable` are the zones of the hub's subnets by instance type that a profile buys on
     demand. A hub works without any reservation: nothing here fails."""
     chosen = [each for each in listed if choice.chooses(each)]
-    findings = [_missing(each) for each in sorted(choice.ids - {x.reservation_id for x in chosen})]
+    unpriced = [each for each in listed if choice.lacks_price(each)]
+    seen = {each.reservation_id for each in (*chosen, *unpriced)}
+    findings = [_missing(each) for each in sorted(choice.named - seen)]
+    findings += [_unpriced(each) for each in unpriced]
     if not chosen and choice.tags:
         said = f"no active reservation has the tags of {_OPTION}"
         fix = "give one these tags, or wait until it has begun"
@@ -32,7 +35,16 @@ def _missing(reservation_id: str) -> Finding:
         Topic.CAPACITY_RESERVATIONS,
         f"{reservation_id} is no active reservation for Linux with default tenancy",
         f"remove it from {_OPTION} if it has ended; if not, compare its region, platform and "
-        "tenancy: aws ec2 describe-capacity-reservations shows them",
+        "tenancy: aws ec2 describe-capacity-reservations shows them. A Capacity Block belongs in "
+        "`blocks`, and nothing else does",
+    )
+
+
+def _unpriced(each: CapacityReservation) -> Finding:
+    return warning(
+        Topic.CAPACITY_RESERVATIONS,
+        f"{each.reservation_id} is a Capacity Block without a price, and not used",
+        f"write it in `blocks` of {_OPTION}, with what was paid as `upfront_usd`: EC2 does not say",
     )
 
 

@@ -1,8 +1,9 @@
 """What the unused places of a capacity reservation cost, in periods of one number. Pure.
 
-AWS charges a place the on-demand price of its instance type, used or not. What an instance in it
-costs is charged as of any other instance; the rest is counted here, so that both add up to the
-price of the reservation. Disks and addresses belong to instances only.
+AWS charges a place the on-demand price of its instance type, used or not; a place of a Capacity
+Block costs its part of what was paid for the block. What an instance in it costs is charged as of
+any other instance; the rest is counted here, so that both add up to the price of the reservation.
+Disks and addresses belong to instances only.
 """
 
 from __future__ import annotations
@@ -63,6 +64,16 @@ def priced(
     return Places(count, total if known else None, listed, gpus * count)
 
 
+def of_block(
+    count: int, usd_per_hour: float | None, listed_usd_per_hour: float | None, gpus: float
+) -> Places:
+    """`count` unused places of a Capacity Block, at the price of one, in USD/hour. Discounts do not
+    apply to them."""
+    usd = None if usd_per_hour is None else count * usd_per_hour
+    listed = None if listed_usd_per_hour is None else count * listed_usd_per_hour
+    return Places(count, usd, listed, count * gpus)
+
+
 @dataclass(frozen=True, slots=True)
 class UnusedPeriod:
     """A time in which a reservation had the same unused places, at one price."""
@@ -73,6 +84,8 @@ class UnusedPeriod:
     since: datetime
     """UTC."""
     places: Places
+    ends_at: datetime | None = None
+    """When the reservation ends for sure, and with it what it costs, UTC; None is not known."""
 
     @property
     def key(self) -> str:
@@ -81,6 +94,7 @@ class UnusedPeriod:
 
     def segment(self, until: datetime) -> Segment:
         """The period up to `until`, UTC: as of an instance that costs what all places do."""
+        until = until if self.ends_at is None else min(until, self.ends_at)
         return Segment(
             instance_id=self.reservation_id,
             market=Market.ON_DEMAND,
@@ -103,6 +117,12 @@ class UnusedPeriod:
         if has_changed or now - self.since >= LONGEST:
             return replace(self, since=max(now, self.since), places=places)
         return self
+
+
+def resumes_block(counted: datetime | None, begins_at: datetime, now: datetime) -> datetime:
+    """The same of a Capacity Block: it is paid from its beginning to its end, whether a hub runs or
+    not."""
+    return min(max(counted or begins_at, begins_at), now)
 
 
 def counted_until(key: str, microseconds: int) -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import NamedTuple
 
 from ...wire import Market
@@ -47,6 +48,10 @@ class Offer:
     """Id of the capacity reservation whose place it is: on-demand, and `paid` unless the admin
     wants spot to come first. Its price is what a lease is charged, though the place costs the same
     unused."""
+    is_block: bool = False
+    """Whether that reservation is a Capacity Block."""
+    until: datetime | None = None
+    """By when a server has to leave it, UTC; None is never."""
 
     @property
     def key(self) -> OfferKey:
@@ -55,7 +60,10 @@ class Offer:
 
     @property
     def market_name(self) -> str:
-        """For people: `spot`, `on-demand`, or `on-demand in reservation cr-...`."""
+        """For people: `spot`, `on-demand`, `on-demand in reservation cr-...`, or `Capacity Block
+        cr-...`."""
+        if self.is_block:
+            return f"Capacity Block {self.reservation}"
         return (
             f"{self.market} in reservation {self.reservation}" if self.reservation else self.market
         )

@@ -95,6 +95,8 @@ def would_serve(state: State, instance: Instance, pending_time: datetime) -> Lea
 
     `pending_time` is that of the identity document its agent claims with.
     """
+    if state.blocks.is_closing(instance, state.clock.now()):
+        return None
     kept = state.retained.get(instance.instance_id)
     if kept is not None and not kept.is_of_pool:
         return _taker_after_boot(state, kept, pending_time)
@@ -157,6 +159,8 @@ def _taker_among(state: State, kept: Kept, of_server: Sequence[Lease]) -> Lease 
     if kept.instance_id in state.claims.unwanted or state.retained.is_withheld(kept):
         return None
     if kept.then == "linger" and instance.state not in RUNNING:
+        return None
+    if state.blocks.is_closing(instance, state.clock.now()):
         return None
     if silent_seconds(state, kept) > CLAIM_SILENCE:
         return None

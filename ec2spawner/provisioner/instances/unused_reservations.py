@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from ...core.ledger.unused_places import Places, UnusedPeriod, counted_until, priced, resumes
+from ...core.ledger.unused_places import (
+    Places,
+    UnusedPeriod,
+    counted_until,
+    of_block,
+    priced,
+    resumes,
+    resumes_block,
+)
+from ...core.offers.capacity_blocks import reclaimed_at
 from ...core.offers.reserved_capacity import CapacityReservation
 from ...core.pricing.discounts import given_to_unused
 from ..offers.market import MarketData
@@ -25,7 +34,8 @@ INTERVAL: Final = 300.0
 
 @dataclass(slots=True)
 class UnusedReservations:
-    """Counts each reservation in periods that follow each other without a gap.
+    """Counts each reservation in periods that follow each other without a gap, a Capacity Block
+    from its beginning to its end.
 
     The store knows up to when it was counted. What passed while no hub ran is counted from there,
     with the places as they are found then; what passed while a hub ran and did not use the
@@ -57,7 +67,9 @@ class UnusedReservations:
         active = {each.reservation_id: each for each in self.market.reserved.active(now)}
         if self._listed_first is None:
             self._listed_first = set(active)
-        self._listed_first &= active.keys()
+        # A block is paid from its beginning, whenever this process first sees it.
+        new = {name for name, each in active.items() if each.is_block} - self._left.keys()
+        self._listed_first = (self._listed_first | (new - self._periods.keys())) & active.keys()
         for gone in self._periods.keys() - active.keys():
             self._store(self._periods.pop(gone), now)
             self._left[gone] = now
@@ -73,12 +85,14 @@ class UnusedReservations:
         name = reservation.reservation_id
         period = self._periods.get(name)
         if period is not None:
+            if reservation.is_block:  # it may have been extended
+                period = replace(period, ends_at=reservation.ends_at)
             following = period.followed_by(places, now)
             self._periods[name] = following
             if following.since != period.since:
                 self._store(period, now)
         elif self._listed_first is None or name not in self._listed_first:
-            self._begin(reservation, places, resumes(self._left.pop(name, None), now, now))
+            self._begin(reservation, places, self._returns(reservation, now))
         elif name not in self._resuming:
             self._resuming.add(name)
             self.tasks.spawn(self._resume(reservation, places), f"unused places of {name}")
@@ -89,7 +103,8 @@ class UnusedReservations:
             reservation.instance_type,
             reservation.zone,
         )
-        self._periods[name] = UnusedPeriod(name, kind, zone, since, places)
+        end = reservation.ends_at if reservation.is_block else None
+        self._periods[name] = UnusedPeriod(name, kind, zone, since, places, end)
 
     async def _resume(self, reservation: CapacityReservation, places: Places) -> None:
         """Of an earlier process."""
@@ -97,7 +112,7 @@ class UnusedReservations:
         try:
             last = await self.overhead.store.last_overhead(name)
             counted = counted_until(*last) if last is not None else None
-            since = resumes(counted, self.state.earlier_ran_until, self.state.clock.now())
+            since = self._resumes(reservation, counted)
             if self._listed_first is not None and name in self._listed_first:
                 self._begin(reservation, places, since)
                 self._listed_first.discard(name)
@@ -106,26 +121,54 @@ class UnusedReservations:
         finally:
             self._resuming.discard(name)
 
+    def _returns(self, reservation: CapacityReservation, now: datetime) -> datetime:
+        left, begins_at = self._left.pop(reservation.reservation_id, None), reservation.begins_at
+        if reservation.is_block and begins_at is not None:
+            return resumes_block(left, begins_at, now)
+        return resumes(left, now, now)
+
+    def _resumes(self, reservation: CapacityReservation, counted: datetime | None) -> datetime:
+        now, begins_at = self.state.clock.now(), reservation.begins_at
+        if reservation.is_block and begins_at is not None:
+            return resumes_block(counted, begins_at, now)
+        return resumes(counted, self.state.earlier_ran_until, now)
+
     def _places(
         self, active: Mapping[str, CapacityReservation], now: datetime
     ) -> Mapping[str, Places]:
         """What the unused places of each cost now; a place of a discount is given to one only.
 
-        Of unknown price while listings fail for long: whether it still exists is not known.
+        Of unknown price while listings fail for long: whether it still exists is not known. A block
+        does until its end.
         """
-        prices, types = self.market.prices, self.market.catalogue.types
-        unused = self.market.reserved.unused(now)
-        wanted = [(x.instance_type, x.zone, unused[name]) for name, x in active.items()]
+        on_demand = {name: each for name, each in active.items() if not each.is_block}
+        unused, prices = self.market.reserved.unused(now), self.market.prices
+        wanted = [(each.instance_type, each.zone, unused[name]) for name, each in on_demand.items()]
         found: dict[str, Places] = {}
         for name, (kind, _, count), discounted in zip(
-            active, wanted, given_to_unused(wanted, prices.unused_discounts()), strict=True
+            on_demand, wanted, given_to_unused(wanted, prices.unused_discounts()), strict=True
         ):
-            listed, facts = prices.on_demand(kind), types.get(kind)
-            gpus = float(facts.gpu_count or facts.gpu_partition) if facts else 0.0
-            found[name] = priced(count, listed.usd_per_hour if listed else None, gpus, discounted)
+            found[name] = priced(count, self._listed_usd(kind), self._gpus(kind), discounted)
         if not self.market.reserved.is_current:
-            return {name: replace(x, usd_per_hour=None) for name, x in found.items()}
-        return found
+            found = {name: replace(x, usd_per_hour=None) for name, x in found.items()}
+        blocks = {name: each for name, each in active.items() if each.is_block}
+        return found | {name: self._of_block(x, unused[name], now) for name, x in blocks.items()}
+
+    def _of_block(self, block: CapacityReservation, unused: int, now: datetime) -> Places:
+        """Paid already, whether it is still listed or not. When EC2 takes its instances back, all
+        that they leave is unused, whatever it lists."""
+        reclaimed, kind = reclaimed_at(block), block.instance_type
+        if reclaimed is not None and now >= reclaimed:
+            unused = block.total - self.market.reserved.used_by_hub(block.reservation_id)
+        return of_block(unused, block.usd_per_hour, self._listed_usd(kind), self._gpus(kind))
+
+    def _listed_usd(self, instance_type: str) -> float | None:
+        listed = self.market.prices.on_demand(instance_type)
+        return listed.usd_per_hour if listed else None
+
+    def _gpus(self, instance_type: str) -> float:
+        facts = self.market.catalogue.types.get(instance_type)
+        return float(facts.gpu_count or facts.gpu_partition) if facts else 0.0
 
     def _store(self, period: UnusedPeriod, until: datetime) -> None:
         """One write after the other: of two of one period, the later one must win."""

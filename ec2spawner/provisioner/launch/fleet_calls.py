@@ -67,6 +67,7 @@ class FleetCalls:
             offers=order.pairs,
             preferred=order.preferred,
             reservation=order.reservation,
+            is_block=order.is_block,
         )
         intent = Intent(request, launch_key_of(spec), IntentState.OPEN, self._state.clock.now())
         await asyncio.shield(self._store.save_intent(intent))

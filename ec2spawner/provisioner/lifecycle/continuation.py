@@ -1,4 +1,5 @@
-"""Moves servers to another instance: at a spot notice, and to other hardware.
+"""Moves servers to another instance: at a spot notice, before a Capacity Block ends, and to other
+hardware.
 
 The new instance is bought first. Once it has claimed the successor, or when an interruption is
 near, the server is stopped; the successor gets home and notebook when that has released them.
@@ -18,7 +19,7 @@ from ..model.successor import RECLAIMED as RECLAIMING
 from ..offers.avoided_offer import NO_CAPACITY, is_confirmed_by_aws
 from ..offers.offers import Offers
 from ..state.continuations import is_continued_by
-from ..state.state import RECLAIMED, State
+from ..state.state import BLOCK_ENDS, RECLAIMED, State
 
 WITHDRAWN: Final = Stop(reason="hub", message="AWS no longer reclaims the machine")
 
@@ -41,6 +42,8 @@ class Continuation:
             if (until := self._reclaimed_at(lease)) is not None:
                 self._mark_sold_out(lease)
                 await self._follow_notice(lease, until, now)
+            elif self._leaves_block(lease, now):
+                await self._leave_block(lease, now)
         for lease in list(leases.open(*LIVE)):
             if lease.continues:
                 await self._follow(lease, now)
@@ -60,18 +63,42 @@ class Continuation:
             return None
         return self.state.leases.contact(lease.lease_id).interruption_at
 
+    def _leaves_block(self, lease: Lease, now: datetime) -> bool:
+        instance = self.state.instances.instance_of(lease)
+        return self.state.blocks.is_leaving(instance, now)
+
+    async def _leave_block(self, lease: Lease, now: datetime) -> None:
+        """EC2 gives an instance of a Capacity Block no notice: the hub knows when it ends."""
+        instance = self.state.instances.instance_of(lease)
+        left_at = self.state.blocks.left_at(instance)
+        found = self._next_lease(lease)
+        has_instance = found is not None and found.instance_id is not None
+        if has_instance or left_at is None or now >= left_at:
+            until = self.state.blocks.reclaimed_at(instance)
+            await self._end_reclaimed(lease, BLOCK_ENDS, until, now)
+
     async def _follow_notice(self, lease: Lease, until: datetime, now: datetime) -> None:
+        found = self._next_lease(lease)
+        has_instance = found is not None and found.instance_id is not None
+        if has_instance or until - now <= LATEST_STOP:
+            await self._end_reclaimed(lease, RECLAIMED, until, now)
+
+    def _next_lease(self, lease: Lease) -> Lease | None:
+        """The successor of a lease whose instance is taken back, begun if there is none yet."""
         before = self.state.leases.successor(lease.lease_id)
         found = self.state.continuations.begin_at_notice(lease, RECLAIMING)
         if found is not None and (before is None or before.lease_id != found.lease_id):
             self.state.wake()  # this may be between two passes, and a pass buys its instance
-        has_instance = found is not None and found.instance_id is not None
-        if has_instance or until - now <= LATEST_STOP:
-            seconds = seconds_to_save(lease.sleep.save_seconds, until, now)
-            # 0 in a stop means as long as the configuration allows.
-            sleep = "interruption" if seconds else None
-            update = {"sleep": sleep, "save_seconds": seconds}
-            await self.state.end(lease.lease_id, RECLAIMED.model_copy(update=update))
+        return found
+
+    async def _end_reclaimed(
+        self, lease: Lease, stop: Stop, until: datetime | None, now: datetime
+    ) -> None:
+        seconds = seconds_to_save(lease.sleep.save_seconds, until, now)
+        # 0 in a stop means as long as the configuration allows.
+        sleep = "interruption" if seconds else None
+        update = {"sleep": sleep, "save_seconds": seconds}
+        await self.state.end(lease.lease_id, stop.model_copy(update=update))
 
     async def _follow(self, found: Lease, now: datetime) -> None:
         """See to one successor, whatever has happened meanwhile to what it continues."""
@@ -82,6 +109,7 @@ class Continuation:
         if previous.state is LeaseState.READY:
             contact = state.leases.contact(previous.lease_id)
             is_withdrawn = contact.heartbeats > 0 and contact.interruption_at is None
+            is_withdrawn = is_withdrawn and not self._leaves_block(previous, now)
             if found.taken_over.trigger == "interruption" and is_withdrawn:
                 await state.end(found.lease_id, WITHDRAWN)
             if found.taken_over.trigger == "hardware" and found.instance_id is not None:
@@ -103,7 +131,7 @@ class Continuation:
         """EC2 needs the capacity that it takes back: all buy elsewhere, if AWS itself says so. The
         word of an agent counts for its own server: see `avoided_by`."""
         instance = self.state.instances.instance_of(lease)
-        if instance is None or lease.lease_id in self._sold_out:
+        if instance is None or instance.in_block or lease.lease_id in self._sold_out:
             return
         if not is_confirmed_by_aws(self.state, lease):
             return

@@ -12,7 +12,7 @@ from ..instances.demand import needs
 from ..instances.supply import supply_of
 from ..model.cloud import POWERED_OFF, SPOT_TERMINATION, STOPPED, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
-from ..state.state import RECLAIMED, State
+from ..state.state import BLOCK_ENDS, RECLAIMED, State
 from .start_timeout import STOPPED_GRACE
 
 
@@ -24,10 +24,10 @@ class InstanceLoss:
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises: a change that cannot be stored yet holds nevertheless."""
-        await self._find_lost()
+        await self._find_lost(now)
         self._find_stillborn()
 
-    async def _find_lost(self) -> None:
+    async def _find_lost(self, now: datetime) -> None:
         """Leases whose instance is gone: another one, or the end."""
         state = self.state
         leased = {lease.instance_id for lease in state.leases.open() if lease.instance_id}
@@ -39,7 +39,7 @@ class InstanceLoss:
                 await self._stopped(lease, instance)
             if lease.instance_id is None or not state.instances.is_gone(lease.instance_id):
                 continue
-            stop = _why_gone(instance)
+            stop = self._why_lost(instance, now)
             if lease.state is LeaseState.STARTING:
                 state.lose(lease, instance)
             elif lease.state is LeaseState.ENDING:
@@ -85,6 +85,12 @@ class InstanceLoss:
             self.state.leases.report_agent_stopped(lease.lease_id)
         elif self.state.held_seconds(lease) >= STOPPED_GRACE:
             self.state.lose(lease, instance)
+
+    def _why_lost(self, instance: Instance | None, now: datetime) -> Stop:
+        reclaimed_at = self.state.blocks.reclaimed_at(instance)
+        if reclaimed_at is not None and now >= reclaimed_at:
+            return BLOCK_ENDS  # no hub ran when its server had to leave
+        return _why_gone(instance)
 
     async def _end(self, lease: Lease, stop: Stop) -> None:
         await self.state.end(lease.lease_id, stop)

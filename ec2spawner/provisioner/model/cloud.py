@@ -77,6 +77,8 @@ class Instance:
     """Ids of what EC2 deletes with it: the volumes and network interfaces of its launch."""
     reservation: str = ""
     """Id of the capacity reservation that it runs in; empty for none."""
+    in_block: bool = False
+    """Whether it was launched into a Capacity Block, at whose end EC2 terminates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class LaunchRequest:
     reservation: str = ""
     """Id of the capacity reservation whose places it asks for, and nothing else; empty for the
     market's own capacity."""
+    is_block: bool = False
+    """Whether that reservation is a Capacity Block, which EC2 wants named as a market."""
 
 
 @dataclass(frozen=True, slots=True)

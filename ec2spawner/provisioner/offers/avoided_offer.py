@@ -13,6 +13,7 @@ from ...core.instances.termination_cause import is_spot_interruption
 from ...core.offers.launch_errors import ErrorClass
 from ...core.offers.purchase import OfferKey
 from ...core.offers.sold_out import MARKED_FOR, Mark
+from ...wire import Market
 from ..model.lease import Lease
 from ..state.state import State
 
@@ -35,6 +36,8 @@ def avoided_by(state: State, lease: Lease, now: datetime) -> Avoided | None:
     if previous is None or not previous.segments:
         return None
     since, last = lease.requested_at, previous.segments[-1]
+    if last.market is not Market.SPOT:
+        return None  # its Capacity Block has ended: that says nothing of other capacity
     until = since + MARKED_FOR[ErrorClass.OFFER]
     mark = Mark(ErrorClass.OFFER, NO_CAPACITY, since, until)
     key = OfferKey(last.market, last.instance_type, last.zone)

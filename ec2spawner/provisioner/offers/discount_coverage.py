@@ -102,7 +102,7 @@ class Coverage:
         billed = [
             Running(each.instance_id, each.instance_type, each.zone, each.launched_at)
             for each in listed
-            if each.market is Market.ON_DEMAND and each.state in BILLED
+            if each.market is Market.ON_DEMAND and each.state in BILLED and not each.in_block
         ]
         self._covered = discounts.covered(holding, billed, now)
         self._left = discounts.left(holding, billed, now)

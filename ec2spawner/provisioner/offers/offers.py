@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...core.instances.gpu_drivers import Driver, driver_of_image, unsupported
+from ...core.offers.capacity_blocks import left_at, may_launch
 from ...core.offers.launch_errors import (
     RESERVATION_FULL,
     ErrorClass,
@@ -61,10 +62,17 @@ class Order:
         return self.offers[0].reservation
 
     @property
+    def is_block(self) -> bool:
+        """Whether that is a Capacity Block."""
+        return self.offers[0].is_block
+
+    @property
     def discount_places(self) -> Mapping[str, int]:
         """Instance type, or id of a capacity reservation -> paid places that the call may take."""
         if not self.is_paid and not self.reservation:
             return {}
+        if self.is_block:
+            return {self.reservation: self.count}
         # A discount covers an instance in a reservation like any other.
         names = [*self.instance_types, *filter(None, [self.reservation])]
         return dict.fromkeys(names, self.count)
@@ -234,8 +242,8 @@ class Offers:
         wanted, unused = set(pools), self._reserved.unused(now)
         for each in self._reserved.active(now):
             name, zone = each.instance_type, each.zone
-            if (name, zone) in wanted and unused[each.reservation_id]:
-                price = self.reserved_price(name, zone)
+            if (name, zone) in wanted and unused[each.reservation_id] and may_launch(each, now):
+                price = self.reserved_price(name, zone, each.reservation_id)
                 yield Offer(
                     market=Market.ON_DEMAND,
                     instance_type=name,
@@ -244,11 +252,16 @@ class Offers:
                     interruption_band=0,
                     paid=self._reserved.before_spot,
                     reservation=each.reservation_id,
+                    is_block=each.is_block,
+                    until=left_at(each),
                 )
 
-    def reserved_price(self, instance_type: str, zone: str) -> Price | None:
+    def reserved_price(self, instance_type: str, zone: str, reservation_id: str) -> Price | None:
         """What a lease is charged for a place of a capacity reservation: the on-demand price, or
-        the rate of a discount, which AWS applies to reservations as well."""
+        the rate of a discount, which AWS applies to reservations as well; of a Capacity Block its
+        own price, and no other."""
+        if self._state.blocks.ends_at(reservation_id) is not None:
+            return self._prices.block_price(reservation_id)
         paid = self._prices.paid(instance_type, zone)
         return paid or self._prices.price(Market.ON_DEMAND, instance_type, zone)
 

@@ -44,6 +44,7 @@ OVERLAP = timedelta(hours=1)
 
 SPOT_SOURCE = "EC2 spot price history"
 LIST_SOURCE = "the AWS price list"
+BLOCK_SOURCE = "paid in advance for its Capacity Block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +139,19 @@ class PriceCache:
         """The current price of this instance, at the rate of its discount if it has one.
 
         As a price for the time from `since` on, by default from now: a discount that has begun
-        later gives no rate to what was before.
+        later gives no rate to what was before. Discounts do not apply to Capacity Blocks.
         """
+        if instance.in_block:
+            return self.block_price(instance.reservation)
         discount = self._coverage.of(instance)
         if discount is not None and (since is None or discount.has_begun(since)):
             return self._rate(discount)
         return self.price(instance.market, instance.instance_type, instance.zone)
+
+    def block_price(self, reservation_id: str) -> Price | None:
+        """Of one place of a Capacity Block; None is unknown, or it is no block."""
+        usd = self._state.blocks.usd_per_hour(reservation_id)
+        return None if usd is None else Price(usd, BLOCK_SOURCE, None)
 
     def segment(self, instance: Instance, start: datetime, end: datetime | None = None) -> Segment:
         """Time of an instance at its current price, see `price_of`, if that is known."""

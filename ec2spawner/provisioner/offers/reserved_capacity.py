@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from ...core.offers import capacity_blocks
 from ...core.offers.reserved_capacity import CapacityReservation
 from ..model.cloud import Cloud, CloudError
 from ..runtime.supervise import Supervised
@@ -53,6 +54,8 @@ class ReservedCapacity:
         """The code of the last listing's error; empty where it succeeded."""
         self._missing: Collection[str] = ()
         """Configured ids that the last listing lacked."""
+        self._unpriced: Collection[str] = ()
+        """Capacity Blocks of the last listing that are configured without their price."""
 
     @property
     def before_spot(self) -> bool:
@@ -84,6 +87,10 @@ class ReservedCapacity:
             )
             for each in active
         }
+
+    def used_by_hub(self, reservation_id: str) -> int:
+        """Instances of this hub in the reservation now. It goes over all instances of the hub."""
+        return self._ours()[reservation_id]
 
     def _ours(self) -> Counter[str]:
         """Reservation -> instances of this hub in it, also those that no listing shows yet."""
@@ -126,22 +133,33 @@ class ReservedCapacity:
         self._failing = ""
         if was_launching or self._is_launching() or self._ours() != before:
             return False
-        chosen = [each for each in found if self._choice.chooses(each)]
+        chosen = capacity_blocks.chosen(self._choice, found)
         chosen.sort(key=lambda each: each.reservation_id)
+        # The end of any block counts, also of one that is configured no longer.
+        self._state.blocks.learn([*found, *chosen])
         self._listed = {each.reservation_id: each for each in chosen}
         self._ours_then = before
         self._listed_at = self._state.clock.now()
         self._listed_uptime = self._state.clock.uptime()
-        self._note_missing()
+        self._note_missing(found)
         self._state.wake()
         return True
 
-    def _note_missing(self) -> None:
-        missing = sorted(self._choice.ids - self._listed.keys())
+    def _note_missing(self, found: Collection[CapacityReservation]) -> None:
+        unpriced = sorted(x.reservation_id for x in found if self._choice.lacks_price(x))
+        if unpriced and unpriced != self._unpriced:
+            log.warning(
+                "c.EC2Spawner.capacity_reservations: the Capacity Blocks %s are not used: EC2 does "
+                "not report what was paid for them. Write them in `blocks`, with `upfront_usd`",
+                ", ".join(unpriced),
+            )
+        self._unpriced = unpriced
+        missing = sorted(self._choice.named - self._listed.keys() - set(unpriced))
         if missing and missing != self._missing:
             log.warning(
                 "c.EC2Spawner.capacity_reservations: no active reservation for Linux, with default "
-                "tenancy, is %s: it has ended, has not begun, or is in another region or account",
+                "tenancy, is %s: it has ended, has not begun, is in another region or account, or "
+                "is no Capacity Block and listed in `blocks`",
                 ", ".join(missing),
             )
         self._missing = missing

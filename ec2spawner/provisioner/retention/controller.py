@@ -139,6 +139,8 @@ class Retention:
         keeps = self.state.settings.keeps
         if kept.then == "linger" and instance.state not in RUNNING:
             return "it was stopped from outside the hub"
+        if self.state.blocks.is_closing(instance, now):
+            return "its Capacity Block ends"
         return why_surplus(
             kept,
             now,

@@ -218,7 +218,7 @@ def _of_successor(lease: Lease, stop: Stop) -> Stop:
     has_none = lease.state is LeaseState.WAITING and stop.reason in UNAVAILABLE
     if not is_interrupted or not has_none:
         return stop
-    message = f"AWS took the spot machine back, and there was no other: {stop.message}"
+    message = f"AWS took the machine back, and there was no other: {stop.message}"
     return stop.model_copy(update={"message": message[:500]})
 
 

@@ -22,6 +22,7 @@ from ..model.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
+from .capacity_blocks import CapacityBlocks
 from .continuations import Continuations
 from .denied_starts import DeniedStarts
 from .home_records import HomeRecords
@@ -49,6 +50,10 @@ T = TypeVar("T")
 
 RECLAIMED = Stop(reason=INTERRUPTED, message="AWS took the spot machine back")
 
+BLOCK_ENDS = Stop(
+    reason=INTERRUPTED, message="Its Capacity Block ends, and AWS takes its machines back"
+)
+
 UNEXPLAINED = Stop(reason=INTERRUPTED, message="The spot machine ended, and AWS does not say why")
 
 
@@ -72,6 +77,7 @@ class State:
         self.retained = RetainedInstances(store, clock)
         self.claims = ClaimRegistry(store, clock)
         self.launches = Launches(store, self.instances)
+        self.blocks = CapacityBlocks()
         self.pool = PoolState(store, clock)
         self.pool_starts = PoolStarts(clock)
         self.spending = Spending(clock, settings)
@@ -212,8 +218,11 @@ class State:
         return UNEXPLAINED if continues and self._has_ended_unexplained(lease) else stop
 
     def _is_announced(self, lease: Lease) -> bool:
-        """Whether a notice or a listing says that EC2 takes the instance back."""
+        """Whether a notice, a listing or the end of its block says that EC2 takes the instance
+        back."""
         instance = self.instances.instance_of(lease)
+        if self.blocks.is_leaving(instance, self.clock.now()):
+            return True
         is_listed = instance is not None and is_spot_interruption(instance.state_reason)
         return is_listed or self.leases.contact(lease.lease_id).interruption_at is not None
 
@@ -238,7 +247,8 @@ class State:
             market=market,
             agent_can=contact.protocol >= 2 or lease.on_retained,
             was_kept=lease.on_retained,
-            reclaimed=market is Market.SPOT and contact.interruption_at is not None,
+            reclaimed=(market is Market.SPOT and contact.interruption_at is not None)
+            or self.blocks.is_closing(instance, self.clock.now()),
             stopped_already=sum(k.instance_id != lease.instance_id for k in stopped),
         )
         return _in_words(stop, decision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -124,6 +125,28 @@ async def test_an_instance_that_has_left_is_in_none(
     assert instance.reservation == ""
 
 
+async def test_a_launch_into_a_capacity_block(
+    embedded: Embedded, hubs_cloud: EC2Cloud, hub: str
+) -> None:
+    where = {"instance_type": SMALL, "zone": embedded.zones[0], "count": 1}
+    made = embedded.control("capacity-blocks", **where, begun=60, left=7200)["reservation"]
+    [found] = [x for x in await hubs_cloud.capacity_reservations() if x.reservation_id == made]
+    assert (found.is_block, found.total, found.available) == (True, 1, 1)
+    assert found.begins_at is not None
+    assert found.ends_at is not None
+    assert 7200 < (found.ends_at - found.begins_at).total_seconds() < 7300
+    as_block = replace(request(embedded, hub, 2, made), is_block=True)
+    answer = await hubs_cloud.launch(as_block)
+    assert [each.market for each in answer.instances] == [Market.ON_DEMAND]
+    assert [error.code for error in answer.errors] == ["InsufficientInstanceCapacity"]
+    [instance] = await hubs_cloud.list_instances(hub)
+    assert (instance.market, instance.reservation) == (Market.ON_DEMAND, made)
+    assert instance.in_block
+    without = await hubs_cloud.launch(request(embedded, hub, 1, made))
+    assert without.instances == ()
+    assert [error.code for error in without.errors] == ["InvalidParameterCombination"]
+
+
 # --- scripted answers -----------------------------------------------------------------------
 
 
@@ -157,7 +180,7 @@ async def test_what_instances_of_a_hub_cannot_run_in_is_left_out(
             row("cr-a", endDate="2026-12-01T10:00:00.000Z"),
             row("cr-b", instancePlatform="Windows"),
             row("cr-c", tenancy="dedicated"),
-            row("cr-d", reservationType="capacity-block"),
+            row("cr-d", reservationType="capacity-block"),  # without an end
             row("cr-e", interruptible="true"),
             row("cr-f", outpostArn="arn:aws:outposts:us-east-1:111122223333:outpost/op-1"),
             row("cr-g", placementGroupArn="arn:aws:ec2:us-east-1:111122223333:placement-group/x"),
@@ -178,3 +201,14 @@ async def test_all_pages_are_read(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     )
     found = await cloud.capacity_reservations()
     assert [each.reservation_id for each in found] == ["cr-a", "cr-b"]
+
+
+async def test_a_block_is_listed_with_when_it_is_paid(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    times = {"startDate": "2026-12-01T11:30:00.000Z", "endDate": "2026-12-02T11:30:00.000Z"}
+    more = {"reservationType": "capacity-block", "instanceMatchCriteria": "targeted", **times}
+    scheduled = row("cr-b", **{**more, "state": "scheduled"})
+    ec2.will("DescribeCapacityReservations", rows(row("cr-a", **more), scheduled))
+    [found] = await cloud.capacity_reservations()
+    assert (found.reservation_id, found.is_block) == ("cr-a", True)
+    assert found.begins_at == datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
+    assert found.ends_at == datetime(2026, 12, 2, 11, 30, tzinfo=UTC)

@@ -191,6 +191,27 @@ async def test_on_demand_zones_that_ec2_named_come_before_all_others(
     assert [float(override["Priority"]) for override in overrides_of(call)] == [0, 1, 2, 1]
 
 
+async def test_a_capacity_block_is_the_market_of_its_fleet_and_of_its_template(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("CreateFleet", fleet(group("subnet-a", "i-1", lifecycle="capacity-block")))
+    target = "cr-0000000a"
+    block = replace(REQUEST, market=Market.ON_DEMAND, reservation=target, is_block=True)
+    answer = await cloud.launch(block)
+    assert [each.market for each in answer.instances] == [Market.ON_DEMAND]
+    (call,) = ec2.made("CreateFleet")
+    assert call["TargetCapacitySpecification.DefaultTargetCapacityType"] == "capacity-block"
+    assert not any("Options" in key or "Priority" in key for key in call)
+    (template,) = ec2.made("CreateLaunchTemplate")
+    data = "LaunchTemplateData."
+    assert template[f"{data}InstanceMarketOptions.MarketType"] == "capacity-block"
+    specification = f"{data}CapacityReservationSpecification."
+    of_reservations = {k: v for k, v in template.items() if k.startswith(specification)}
+    assert of_reservations == {
+        f"{specification}CapacityReservationTarget.CapacityReservationId": target
+    }
+
+
 async def test_later_launches_of_a_spec_are_one_call(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     await cloud.launch(REQUEST)
     ec2.calls.clear()

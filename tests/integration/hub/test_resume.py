@@ -229,7 +229,7 @@ async def test_no_other_instance_can_be_had(hub: Hub, embedded: Embedded) -> Non
 
         async def is_said() -> bool:
             text = (await client.get("/hub/spawn/fay")).text
-            return "AWS took the spot machine back, and there was no other" in text
+            return "AWS took the machine back, and there was no other" in text
 
         await until(is_said, 60, "the spawn page to say why it ended")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")

@@ -48,3 +48,14 @@ def test_a_type_or_a_zone_that_no_server_can_use_is_a_warning_with_the_fix() -> 
         State.WARNING,
         f"add a subnet in {A} to c.EC2Spawner.subnets",
     )
+
+
+def test_a_capacity_block_without_its_price_is_a_warning_with_the_fix() -> None:
+    block = replace(RESERVED, is_block=True)
+    [found] = judge_capacity_reservations(BY_ID, [block], USABLE)
+    assert (found.state, "`blocks`" in found.fix) == (State.WARNING, True)
+    priced = ReservationChoice(blocks={ID: 960.0})
+    [found] = judge_capacity_reservations(priced, [block], USABLE)
+    assert found.state is State.OK
+    [found] = judge_capacity_reservations(priced, [RESERVED], USABLE)
+    assert (found.state, found.said.startswith(ID)) == (State.WARNING, True)

@@ -50,6 +50,11 @@ def test_after_spot() -> None:
     assert not choice({"ids": [ID], "before_spot": False}).before_spot
 
 
+def test_a_block_by_its_id_and_price() -> None:
+    found = choice({"blocks": [{"id": ID, "upfront_usd": 8421.12}]})
+    assert found == ReservationChoice(blocks={ID: 8421.12})
+
+
 @pytest.mark.parametrize(
     ("reservations", "place", "fix"),
     [
@@ -60,6 +65,15 @@ def test_after_spot() -> None:
         ({"tags": {"course": 101}}, ".tags: ", '{"course": "ml-101"}'),
         ({"tags": {"": "x"}}, ".tags: ", '{"course": "ml-101"}'),
         ({"id": [ID]}, ".id: ", "ids"),
+        ({"blocks": [{"id": ID}]}, ".blocks[0].upfront_usd: ", ""),
+        ({"blocks": [{"id": ID, "upfront_usd": -1}]}, ".blocks[0].upfront_usd: ", ""),
+        (
+            {"blocks": [{"id": "cb-0a1b2c3d", "upfront_usd": 1}]},
+            ".blocks[0].id: ",
+            'write it like "cr-0a1b2c3d4e5f60718"',
+        ),
+        ({"blocks": [{"id": ID, "upfront_usd": n} for n in (1, 2)]}, ".blocks: ", "together"),
+        ({"blocks": {ID: 8421.12}}, ".blocks: ", ""),
         ([ID], ": ", ""),
     ],
 )

@@ -72,13 +72,24 @@ def offers(
     minutes: float = 2,
     paid: bool = False,
     reservation: str = "",
+    block_until: datetime | None = None,
 ) -> list[OfferSeen]:
     """The same in every zone, but for those where it is sold out."""
     since = NOW - timedelta(minutes=minutes)
     mark = Mark(why, "InsufficientInstanceCapacity", since, since + timedelta(minutes=3))
     return [
         OfferSeen(
-            offer=Offer(market, "g4dn.xlarge", zone, price, band, paid, reservation),
+            offer=Offer(
+                market,
+                "g4dn.xlarge",
+                zone,
+                price,
+                band,
+                paid,
+                reservation,
+                is_block=block_until is not None,
+                until=block_until,
+            ),
             source=source if price is not None else "",
             age_seconds=age if price is not None else None,
             mark=mark if zone in out else None,
@@ -293,6 +304,11 @@ def test_places_of_a_reservation_say_so_at_the_price_that_they_cost_their_user()
     place = on_demand(0.526, paid=True, reservation="cr-1")
     assert said_by(card_of(place, spot(0.19))) == (
         "X $0.53/h on-demand, in reserved capacity spot $0.19"
+    )
+    until = datetime(2026, 11, 27, 10, 50, tzinfo=UTC)
+    block = on_demand(0.4, paid=True, reservation="cr-1", block_until=until)
+    assert said_by(card_of(block, spot(0.19))) == (
+        "X $0.40/h in a Capacity Block, until 27 Nov 10:50 UTC spot $0.19"
     )
     later = on_demand(0.526, reservation="cr-1")
     assert said_by(card_of(spot(0.19), later)).startswith("X $0.19/h spot")

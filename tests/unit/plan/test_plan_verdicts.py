@@ -311,6 +311,7 @@ def test_where_all_users_have_a_place_no_other_capacity_is_judged_or_sold() -> N
         replace(PLACES, zone="us-east-1c"),
         replace(PLACES, ends_at=NOW + timedelta(hours=1)),
         replace(PLACES, available=0),
+        replace(PLACES, ends_at=NOW + timedelta(hours=2, minutes=39), is_block=True),
     ],
 )
 def test_a_reservation_that_the_class_cannot_use_is_no_place(place: CapacityReservation) -> None:
@@ -326,6 +327,9 @@ def test_a_profile_for_spot_only_has_no_place() -> None:
 def test_a_reservation_that_lasts_until_the_class_ends_counts() -> None:
     ends_at = NOW + timedelta(hours=2, seconds=1)
     facts = replace(FACTS, reserved=[replace(PLACES, ends_at=ends_at)])
+    assert one("reserved capacity", facts).enough_for == 25
+    ends_at = NOW + timedelta(hours=2, minutes=41)
+    facts = replace(FACTS, reserved=[replace(PLACES, ends_at=ends_at, is_block=True)])
     assert one("reserved capacity", facts).enough_for == 25
     tomorrow = wanted(at=NOW + timedelta(days=1))
     assert one("reserved capacity", facts, tomorrow).enough_for == 0

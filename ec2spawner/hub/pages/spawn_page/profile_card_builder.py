@@ -137,7 +137,9 @@ def _offers(
 def _seen(provisioner: Provisioner, offer: Offer, now: datetime) -> OfferSeen:
     prices = provisioner.market.prices
     if offer.reservation:
-        price = provisioner.market.offers.reserved_price(offer.instance_type, offer.zone)
+        price = provisioner.market.offers.reserved_price(
+            offer.instance_type, offer.zone, offer.reservation
+        )
     elif offer.paid:
         price = prices.paid(offer.instance_type, offer.zone)
     else:

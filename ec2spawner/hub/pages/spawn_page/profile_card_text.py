@@ -117,7 +117,9 @@ def _on_demand(card: Card, first: OfferSeen, now: datetime) -> PriceText:
         beside.append(Phrase("not interrupted"))
     beside += _shortages(card, now)
     market = "on-demand"
-    if first.offer.reservation:
+    if first.offer.is_block and (until := first.offer.until):
+        market = f"in a Capacity Block, until {until:%d %b %H:%M} UTC"
+    elif first.offer.reservation:
         market += ", in reserved capacity"
     elif first.offer.paid:
         market += ", already paid for"

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from ....core.alarms.account_rules import MAX_INTERRUPTIONS, Interruption
+from ....wire import Market
 from ...model import metrics
 from ...model.cloud import Instance
 from ...model.lease import Lease
@@ -53,10 +54,13 @@ class Interruptions:
 
 
 def interruption_of(lease: Lease, at: datetime) -> Interruption | None:
-    """The interruption that ended a lease or ends it; None where something else does."""
+    """The interruption that ended a lease or ends it; None where something else does, such as the
+    end of a Capacity Block."""
     if lease.stop is None or lease.stop.reason != INTERRUPTED or not lease.segments:
         return None
     last = lease.segments[-1]
+    if last.market is not Market.SPOT:
+        return None
     return Interruption(last.instance_id, last.instance_type, last.zone, at)
 
 

@@ -251,4 +251,5 @@ def as_instance(expected: Expected) -> Instance:
         launched_at=expected.responded_at,
         tags=expected.intent.request.tags,
         reservation=expected.intent.request.reservation,
+        in_block=expected.intent.request.is_block,
     )

@@ -220,3 +220,89 @@ async def test_without_reservations_nothing_is_counted(priced: World) -> None:
     world.clock.advance(3600)
     await world.complete_passes(2)
     assert await total(world) == 0
+
+
+# --- Capacity Blocks -------------------------------------------------------------------------
+
+PAID = 96.0
+"""USD for a block of two places and a day: 2 USD/hour each."""
+DAY = timedelta(days=1)
+
+
+async def with_block(world: World, begun: timedelta, **settings: Any) -> CapacityReservation:
+    """The hub counts a block that has begun so long ago."""
+    begins_at = world.clock() - begun
+    block = replace(TWO, is_block=True, begins_at=begins_at, ends_at=begins_at + DAY)
+    world.cloud.capacity_reserved = {ID: block}
+    choice = ReservationChoice(blocks={ID: PAID})
+    await world.restart(capacity_reservations=choice, **settings)
+    await counting(world)
+    return block
+
+
+async def test_a_block_costs_what_was_paid_for_it_and_no_more(priced: World) -> None:
+    """From its beginning, before the hub saw it, to its end, which a late pass sees."""
+    world = priced
+    await with_block(world, timedelta(minutes=7))
+    world.clock.advance(12 * 3600)
+    await world.complete_passes(2)
+    world.clock.advance(13 * 3600)
+    await world.complete_passes(3)
+    assert await unused(world) == pytest.approx(PAID, rel=1e-6)
+    world.clock.advance(3600)
+    await world.complete_passes(2)
+    assert await unused(world) == pytest.approx(PAID, rel=1e-6)
+
+
+async def test_leases_in_a_block_and_its_unused_places_are_what_was_paid(priced: World) -> None:
+    world = priced
+    block = await with_block(world, timedelta(minutes=1), discounts=(Discount(T4, 0.3, 2),))
+    world.silence_agents()
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat_often(5 * 3600, every=600.0)
+    await world.provisioner.market.reserved.refresh()
+    await world.complete_passes(1)
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(2)
+    assert block.ends_at is not None
+    while world.clock() < block.ends_at:
+        world.clock.advance(3600)
+        await world.complete_passes(2)
+    found = await costs(world, Dimension.PAYER)
+    by_payer = {key[0]: each.nano_usd / 1e9 for key, each in found.items()}
+    assert by_payer["user:ada"] == pytest.approx(10.0, rel=1e-2)
+    assert await total(world) == pytest.approx(PAID, rel=1e-3)
+
+
+async def test_after_a_restart_a_block_is_counted_once(priced: World) -> None:
+    """Also where the hub ran for long without it, and it was not counted."""
+    world = priced
+    block = await with_block(world, timedelta(hours=1))
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    await world.restart(capacity_reservations=ReservationChoice())
+    world.clock.advance(4 * 3600)
+    await world.complete_passes(2)
+    await world.restart(capacity_reservations=ReservationChoice(blocks={ID: PAID}))
+    await counting(world)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    assert block.begins_at is not None
+    hours = (world.clock() - block.begins_at).total_seconds() / 3600
+    assert await unused(world) == pytest.approx(4 * hours, rel=1e-6)
+
+
+async def test_all_of_a_block_is_unused_once_ec2_takes_its_instances_back(priced: World) -> None:
+    """Whatever EC2 lists as available until its end."""
+    world = priced
+    block = await with_block(world, timedelta(hours=23))
+    world.cloud.capacity_reserved = {ID: replace(block, available=0)}
+    await world.provisioner.market.reserved.refresh()
+    await world.complete_passes(2)
+    before = await unused(world)
+    world.clock.advance(1800)
+    await world.complete_passes(2)
+    world.clock.advance(1800)
+    await world.complete_passes(3)
+    assert await unused(world) - before == pytest.approx(2.0, rel=1e-2)
