@@ -134,7 +134,11 @@ class _Reader:
     async def _running(self) -> Mapping[tuple[Market, str], int]:
         found = await self.cloud.list_instances(self.options.hub_name)
         states = {InstanceState.PENDING, InstanceState.RUNNING}
-        return Counter((each.market, each.instance_type) for each in found if each.state in states)
+        return Counter(
+            (each.market, each.instance_type)
+            for each in found
+            if each.state in states and not each.in_block  # that needs no quota
+        )
 
     async def _reserved(self) -> Sequence[CapacityReservation]:
         choice = self.options.capacity_reservations.choice()

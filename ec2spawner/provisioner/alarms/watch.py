@@ -182,7 +182,7 @@ class AlarmWatch:
         running = [
             Running(each.market, each.instance_type, types[each.instance_type].vcpus)
             for each in self._running()
-            if each.instance_type in types
+            if each.instance_type in types and not each.in_block  # that needs no quota
         ]
         refused = [
             RefusedQuota(scope.market, scope.quota_class, mark.code)

@@ -293,6 +293,33 @@ async def test_after_a_restart_a_block_is_counted_once(priced: World) -> None:
     assert await unused(world) == pytest.approx(4 * hours, rel=1e-6)
 
 
+async def test_a_block_that_a_first_listing_lacked_is_counted_once(priced: World) -> None:
+    world = priced
+    block = await with_block(world, timedelta(hours=1))
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    one = replace(block, available=1)
+    changed_at = world.clock()
+    world.cloud.capacity_reserved = {ID: one}
+    await world.provisioner.market.reserved.refresh()
+    await world.complete_passes(2)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    world.cloud.capacity_reserved = {}
+    await world.restart(capacity_reservations=ReservationChoice(blocks={ID: PAID}))
+    await until(lambda: world.provisioner.market.reserved.listed_at, "a listing without it")
+    await world.complete_passes(2)
+    world.cloud.capacity_reserved = {ID: one}
+    await world.provisioner.market.reserved.refresh()
+    await world.complete_passes(2)
+    world.clock.advance(INTERVAL)
+    await world.complete_passes(2)
+    assert block.begins_at is not None
+    two = (changed_at - block.begins_at).total_seconds() / 3600
+    later = (world.clock() - changed_at).total_seconds() / 3600
+    assert await unused(world) == pytest.approx(4 * two + 2 * later, rel=1e-6)
+
+
 async def test_all_of_a_block_is_unused_once_ec2_takes_its_instances_back(priced: World) -> None:
     """Whatever EC2 lists as available until its end."""
     world = priced

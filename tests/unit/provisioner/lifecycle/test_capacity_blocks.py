@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from ec2spawner.core.alarms.alarm import AlarmRules
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.offers.capacity_blocks import MIN_LAUNCH, MIN_USE, TO_REPLACE, WARNING
+from ec2spawner.core.offers.quotas import ListedQuota
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation, ReservationChoice
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.sleep.rules import SleepRules
+from ec2spawner.provisioner.alarms.watch import INTERVAL, AlarmWatch
 from ec2spawner.provisioner.model.lease import LIVE, LeaseState
 from ec2spawner.provisioner.state.capacity_blocks import CapacityBlocks
 from ec2spawner.wire import Market
@@ -66,6 +69,19 @@ async def test_a_server_is_launched_into_the_block_at_its_price(priced: World) -
     assert segment.source == "paid in advance for its Capacity Block"
     found = " ".join(event.message for event in world.now(lease).events)
     assert f"Capacity Block {ID}" in found
+
+
+async def test_its_instances_use_no_quota(priced: World) -> None:
+    world = priced
+    world.cloud.quotas_listed = [ListedQuota("L-DB2E81BA", "Running On-Demand G and VT", 4)]
+    alarms = {"alarm_destinations": ("json #1",), "alarms": AlarmRules()}
+    await with_block(world, block(world), **alarms)
+    await world.ready()
+    [watch] = [x for x in world.provisioner._reconciler.controllers if isinstance(x, AlarmWatch)]
+    due = watch._due_at
+    world.clock.advance(INTERVAL)
+    await until(lambda: watch._due_at != due and not watch._is_evaluating, "an evaluation")
+    assert not await world.store.alarms_since(world.clock() - LASTS)
 
 
 async def test_discounts_do_not_apply_to_a_block(priced: World) -> None:
