@@ -42,7 +42,9 @@ class Lengths:
     """With twice as many servers; 0 leaves them out."""
 
 
-FULL = Lengths(idle=60, running=600, twice=120)
+FULL = Lengths(idle=60, running=600, twice=300)
+"""2,000 servers are listed completely every 300 seconds, in 40 calls: a shorter window has all of
+these or none."""
 SHORT = Lengths(idle=20, running=150, twice=0)
 """A complete listing is made every 150 seconds with as many servers."""
 
