@@ -107,10 +107,7 @@ class Continuation:
         if previous is None:
             return
         if previous.state is LeaseState.READY:
-            contact = state.leases.contact(previous.lease_id)
-            is_withdrawn = contact.heartbeats > 0 and contact.interruption_at is None
-            is_withdrawn = is_withdrawn and not self._leaves_block(previous, now)
-            if found.taken_over.trigger == "interruption" and is_withdrawn:
+            if found.taken_over.trigger == "interruption" and self._is_withdrawn(previous, now):
                 await state.end(found.lease_id, WITHDRAWN)
             if found.taken_over.trigger == "hardware" and found.instance_id is not None:
                 seconds = previous.sleep.save_seconds
@@ -126,6 +123,18 @@ class Continuation:
         if found.state is LeaseState.STARTING and state.leases.has_released(previous.lease_id):
             state.claims.wake(found.instance_id or "")
             state.lease_assigned.set()
+
+    def _is_withdrawn(self, previous: Lease, now: datetime) -> bool:
+        """Whether its instance is no longer taken back. Of a Capacity Block that is so only where
+        its end is known: a process that has listed neither yet keeps the successor."""
+        contact = self.state.leases.contact(previous.lease_id)
+        instance = self.state.instances.instance_of(previous)
+        if instance is None or not contact.heartbeats or contact.interruption_at is not None:
+            return False
+        blocks = self.state.blocks
+        return not instance.in_block or (
+            blocks.left_at(instance) is not None and not blocks.is_leaving(instance, now)
+        )
 
     def _mark_sold_out(self, lease: Lease) -> None:
         """EC2 needs the capacity that it takes back: all buy elsewhere, if AWS itself says so. The

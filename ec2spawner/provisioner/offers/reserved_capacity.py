@@ -131,12 +131,13 @@ class ReservedCapacity:
         if self._failing:
             log.info("Listing capacity reservations works again")
         self._failing = ""
-        if was_launching or self._is_launching() or self._ours() != before:
-            return False
         chosen = capacity_blocks.chosen(self._choice, found)
         chosen.sort(key=lambda each: each.reservation_id)
-        # The end of any block counts, also of one that is configured no longer.
+        # The end of any block counts, also of one that is configured no longer, and whoever holds
+        # its places by now.
         self._state.blocks.learn([*found, *chosen])
+        if was_launching or self._is_launching() or self._ours() != before:
+            return False
         self._listed = {each.reservation_id: each for each in chosen}
         self._ours_then = before
         self._listed_at = self._state.clock.now()

@@ -18,6 +18,7 @@ from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.provisioner.alarms.watch import INTERVAL, AlarmWatch
 from ec2spawner.provisioner.model.lease import LIVE, LeaseState
+from ec2spawner.provisioner.offers.reserved_capacity import ReservedCapacity
 from ec2spawner.provisioner.state.capacity_blocks import CapacityBlocks
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import begin, rules
@@ -170,6 +171,34 @@ async def test_a_server_continues_elsewhere_before_ec2_ends_its_instance(priced:
     assert 200 < stop.save_seconds <= 300
     assert "Capacity Block" in stop.message
     assert not world.provisioner._state.interruptions.knows(agent.instance_id)
+
+
+async def test_a_restarted_hub_that_cannot_list_blocks_yet_keeps_the_next_instance(
+    priced: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = priced
+    listed = block(world, timedelta(hours=3))
+    await with_block(world, listed)
+    lease, agent = await world.ready(sleep=RESUME)
+    await pass_to(world, agent, listed, LEFT + TO_REPLACE)
+    await until(lambda: len(world.cloud.running()) == 2, "another instance")
+    successor = world.provisioner._state.leases.successor(lease.lease_id)
+    assert successor is not None
+    monkeypatch.setattr(ReservedCapacity, "refresh", never_lists)
+    await world.restart(capacity_reservations=CHOICE)
+    assert world.provisioner.take_up("ada", "", lease.lease_id) is not None
+    await agent.heartbeat()
+    await world.complete_passes(2)
+    assert world.now(successor).state in LIVE
+    monkeypatch.undo()
+    await until(lambda: world.provisioner.market.reserved.listed_at, "blocks listed")
+    await agent.heartbeat()
+    await world.complete_passes(2)
+    assert world.now(successor).state in LIVE
+
+
+async def never_lists(_self: ReservedCapacity) -> bool:
+    return False
 
 
 async def test_on_demand_capacity_counts_as_available_after_a_block(priced: World) -> None:
