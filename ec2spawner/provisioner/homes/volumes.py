@@ -232,9 +232,9 @@ class HomeVolumes:
 
     async def _attach_free(self, lease: Lease, instance: Instance) -> bool:
         """Attach a home that is known to be free, without a reading: EC2 checks the same. False if
-        it is not known to be, or EC2 refuses, so that a reading shows why."""
+        it is not known to be, moves to another zone, or EC2 refuses: a reading shows why."""
         home = self._records.of(lease.user, lease.server)
-        if home is None or home.volume_id not in self._records.free:
+        if home is None or home.move is not None or home.volume_id not in self._records.free:
             return False
         try:
             await self._ask_to_attach(home, instance)
