@@ -59,6 +59,16 @@ async def pass_to(world: World, agent: Agent, listed: CapacityReservation, left:
     await world.complete_passes(2)
 
 
+async def pass_to_closing(
+    world: World, listed: CapacityReservation, instance_id: str, before: timedelta
+) -> None:
+    """It is so long before an instance without a server ends, and its agent has claimed since."""
+    assert listed.ends_at is not None
+    world.clock.advance((listed.ends_at - LEFT - MIN_USE - before - world.clock()).total_seconds())
+    world.provisioner._state.claims.heard(instance_id)
+    await world.complete_passes(3)
+
+
 async def test_a_server_is_launched_into_the_block_at_its_price(priced: World) -> None:
     world = priced
     await with_block(world, block(world))
@@ -171,6 +181,7 @@ async def test_a_server_continues_elsewhere_before_ec2_ends_its_instance(priced:
     assert 200 < stop.save_seconds <= 300
     assert "Capacity Block" in stop.message
     assert not world.provisioner._state.interruptions.knows(agent.instance_id)
+    assert world.now(successor).taken_over.short_runs == 0, "its end is explained"
 
 
 async def test_a_restarted_hub_that_cannot_list_blocks_yet_keeps_the_next_instance(
@@ -281,8 +292,9 @@ async def test_a_lingering_instance_ends_with_its_block(priced: World) -> None:
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
+    await pass_to_closing(world, listed, agent.instance_id, timedelta(minutes=1))
     assert world.cloud.running() == [agent.instance_id]
-    world.clock.advance(301.0)
+    await pass_to_closing(world, listed, agent.instance_id, timedelta())
     await until(lambda: not world.cloud.running(), "its end")
 
 
@@ -307,10 +319,9 @@ async def test_an_instance_of_the_pool_serves_nobody_once_its_block_ends(priced:
     [pooled] = await world.boot()
     assert world.cloud.machines[pooled].instance.in_block
     assert await Agent(world, pooled).claim(wait=1.0) is None
-    assert listed.ends_at is not None
-    until_close = listed.ends_at - LEFT - MIN_USE - world.clock()
-    world.clock.advance(until_close.total_seconds())
-    await world.complete_passes(3)
+    await pass_to_closing(world, listed, pooled, timedelta(minutes=1))
+    assert world.cloud.running() == [pooled]
+    await pass_to_closing(world, listed, pooled, timedelta())
     await until(lambda: pooled not in world.cloud.running(), "it ends")
 
 
