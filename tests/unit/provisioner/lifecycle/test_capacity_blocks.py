@@ -208,6 +208,19 @@ async def test_a_restarted_hub_that_cannot_list_blocks_yet_keeps_the_next_instan
     assert world.now(successor).state in LIVE
 
 
+async def test_the_end_of_a_block_is_known_from_a_listing_during_a_launch(
+    priced: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listing's unused places are not: the launch may have taken some of them or not."""
+    world = priced
+    await with_block(world, block(world, timedelta(hours=3)))
+    longer = block(world, LASTS)
+    world.cloud.capacity_reserved = {ID: longer}
+    monkeypatch.setattr(ReservedCapacity, "_is_launching", lambda _self: True)
+    assert not await world.provisioner.market.reserved.refresh()
+    assert world.provisioner._state.blocks.ends_at(ID) == longer.ends_at
+
+
 async def never_lists(_self: ReservedCapacity) -> bool:
     return False
 
