@@ -24,7 +24,7 @@ POLL_WITHIN: Final = LATER
 
 CONFIRM_WITHIN: Final = 5.0
 """Seconds within which an attachment that EC2 has begun is read: one call for all of a wave of
-starts. It takes one to four; nobody waits for the answer but the agent, which sees the device."""
+starts. Nobody waits for the answer: the agent sees the device by itself."""
 
 READ_BATCH: Final = 200
 """Volumes in one reading: the values that EC2 takes in a filter."""

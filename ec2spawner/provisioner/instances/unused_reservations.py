@@ -92,7 +92,8 @@ class UnusedReservations:
             if following.since != period.since:
                 self._store(period, now)
         elif self._listed_first is None or name not in self._listed_first:
-            self._begin(reservation, places, self._returns(reservation, now))
+            since = _since(reservation, self._left.pop(name, None), now, now)
+            self._begin(reservation, places, since)
         elif name not in self._resuming:
             self._resuming.add(name)
             self.tasks.spawn(self._resume(reservation, places), f"unused places of {name}")
@@ -112,7 +113,8 @@ class UnusedReservations:
         try:
             last = await self.overhead.store.last_overhead(name)
             counted = counted_until(*last) if last is not None else None
-            since = self._resumes(reservation, counted)
+            ran_until, now = self.state.earlier_ran_until, self.state.clock.now()
+            since = _since(reservation, counted, ran_until, now)
             if self._listed_first is not None and name in self._listed_first:
                 self._begin(reservation, places, since)
                 self._listed_first.discard(name)
@@ -120,18 +122,6 @@ class UnusedReservations:
             log.warning("Up to when %s was counted is not known yet: %s", name, error)
         finally:
             self._resuming.discard(name)
-
-    def _returns(self, reservation: CapacityReservation, now: datetime) -> datetime:
-        left, begins_at = self._left.pop(reservation.reservation_id, None), reservation.begins_at
-        if reservation.is_block and begins_at is not None:
-            return resumes_block(left, begins_at, now)
-        return resumes(left, now, now)
-
-    def _resumes(self, reservation: CapacityReservation, counted: datetime | None) -> datetime:
-        now, begins_at = self.state.clock.now(), reservation.begins_at
-        if reservation.is_block and begins_at is not None:
-            return resumes_block(counted, begins_at, now)
-        return resumes(counted, self.state.earlier_ran_until, now)
 
     def _places(
         self, active: Mapping[str, CapacityReservation], now: datetime
@@ -184,3 +174,15 @@ class UnusedReservations:
                 await self.overhead.of_unused_places(period, until)
         finally:
             self._is_storing = False
+
+
+def _since(
+    reservation: CapacityReservation,
+    counted: datetime | None,
+    ran_until: datetime | None,
+    now: datetime,
+) -> datetime:
+    """Since when it is counted from now on; `counted` and `ran_until` as of `resumes`."""
+    if reservation.is_block and reservation.begins_at is not None:
+        return resumes_block(counted, reservation.begins_at, now)
+    return resumes(counted, ran_until, now)

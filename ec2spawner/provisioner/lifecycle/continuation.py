@@ -71,25 +71,22 @@ class Continuation:
         """EC2 gives an instance of a Capacity Block no notice: the hub knows when it ends."""
         instance = self.state.instances.instance_of(lease)
         left_at = self.state.blocks.left_at(instance)
-        found = self._next_lease(lease)
-        has_instance = found is not None and found.instance_id is not None
-        if has_instance or left_at is None or now >= left_at:
+        if self._has_next_instance(lease) or left_at is None or now >= left_at:
             until = self.state.blocks.reclaimed_at(instance)
             await self._end_reclaimed(lease, BLOCK_ENDS, until, now)
 
     async def _follow_notice(self, lease: Lease, until: datetime, now: datetime) -> None:
-        found = self._next_lease(lease)
-        has_instance = found is not None and found.instance_id is not None
-        if has_instance or until - now <= LATEST_STOP:
+        if self._has_next_instance(lease) or until - now <= LATEST_STOP:
             await self._end_reclaimed(lease, RECLAIMED, until, now)
 
-    def _next_lease(self, lease: Lease) -> Lease | None:
-        """The successor of a lease whose instance is taken back, begun if there is none yet."""
+    def _has_next_instance(self, lease: Lease) -> bool:
+        """Whether the successor of a lease whose instance is taken back has an instance. The
+        successor is begun if there is none yet."""
         before = self.state.leases.successor(lease.lease_id)
         found = self.state.continuations.begin_at_notice(lease, RECLAIMING)
         if found is not None and (before is None or before.lease_id != found.lease_id):
             self.state.wake()  # this may be between two passes, and a pass buys its instance
-        return found
+        return found is not None and found.instance_id is not None
 
     async def _end_reclaimed(
         self, lease: Lease, stop: Stop, until: datetime | None, now: datetime
@@ -125,8 +122,8 @@ class Continuation:
             state.lease_assigned.set()
 
     def _is_withdrawn(self, previous: Lease, now: datetime) -> bool:
-        """Whether its instance is no longer taken back. Of a Capacity Block that is so only where
-        its end is known: a process that has listed neither yet keeps the successor."""
+        """Whether its instance is no longer taken back. A process that has not listed instances and
+        Capacity Blocks yet keeps the successor: agents report no end of a block."""
         contact = self.state.leases.contact(previous.lease_id)
         instance = self.state.instances.instance_of(previous)
         if instance is None or not contact.heartbeats or contact.interruption_at is not None:

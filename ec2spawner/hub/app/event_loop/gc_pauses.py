@@ -33,15 +33,15 @@ LONG_COLLECTION: Final = 0.010
 """Seconds of CPU time. A lower limit would freeze more objects that live for a few seconds only."""
 
 DUE_AFTER: Final = 3
-"""Collections of the middle generation after which a full one is due. After ten, as in CPython, a
-hub with a thousand servers has twenty thousand objects to walk: 30 ms."""
+"""Collections of the middle generation after which a full one is due. After ten, as in CPython,
+full ones took some 30 ms of CPU time with a thousand servers."""
 
 NEVER: Final = 2**31 - 1
 """The largest threshold of a generation."""
 
 TURN_INTERVAL: Final = 1.0
-"""Seconds between two collections in turns of their own. A hub with a thousand servers makes a
-thousand objects in that time: one to two milliseconds."""
+"""Seconds between two collections in turns of their own. With a thousand servers, one of the
+younger generations took 7 ms of CPU time at most, and a full one 16 ms."""
 
 FULL_INTERVAL: Final = 24 * 3600.0
 """Seconds between two collections of everything."""
