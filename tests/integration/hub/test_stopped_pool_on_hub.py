@@ -43,35 +43,40 @@ async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> A
         print(running.tail(150))
 
 
-async def places(hub: Hub) -> PlacesModel:
+async def places(hub: Hub) -> PlacesModel | None:
+    """None until the hub's first pass has set targets."""
     headers = {"Authorization": f"token {await hub.user_token('oscar')}"}
     async with httpx.AsyncClient(
         verify=False, base_url=hub.url, headers=headers, timeout=60
     ) as client:
         reply = await client.get("/hub/api/ec2/pool")
     assert reply.status_code == 200, reply.text
-    [found] = PoolModel.model_validate_json(reply.content).places
-    return found
+    return next(iter(PoolModel.model_validate_json(reply.content).places), None)
 
 
-async def stopped(hub: Hub, embedded: Embedded) -> str:
-    """The id of the instance that waits, once EC2 lists it as stopped."""
+async def stopped(hub: Hub, embedded: Embedded) -> PlacesModel:
+    """The places, once they have an instance that EC2 lists as stopped."""
 
-    async def wait() -> bool:
+    async def wait() -> PlacesModel | None:
         states = {x["instance_id"]: x["state"] for x in await embedded.instances()}
-        found = (await places(hub)).stopped_instances
-        return [states.get(each.instance_id) for each in found] == ["stopped"]
+        found = await places(hub)
+        waiting = found.stopped_instances if found is not None else ()
+        is_stopped = [states.get(each.instance_id) for each in waiting] == ["stopped"]
+        return found if is_stopped else None
 
-    await until(wait, 90, "an instance to wait stopped")
-    [found] = (await places(hub)).stopped_instances
+    return await until(wait, 90, "an instance to wait stopped")
+
+
+async def stopped_id(hub: Hub, embedded: Embedded) -> str:
+    [found] = (await stopped(hub, embedded)).stopped_instances
     return found.instance_id
 
 
 async def test_a_start_takes_the_stopped_instance_and_another_is_prepared(
     hub: Hub, embedded: Embedded
 ) -> None:
-    instance_id = await stopped(hub, embedded)
-    shown = await places(hub)
+    shown = await stopped(hub, embedded)
+    [at_rest] = shown.stopped_instances
     assert (shown.target, shown.stopped_target, shown.waiting) == (0, 1, 0)
     assert shown.usd_per_hour < 0.02, "its disks alone"
     await hub.add_user("ann")
@@ -79,15 +84,15 @@ async def test_a_start_takes_the_stopped_instance_and_another_is_prepared(
     assert await hub.wait_ready("ann") is not None
     assert len(await embedded.calls("StartInstances")) == 1
     states = {x["instance_id"]: x["state"] for x in await embedded.instances()}
-    assert states[instance_id] == "running"
-    assert await stopped(hub, embedded) != instance_id
+    assert states[at_rest.instance_id] == "running"
+    assert await stopped_id(hub, embedded) != at_rest.instance_id
     await hub.stop_server("ann")
 
 
 async def test_a_restart_of_the_hub_keeps_it(hub: Hub, embedded: Embedded) -> None:
-    instance_id = await stopped(hub, embedded)
+    instance_id = await stopped_id(hub, embedded)
     bought = len(await embedded.calls("CreateFleet"))
     await hub.kill()
     await hub.start()
-    assert await stopped(hub, embedded) == instance_id
+    assert await stopped_id(hub, embedded) == instance_id
     assert len(await embedded.calls("CreateFleet")) == bought
