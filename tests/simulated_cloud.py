@@ -351,9 +351,9 @@ class SimulatedCloud:
 
     async def list_instances(self, hub: str, among: Collection[str] = ()) -> Sequence[Instance]:
         faults = await self._receive("list_instances", hub, *([frozenset(among)] if among else []))
-        now = self.clock()
+        now, attached = self.clock(), self._attached()
         listing = [
-            machine.shown(now)
+            replace(machine.shown(now), volumes=attached[machine.instance.instance_id])
             for machine in self.machines.values()
             if machine.instance.tags.get("ec2spawner:hub") == hub
             and (not among or machine.instance.instance_id in among)
@@ -362,6 +362,16 @@ class SimulatedCloud:
         ]
         await self._lose_answer(faults)
         return listing
+
+    def _attached(self) -> Mapping[str, Mapping[str, str]]:
+        """By instance id, device name -> volume id: of homes. Disks of a launch are no volumes
+        here."""
+        found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for volume in self.volumes.values():
+            if volume.attached_to is not None:
+                devices = found[volume.attached_to]
+                devices[f"/dev/sd{'fghijk'[len(devices)]}"] = volume.volume_id
+        return found
 
     async def terminate(self, instance_ids: Sequence[str]) -> None:
         faults = await self._receive("terminate", tuple(instance_ids))

@@ -240,7 +240,9 @@ def _across(options: Options) -> list[Problem]:
     ]
     problems += [
         Problem(f"c.EC2Spawner.warm_pool{where}", wrong, fix)
-        for where, wrong, fix in pool_problems(options.warm_pool, options.profile_list)
+        for where, wrong, fix in pool_problems(
+            options.warm_pool, options.profile_list, options.home.kind
+        )
     ]
     certificate = f"{options.region}.pem"
     bundled = Path(data.__file__).parent / "identity-certificates"

@@ -17,6 +17,8 @@ LEASE: Final = "ec2spawner:lease"
 """Set when the instance is given to a lease: it is never given to another."""
 USER: Final = "ec2spawner:user"
 SERVER: Final = "ec2spawner:server"
+"""On volumes of homes. On an instance of the warm pool: it is kept for that user's server, and set
+before the home is attached."""
 PAYER: Final = "ec2spawner:payer"
 """To whom it is charged, such as `group:research`: on instances with their disks and interfaces
 like their lease, on homes like all homes of the user, on snapshots like their home when they were

@@ -113,6 +113,8 @@ def _stopped(each: Mapping[str, Any]) -> str:
 def _notes(each: Mapping[str, Any]) -> list[str]:
     by_hand, failure = each["by_hand"], each["failure"]
     notes = [f"Set by {by_hand['by']}."] if by_hand else []
+    if ahead := each["homes_ahead"]:
+        notes.append(f"{ahead} more wait, each for a user who is expected, with the home attached.")
     if failure:
         notes.append(f"{failure['message']} Again in {failure['retry_seconds']:.0f} s.")
     return [*notes, *([each["problem"]] if each["problem"] else [])]

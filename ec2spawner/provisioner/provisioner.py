@@ -67,6 +67,7 @@ from .offers.market import MarketData
 from .overview import Overview
 from .pass_preparation import ClockUpkeep, StoreUpkeep
 from .pool.history import StartHistory
+from .pool.homes_ahead import HomesAhead
 from .pool.instance_failures import PoolInstanceFailures
 from .pool.purchases import PoolPurchases
 from .pool.standing import WarmPool
@@ -160,6 +161,7 @@ class Provisioner:
             PoolTargets(state, market),
             # All above changes what is missing and surplus: it is weighed once, here.
             Inventory(state),
+            HomesAhead(state, cloud, volumes, tasks),
             SilentInstances(state, failures),
             # Before what judges the instances that are gone since the last pass.
             StoppedPlaces(state, overhead, market.offers),

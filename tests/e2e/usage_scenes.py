@@ -104,6 +104,7 @@ def instances(count: int = 1000) -> dict[str, Any]:
                 "known_usd_per_hour": 0.158,
                 "unknown_prices_of": [],
                 "disk_gib": 100,
+                "is_ahead": False,
             }
         ],
         "unassigned": [
@@ -267,6 +268,7 @@ def pool() -> dict[str, Any]:
         "market": "spot",
         "target": 2,
         "stopped_target": 3,
+        "homes_ahead": 1,
         "stopped": 2,
         "why": ["The configuration asks for 2.", "The configuration asks for 3 stopped."],
         "waiting": 1,
@@ -284,6 +286,7 @@ def pool() -> dict[str, Any]:
         "profile_name": MARKUP,
         "target": 5,
         "stopped_target": 0,
+        "homes_ahead": 0,
         "stopped": 0,
         "why": ["An admin has set 5 until 20 November, 18:00 UTC."],
         "waiting": 0,

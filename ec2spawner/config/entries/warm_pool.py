@@ -25,6 +25,7 @@ _STOPPED_FIX: Final = f"write a whole number from 0 to {MAX_RUNNING}"
 _ON_DEMAND_FIX: Final = (
     'write "market": "on-demand" in this entry, and "running" for spot in an entry of its own'
 )
+_HOMES_AHEAD_FIX: Final = f"write a whole number from 0 to {MAX_RUNNING}"
 _RUNNING_FIX: Final = f'write a whole number from 0 to {MAX_RUNNING}, or "auto"'
 _CAP_FIX: Final = "write USD per hour as a number above 0, such as 5; leave it out for no cap"
 
@@ -42,6 +43,12 @@ def _stopped(value: object) -> object:
         wrong("no forecast is made of stopped instances, which cost their disks only", _STOPPED_FIX)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RUNNING:
         wrong(f"{shown(value)} is no number of instances", _STOPPED_FIX)
+    return value
+
+
+def _homes_ahead(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RUNNING:
+        wrong(f"{shown(value)} is no number of homes", _HOMES_AHEAD_FIX)
     return value
 
 
@@ -105,6 +112,15 @@ class WarmPoolConfig(Words):
         "when the hours begin. Times that end before they begin cross midnight. Empty is always.",
         examples=[WHEN],
     )
+    attach_homes_ahead: Annotated[int, BeforeValidator(_homes_ahead)] = Field(
+        default=0,
+        description="How many of the running ones may wait for a user who is expected, with the "
+        "user's home attached, so that the start need not wait for EC2: for users who started this "
+        "profile at this time of the week in two of the last four weeks. Nobody else ever gets "
+        "such an instance: if its user does not come, it is terminated and another takes its "
+        "place. Needs homes on EBS. 0 attaches none.",
+        examples=[5],
+    )
     usd_per_hour: UsdPerHour = Field(
         default=None,
         description="What these instances may cost together, in USD/hour with their disks. With a "
@@ -135,6 +151,17 @@ class WarmPoolConfig(Words):
             wrong(f"its min, {self.min}, is above its max, {self.max}", "swap them")
         return self
 
+    @model_validator(mode="after")
+    def _attaches_to_running_ones(self) -> Self:
+        most = (self.max or 0) if self.running == "auto" else self.running
+        if self.attach_homes_ahead > most:
+            bound = f'its "max", {most}' if self.running == "auto" else f'its "running", {most}'
+            wrong(
+                f"attaches homes to {self.attach_homes_ahead} instances, more than {bound}",
+                f'write "attach_homes_ahead": {most} or less, or let more wait running',
+            )
+        return self
+
     def rule(self, profile: Profile, time_zone: str) -> PoolRule:
         """As the provisioner follows it; hours without a time zone are in `time_zone`."""
         market = Market(self.market) if self.market else profile.markets[0]
@@ -146,6 +173,8 @@ class WarmPoolConfig(Words):
             self._hours(time_zone),
             self.usd_per_hour,
             stopped=self.stopped,
+            homes_ahead=self.attach_homes_ahead,
+            profile_name=profile.display_name,
         )
 
     def _hours(self, time_zone: str) -> Hours | None:
@@ -167,9 +196,16 @@ def pool_rules(
 
 
 def pool_problems(
-    entries: Sequence[WarmPoolConfig], profiles: Sequence[Profile] | SpawnerFunction
+    entries: Sequence[WarmPoolConfig],
+    profiles: Sequence[Profile] | SpawnerFunction,
+    home_kind: str,
 ) -> Iterator[tuple[str, str, str]]:
     """What no entry has alone: (option below `warm_pool`, what is wrong, fix)."""
+    for place, entry in enumerate(entries):
+        if entry.attach_homes_ahead and home_kind != "ebs":
+            what = f"homes of kind {shown(home_kind)} are no volumes, so none can be attached"
+            fix = 'leave it out, or write c.EC2Spawner.home = {"kind": "ebs"}'
+            yield f"[{place}].attach_homes_ahead", what, fix
     if callable(profiles):
         if entries:
             what = (

@@ -2,7 +2,7 @@
 
 A *kept* instance lingers (it runs and waits a few minutes, so that a restart is no boot) or is
 stopped (its own disk waits, for days). It is for the same server of the same user and never for
-anybody else.
+anybody else. One that is kept *ahead* lingers for a user who is expected, before their start.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Kept:
     """Empty for one of the warm pool."""
     server: str
     lease_id: str
-    """Of the lease whose end it outlives; `OF_POOL` where there was none."""
+    """Of the lease whose end it outlives; empty where it has had none, and `OF_POOL` where it waits
+    for any user."""
     profile: str
     """Slug."""
     profile_name: str
@@ -78,8 +79,14 @@ class Kept:
 
     @property
     def is_of_pool(self) -> bool:
-        """Whether it has had no user yet: any start that it fits may take it."""
+        """Whether it waits for any user: a start that it fits may take it."""
         return not self.user
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it waits for a user who is expected, and has had none yet: it fills a place of
+        the warm pool."""
+        return bool(self.user) and not self.lease_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +146,12 @@ def may_take(kept: Kept, machine: Supply, need: Need, user: str, server: str, fi
 
 
 def why_surplus(
-    kept: Kept, now: datetime, *, wanted: bool, elsewhere: bool, silent_seconds: float
+    kept: Kept, now: datetime, *, wanted: bool, elsewhere: bool, is_silent: bool
 ) -> str:
     """Why an instance that no lease may take just now shall go; empty while it shall stay.
 
     `wanted`: the configuration still keeps such instances. `elsewhere`: its server has another
-    instance, or is getting one. `silent_seconds`: since its agent last spoke; 0 for one that need
-    not speak.
+    instance, or is getting one. `is_silent`: its agent should have spoken.
     """
     if now >= kept.until:
         return "its time is over"
@@ -153,7 +159,7 @@ def why_surplus(
         return "its server has another machine"
     if not wanted:
         return "the configuration no longer keeps it"
-    if silent_seconds > CLAIM_SILENCE:
+    if is_silent:
         return "its agent has fallen silent"
     return ""
 

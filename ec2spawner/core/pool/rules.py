@@ -31,6 +31,11 @@ class PoolRule:
     stopped: int = 0
     """How many prepared instances wait stopped beside these. On-demand only: a one-time spot
     instance cannot be stopped."""
+    homes_ahead: int = 0
+    """So many of its running instances may wait for a user who is expected, with that user's home
+    attached."""
+    profile_name: str = ""
+    """As users see it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class ServerModel(Model):
 
 
 class KeptModel(Model):
-    """An instance that waits for its user after a stop."""
+    """An instance that waits for its user: after a stop, or before a start that is expected."""
 
     user: str
     server: str
@@ -91,6 +91,8 @@ class KeptModel(Model):
     unknown_prices_of: tuple[str, ...]
     """As of a server; of a stopped one its disk alone."""
     disk_gib: int
+    is_ahead: bool
+    """Its user is expected, and has not started yet."""
 
 
 class UnassignedModel(Model):
@@ -295,6 +297,7 @@ def _kept(seen: KeptNow) -> KeptModel:
         until=kept.until,
         **_price(seen.rate),
         disk_gib=kept.disk_gib,
+        is_ahead=kept.is_ahead,
     )
 
 

@@ -86,6 +86,8 @@ class PlacesModel(Model):
     """Places without an instance, those for stopped ones included."""
     stopped: int
     """A start begins with a boot of one of them."""
+    homes_ahead: int
+    """So many more wait, each for a user who is expected, with the home attached ahead."""
     usd_per_hour: float
     """Of the instances, as far as prices are known."""
     by_hand: ByHandModel | None
@@ -201,6 +203,7 @@ def _places(standing: Standing, name: str, why: Sequence[str]) -> PlacesModel:
         booting=standing.booting,
         missing=standing.missing,
         stopped=len(standing.startable),
+        homes_ahead=len(standing.ahead),
         usd_per_hour=standing.usd_per_hour,
         by_hand=by_hand
         and ByHandModel(

@@ -106,7 +106,10 @@ class HomeSnapshots:
         enough = self.state.clock.uptime() - schedule.every + SCAN_INTERVAL
         self._made = {home_id: at for home_id, at in self._made.items() if at > enough}
         done = self._asked.keys() | self._made.keys()
-        in_use = {volume.volume_id for volume in volumes if volume.attached_to is not None}
+        # Nobody has written to a home that is attached ahead of a start.
+        ahead = {kept.instance_id for kept in self.state.retained.of_users() if kept.is_ahead}
+        ahead -= {lease.instance_id for lease in self.state.leases.open()}
+        in_use = {each.volume_id for each in volumes if each.attached_to not in {None, *ahead}}
         there = {volume.volume_id for volume in volumes}
         for home in self.state.homes.live():
             if home.is_temporary:

@@ -16,7 +16,7 @@ from ...core.names import client_token
 from ...core.tags import HOME
 from ..model.cloud import Cloud, CloudError, Instance, Volume, VolumeSnapshot, VolumeSpec
 from ..model.lease import TEMPORARY, Home, Lease
-from ..state.home_records import home_id_of
+from ..state.home_records import AttachedAhead, home_id_of
 from ..state.state import State
 from ..store.store import StoreError
 from .volume_listing import UNUSABLE_STATES, VolumeListing
@@ -192,7 +192,10 @@ class HomeVolumes:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ATTACH_TIMEOUT
-        if wanted() and await self._attach_free(lease, instance):
+        if wanted() and (
+            await self._is_attached_ahead(lease, instance)
+            or await self._attach_free(lease, instance)
+        ):
             return
         missing, missing_since = 0, self._clock.uptime()
         while wanted():
@@ -229,6 +232,47 @@ class HomeVolumes:
         is_copy = move is not None and move.volume_id == home.volume_id
         attached_at = move.opened_at if move is not None and is_copy else home.used_at
         return self._settings.listing_lag if attached_at is None else 0.0
+
+    async def _is_attached_ahead(self, lease: Lease, instance: Instance) -> bool:
+        """Whether nothing is to be done: EC2 has confirmed it, and the last listing shows it."""
+        home = self._records.for_lease(lease)
+        ahead = self._records.ahead.get(home.home_id) if home is not None else None
+        if home is None or home.move is not None or ahead is None:
+            return False
+        is_shown = home.volume_id in instance.volumes.values()
+        if not is_shown or ahead != (home.volume_id, instance.instance_id):
+            return False
+        await self._records.save(replace(home, used_at=self._clock.now()))
+        return True
+
+    async def attach_ahead(
+        self, home: Home, instance: Instance, wanted: Callable[[], bool]
+    ) -> None:
+        """Attach a home to the instance that is kept for its server, which has not started yet, if
+        that is `wanted` once EC2 has said where the home is.
+
+        Raises `CloudError`, with code `VolumeInUse` while another instance holds it.
+        """
+        assert home.volume_id is not None
+        volume = await self._cloud.volume(home.volume_id)
+        if volume is None or volume.zone != instance.zone:
+            said = f"{home.volume_id} is not in {instance.zone}"
+            raise CloudError("InvalidVolume.NotFound", said, retryable=False)
+        if volume.attached_to not in {None, instance.instance_id}:
+            said = f"{volume.attached_to} holds {volume.volume_id}"
+            raise CloudError("VolumeInUse", said, retryable=False)
+        if not wanted():
+            return
+        self._records.free.discard(home.volume_id)
+        await self._cloud.attach_volume(home.volume_id, instance.instance_id)
+        self._records.ahead[home.home_id] = AttachedAhead(home.volume_id, instance.instance_id)
+
+    async def detach_ahead(self, home: Home, instance_id: str) -> None:
+        """Its server starts elsewhere, or not at all: the instance ends, and the home need not wait
+        for that. No error if it is not attached. Raises `CloudError`."""
+        assert home.volume_id is not None
+        await self._cloud.detach_volume(home.volume_id, instance_id)
+        self._wake(home.home_id)
 
     async def _attach_free(self, lease: Lease, instance: Instance) -> bool:
         """Attach a home that is known to be free, without a reading: EC2 checks the same. False if
@@ -379,12 +423,16 @@ class HomeVolumes:
         try:
             await self._cloud.detach_volume(home.volume_id, lease.instance_id)
             self._records.free.add(home.volume_id)
-            if (waited_for := self._detached.pop(home.home_id, None)) is not None:
-                waited_for.set()
+            self._wake(home.home_id)
             if (now := self._records.find(home.home_id)) is not None:
                 await self._records.save(replace(now, used_at=self._clock.now()))
         except (CloudError, StoreError) as error:
             log.warning("Detaching %s of %s: %s", home.volume_id, lease.lease_id, error)
+
+    def _wake(self, home_id: str) -> None:
+        """Let whoever waits for this home try again at once."""
+        if (waited_for := self._detached.pop(home_id, None)) is not None:
+            waited_for.set()
 
     def spec(self, size_gib: int, snapshot_id: str = "") -> VolumeSpec:
         """The volume of a new home, or of a copy if `snapshot_id` is given."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence, Set
 from datetime import UTC, datetime
 from typing import Final
 
-from ...core.instances.matching import Need, Supply, fits, lease_for
+from ...core.instances.matching import Need, Shape, Supply, fits, lease_for
 from ...core.instances.retention_rules import CLAIM_SILENCE, Kept, is_of_a_later_boot, may_take
-from ...core.tags import LEASE
+from ...core.tags import LEASE, SERVER
 from ..model.cloud import GONE, Instance, InstanceState
 from ..model.launch_key import base_key_of, fit_key_of, unlimited_key_of
 from ..model.lease import Lease, LeaseState
@@ -18,6 +18,10 @@ from .supply import supply_of
 
 EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Places of the pool wait equally long."""
+
+AHEAD_SILENCE: Final = 60.0
+"""Seconds awake after which a start does not wait for an instance that is kept ahead: another one
+of the pool may be there. Claims are repeated at least every 55 s."""
 
 RUNNING: Final = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
@@ -33,6 +37,11 @@ def needs(state: State) -> list[Need]:
         and lease.lease_id not in with_retained
         and not _waits_for_its_home(state, lease)
     ]
+
+
+def shapes_wanted(state: State) -> Set[Shape]:
+    """What starts wait for: many of them for the same."""
+    return {need.shape for need in needs(state)}
 
 
 def need_of(state: State, lease: Lease) -> Need:
@@ -102,7 +111,7 @@ def would_serve(state: State, instance: Instance, pending_time: datetime) -> Lea
         return _taker_after_boot(state, kept, pending_time)
     if kept is not None and not _is_started(kept, pending_time):
         return None  # it is being stopped, or its agent is of the boot before
-    if has_served(state, instance):
+    if has_served(state, instance) or was_kept_ahead(instance):
         return None
     free = supply_of(instance, state.pool.usd_per_hour(instance.instance_id))
     others = [s for s in _free_supplies(state) if s.supply_id != free.supply_id]
@@ -129,14 +138,22 @@ def wake_claims_for(state: State, lease: Lease) -> None:
 
 
 def _free_supplies(state: State) -> list[Supply]:
-    """Instances that the last pass found free, and that have got no lease since."""
-    leased = {lease.instance_id for lease in state.leases.open()}
-    return [supply for supply in state.stock.supplies if supply.supply_id not in leased]
+    """Instances that the last pass found free, and that have been given to no lease and kept for no
+    user since."""
+    taken = {lease.instance_id for lease in state.leases.open()}
+    taken |= {kept.instance_id for kept in state.retained.of_users()}
+    return [supply for supply in state.stock.supplies if supply.supply_id not in taken]
 
 
 def has_served(state: State, instance: Instance) -> bool:
     """Whether it has served a lease: it is never assigned to another user."""
     return LEASE in instance.tags or instance.instance_id in state.leases.served
+
+
+def was_kept_ahead(instance: Instance) -> bool:
+    """Whether a user's home may have been attached to it, and only a record says whose. Without it,
+    such as after an older copy of the store was restored, no lease gets the instance."""
+    return SERVER in instance.tags
 
 
 # --- retained instances ---
@@ -162,7 +179,10 @@ def _taker_among(state: State, kept: Kept, of_server: Sequence[Lease]) -> Lease 
         return None
     if state.blocks.is_closing(instance, state.clock.now()):
         return None
-    if silent_seconds(state, kept) > CLAIM_SILENCE:
+    if kept.is_ahead and has_served(state, instance):
+        return None  # the write of this record seemed to have failed, and others have got it since
+    longest = AHEAD_SILENCE if kept.is_ahead else CLAIM_SILENCE
+    if silent_seconds(state, kept) > longest:
         return None
     machine = supply_of(instance)
     for lease in of_server:

@@ -13,7 +13,7 @@ from ..model.cloud import GONE, Instance, InstanceState
 from ..state.instances.launches import Round
 from ..state.instances.stock import Stock
 from ..state.state import State
-from .demand import needs, places
+from .demand import needs, places, was_kept_ahead
 from .pool_stops import SLOW_BOOT, called_at, started_of_pool
 from .supply import supply_of, supply_of_expected
 
@@ -137,11 +137,12 @@ def is_ours(state: State, instance: Instance) -> bool:
 
 
 def _is_of_unknown_lease(state: State, instance: Instance) -> bool:
-    return (
-        LEASE in instance.tags
-        and instance.instance_id not in state.claims.unwanted
-        and not state.leases.knows(instance.tags[LEASE])
-    )
+    """By its tags it serves, or is kept for, a server that this store does not know to be its."""
+    if instance.instance_id in state.claims.unwanted:
+        return False
+    if LEASE not in instance.tags:
+        return was_kept_ahead(instance) and instance.instance_id not in state.leases.served
+    return not state.leases.knows(instance.tags[LEASE])
 
 
 def _is_dead(state: State, instance: Instance) -> bool:

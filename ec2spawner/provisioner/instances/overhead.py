@@ -215,7 +215,7 @@ class Overhead:
 
 
 def _cause_of(kept: Kept) -> Cause:
-    return Cause.POOL if kept.is_of_pool else Cause.RETENTION
+    return Cause.POOL if kept.is_of_pool or kept.is_ahead else Cause.RETENTION
 
 
 def _beside_disks(segment: Segment, kept: Kept | None) -> Segment:

@@ -207,7 +207,8 @@ class Start:
         self, instance: Instance, claimant: Claimant, key: str, considered: float
     ) -> Lease | None:
         kept = self.state.retained.get(instance.instance_id)
-        if (kept is None or kept.is_of_pool) and has_served(self.state, instance):
+        is_new = kept is None or kept.is_of_pool or kept.is_ahead
+        if is_new and has_served(self.state, instance):
             raise InstanceUnwanted("this instance has served another lease")
         lease = would_serve(self.state, instance, claimant.pending_time)
         if lease is None:
@@ -220,16 +221,16 @@ class Start:
         free_at, wanted_at = instance.launched_at, _wanted_at(lease)
         changes: dict[str, Any] = {}
         if kept is not None:
-            free_at = max(free_at, kept.kept_at)
+            free_at = free_at if kept.is_ahead else max(free_at, kept.kept_at)
             if kept.then == "linger":
                 words = "Your machine has waited for you"
                 changes["events"] = self.state.leases.story(
                     lease.lease_id, Step.BOOT, words, instance.instance_id
                 )
-        is_of_pool = kept.is_of_pool if kept else self.state.pool.is_of_pool(instance)
+        is_of_pool = is_new if kept else self.state.pool.is_of_pool(instance)
         is_hit = is_of_pool and self._has_waited(instance, lease)
-        if (kept is None or kept.is_of_pool) and self._has_pool(lease):
-            was_stopped = "stopped" if kept else "miss"
+        if is_new and self._has_pool(lease):
+            was_stopped = "stopped" if kept is not None and kept.then == "stop" else "miss"
             metrics.POOL_STARTS.labels(lease.profile, "hit" if is_hit else was_stopped).inc()
         if is_hit:
             words = "A machine was ready and waiting"

@@ -112,6 +112,7 @@ class Budget:
         stock = self.state.stock
         counted = (*stock.in_places, *stock.surplus, *stock.dead, *stock.unknown)
         ids = {each.instance_id for each in counted}
+        ids |= {kept.instance_id for kept in self.state.retained.of_users() if kept.is_ahead}
         return (each for each in own_instances(self.state) if each.instance_id not in ids)
 
     def _price(self, instance: Instance, now: datetime) -> float:

@@ -17,6 +17,7 @@ from ...wire import Market
 from ..instances.demand import places
 from ..instances.pool_stops import called_at, stopped_in_pool
 from ..instances.supply import supply_of
+from ..instances.taken_ahead import taken_ahead
 from ..instances.unleased import retained_segment
 from ..model.cloud import Instance, InstanceState, LaunchSpec
 from ..model.pool_override import SetByHand
@@ -66,6 +67,8 @@ class Standing:
     """Why the hub cannot say what an instance of this profile would be; empty if it can."""
     stopped: tuple[StoppedMember, ...] = ()
     """Also those that are being stopped; the longest wait first."""
+    ahead: tuple[Member, ...] = ()
+    """Those that wait for a user who is expected, the longest wait first."""
 
     @property
     def waiting(self) -> int:
@@ -86,12 +89,14 @@ class Standing:
     def missing(self) -> int:
         """Places without an instance, those for stopped ones included."""
         places = self.target.running + self.target.stopped.number
-        return max(places - len(self.members) - len(self.stopped), 0)
+        filled = len(self.members) + len(self.ahead) + len(self.stopped)
+        return max(places - filled, 0)
 
     @property
     def usd_per_hour(self) -> float:
         """Of its instances, disks and addresses, as far as prices are known."""
-        rates = (*(each.rate for each in self.members), *(each.rate for each in self.stopped))
+        running = (*self.members, *self.ahead)
+        rates = (*(each.rate for each in running), *(each.rate for each in self.stopped))
         return sum(each.known_usd_per_hour or 0.0 for each in rates)
 
 
@@ -137,6 +142,11 @@ class WarmPool:
                 retry_seconds=self._seconds_until_retry(failure),
                 problem=pool.problems.get(target.profile, ""),
                 stopped=tuple(each for of_it, each in self.stopped() if of_it == group),
+                ahead=tuple(
+                    self._member(each, now)
+                    for kept, each in taken_ahead(self.state)
+                    if Group(kept.profile, each.market) == group
+                ),
             )
             for target in pool.targets
             for group in [Group(target.profile, target.market)]
@@ -178,10 +188,14 @@ class WarmPool:
         return (self._member(each, now) for each in self._unleased(group))
 
     def _unleased(self, group: Group) -> Iterator[Instance]:
-        """Instances in places of the group that no start has taken since the last pass."""
-        leases = self.state.leases
-        in_places = filled_places(self.state).get(group, ())
-        return (each for each in in_places if leases.of_instance(each.instance_id) is None)
+        """Instances in places of the group that, since the last pass, no start has taken and none
+        is expected to take."""
+        leases, retained = self.state.leases, self.state.retained
+        for each in filled_places(self.state).get(group, ()):
+            kept = retained.get(each.instance_id)
+            is_taken = leases.of_instance(each.instance_id) is not None
+            if not is_taken and (kept is None or kept.is_of_pool):
+                yield each
 
     def _member(self, instance: Instance, now: datetime) -> Member:
         since = called_at(self.state, instance.instance_id)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Set
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from ...core.instances.matching import Shape, fits
 from ...core.instances.retention_rules import OF_POOL, Kept
-from ..instances.demand import RUNNING, needs
+from ..instances.demand import RUNNING, shapes_wanted
 from ..instances.overhead import Overhead
 from ..instances.pool_stops import (
     FAILED_PARTS,
@@ -20,6 +20,7 @@ from ..instances.pool_stops import (
     why_useless,
 )
 from ..instances.supply import supply_of
+from ..instances.taken_ahead import number_ahead
 from ..model.cloud import GONE, Instance, InstanceState
 from ..offers.offers import Offers
 from ..state.instances.pool_holds import Part
@@ -55,14 +56,15 @@ class StoppedPlaces:
         self._note_stops()
         starts.unwanted = self._no_longer_wanted()
         any_stopped = any(target.stopped.number for target in self.state.pool.targets)
-        wanted = _wanted(self.state) if any_stopped else frozenset()
+        wanted = shapes_wanted(self.state) if any_stopped else frozenset()
         for group, instances in filled_places(self.state).items():
             target = self.state.pool.target(group)
             if target is not None and target.stopped.number:
                 prepared = [each for each in instances if self._is_prepared(each, wanted)]
                 # First, so that they wait running: their places are paid.
                 prepared.sort(key=lambda each: not is_in_reservation(self.state, each))
-                for instance in prepared[target.running :]:
+                ahead = number_ahead(self.state, group)
+                for instance in prepared[max(target.running - ahead, 0) :]:
                     if is_in_reservation(self.state, instance):
                         self._leave(instance)
                     else:
@@ -125,6 +127,9 @@ class StoppedPlaces:
         since = called_at(state, instance_id)
         if since is None or instance_id in state.claims.unwanted:
             return False
+        kept = state.retained.get(instance_id)
+        if kept is not None and kept.is_ahead:
+            return False
         if self._would_serve(instance, wanted):
             state.claims.wake(instance_id)
             return False
@@ -153,7 +158,7 @@ class StoppedPlaces:
         state, kept = self.state, self.state.retained.get(instance.instance_id)
         if kept is None:
             await self.overhead.of_place(instance)
-            if not self._is_prepared(instance, _wanted(self.state)):
+            if not self._is_prepared(instance, shapes_wanted(self.state)):
                 return  # a start has taken it meanwhile
             kept = self._new(group, instance)
         log.info("%s waits stopped in the pool of %s from now on", kept.instance_id, group.profile)
@@ -182,8 +187,3 @@ class StoppedPlaces:
             disk_gib=spec.disk_gib if spec else 0,
             disk_usd_per_month=segment.disk_usd_per_month,
         )
-
-
-def _wanted(state: State) -> Set[Shape]:
-    """What starts wait for: many of them for the same."""
-    return {need.shape for need in needs(state)}

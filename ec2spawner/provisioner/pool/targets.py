@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -21,6 +21,7 @@ from ...core.tags import POOL
 from ..instances.demand import need_of_place
 from ..instances.pool_stops import stopped_in_pool
 from ..instances.supply import supply_of
+from ..instances.taken_ahead import taken_ahead
 from ..instances.unleased import unleased
 from ..model.cloud import Instance, LaunchSpec
 from ..model.lease import LeaseState
@@ -175,8 +176,16 @@ class PoolTargets:
         at_rest = _number_for(group, (each for _, each in stopped_in_pool(self.state)))
         return replace(target, running=running, stopped=Stopped(at_rest))
 
-    def _places(self, target: PoolTarget) -> Iterator[Place]:
-        return self._by_zone(Group(target.profile, target.market), target.running)
+    def _places(self, target: PoolTarget) -> Sequence[Place]:
+        """Those that are to be filled: what waits for a user who is expected fills one, in its zone
+        if there is one."""
+        group, zones = Group(target.profile, target.market), self.state.zones
+        places = list(self._by_zone(group, target.running))
+        for kept, instance in taken_ahead(self.state):
+            if places and Group(kept.profile, instance.market) == group:
+                fitting = [each for each in places if instance.zone in zones.of(each.spec)]
+                places.remove(min(fitting or places, key=lambda each: len(zones.of(each.spec))))
+        return places
 
     def _by_zone(self, group: Group, number: int, *, is_to_stop: bool = False) -> Iterator[Place]:
         spec = self._spec(group)

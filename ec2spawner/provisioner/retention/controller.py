@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ...core.instances.retention_rules import Kept, why_surplus
+from ...core.instances.retention_rules import CLAIM_SILENCE, Kept, why_surplus
 from ...core.tags import LEASE
 from ...wire import Step, Stop
 from ..instances.boot_logs import BootLogs
-from ..instances.demand import RUNNING, silent_seconds, taker
+from ..instances.demand import RUNNING, has_served, silent_seconds, taker
 from ..instances.overhead import Overhead
 from ..model.cloud import POWERED_OFF, Cloud, CloudError, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
@@ -100,6 +100,8 @@ class Retention:
             else:
                 await self._account(kept, instance)
                 await self.state.retained.forget(kept)
+        elif instance is not None and kept.is_ahead and has_served(self.state, instance):
+            await self.state.retained.forget(kept)
         elif instance is not None and self._serves_unknown(kept, instance):
             # The store is an older one: JupyterHub is asked for that server before it may end.
             log.warning("%s is not kept any more: it serves another lease", kept.instance_id)
@@ -144,9 +146,9 @@ class Retention:
         return why_surplus(
             kept,
             now,
-            wanted=keeps is None or (kept.profile, kept.then) in keeps,
+            wanted=kept.is_ahead or keeps is None or (kept.profile, kept.then) in keeps,
             elsewhere=self._is_elsewhere(kept),
-            silent_seconds=silent_seconds(self.state, kept),
+            is_silent=silent_seconds(self.state, kept) > CLAIM_SILENCE,
         )
 
     def _is_elsewhere(self, kept: Kept) -> bool:
@@ -315,6 +317,8 @@ def _has_run_since(kept: Kept, instance: Instance) -> bool:
 def _ran_unlisted_since(kept: Kept) -> datetime | None:
     """Since when it may have run without a lease, until no listing showed it any more; None for a
     stopped one that nobody has started since."""
+    if kept.is_ahead:
+        return kept.launched_at
     if kept.then == "linger":
         return kept.kept_at
     is_started = kept.asked_at is not None and kept.asked_at > kept.launched_at

@@ -110,6 +110,8 @@ class RunningCosts:
 
 def unpaid_since(kept: Kept, instance: Instance) -> datetime | None:
     """Since when no lease has paid for it; None for a stopped one, of which only disks cost."""
+    if kept.is_ahead:
+        return instance.launched_at
     if kept.then == "linger":
         return kept.kept_at
     return max(kept.kept_at, instance.launched_at) if instance.state in RUNNING else None

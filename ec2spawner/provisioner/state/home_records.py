@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...core.ledger.cost_rows import user_payer
 from ...core.names import client_token, tag_value
@@ -37,6 +37,13 @@ class Forgotten:
     forgotten_at: datetime
 
 
+class AttachedAhead(NamedTuple):
+    """Where a home is, before a lease of its server has got that instance."""
+
+    volume_id: str
+    instance_id: str
+
+
 class HomeRecords:
     """All homes of this store, in memory."""
 
@@ -63,6 +70,8 @@ class HomeRecords:
         self.free: set[str] = set()
         """Ids of the volumes that the last listing of all showed as available or that were detached
         since, without those that were attached. A hint: EC2 decides."""
+        self.ahead: dict[str, AttachedAhead] = {}
+        """By home id: those that this process has attached before a start, as EC2 has confirmed."""
 
     def load(self, homes: Iterable[Home]) -> None:
         """Take over the homes that an earlier process has stored."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 import pytest_asyncio
 
-from ec2spawner.hub.api.pool import PlacesModel, PoolModel
+from ec2spawner.hub.api.pool import PlacesModel
 from ec2spawner.hub.security.instances_scope import SCOPE
 from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.pool_of_hub import places
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=30)]
 
@@ -41,17 +41,6 @@ async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> A
     finally:
         await running.stop()
         print(running.tail(150))
-
-
-async def places(hub: Hub) -> PlacesModel | None:
-    """None until the hub's first pass has set targets."""
-    headers = {"Authorization": f"token {await hub.user_token('oscar')}"}
-    async with httpx.AsyncClient(
-        verify=False, base_url=hub.url, headers=headers, timeout=60
-    ) as client:
-        reply = await client.get("/hub/api/ec2/pool")
-    assert reply.status_code == 200, reply.text
-    return next(iter(PoolModel.model_validate_json(reply.content).places), None)
 
 
 async def stopped(hub: Hub, embedded: Embedded) -> PlacesModel:

@@ -32,7 +32,9 @@ def test_there_is_no_pool_by_default() -> None:
 def test_an_entry_becomes_a_rule_in_the_profiles_first_market() -> None:
     entry = {"profile": "t4", "running": 2, "when": "Mon-Fri 08:30-18:00 Europe/Berlin"}
     working_days = Hours((0, 1, 2, 3, 4), 510, 1080, "Europe/Berlin")
-    assert pool(entry).rules == (PoolRule("t4", 2, Market.SPOT, working_days),)
+    assert pool(entry).rules == (
+        PoolRule("t4", 2, Market.SPOT, working_days, profile_name="T4, 16 GB"),
+    )
     assert pool({"profile": "t4", "running": 0}).rules[0].hours is None
 
 
@@ -44,7 +46,9 @@ def test_hours_without_a_time_zone_are_the_hubs() -> None:
 
 def test_stopped_ones_wait_with_running_ones_or_without() -> None:
     entry = {"profile": "t4", "stopped": 3, "market": "on-demand"}
-    assert pool(entry).rules == (PoolRule("t4", 0, Market.ON_DEMAND, stopped=3),)
+    assert pool(entry).rules == (
+        PoolRule("t4", 0, Market.ON_DEMAND, stopped=3, profile_name="T4, 16 GB"),
+    )
     [rule] = pool(entry | {"running": 1}).rules
     assert (rule.running, rule.stopped) == (1, 3)
 
@@ -53,6 +57,20 @@ def test_auto_has_bounds() -> None:
     assert pool({"profile": "t4", "running": "auto", "max": 20}).rules[0].running == Auto(0, 20)
     entry = {"profile": "t4", "running": "auto", "min": 1, "max": 1}
     assert pool(entry).rules[0].running == Auto(1, 1)
+
+
+def test_homes_are_attached_ahead_to_as_many_as_an_entry_allows() -> None:
+    entry = {"profile": "t4", "running": 5}
+    assert pool(entry).rules[0].homes_ahead == 0
+    assert pool(entry | {"attach_homes_ahead": 5}).rules[0].homes_ahead == 5
+    automatic = {"profile": "t4", "running": "auto", "max": 3, "attach_homes_ahead": 3}
+    assert pool(automatic).rules[0].homes_ahead == 3
+
+
+def test_only_homes_on_ebs_can_be_attached_ahead() -> None:
+    entry = {"profile": "t4", "running": 1, "attach_homes_ahead": 1}
+    with pytest.raises(ConfigError, match=r'\[0\].attach_homes_ahead: homes of kind "none".*"ebs"'):
+        options([entry], home={"kind": "none"})
 
 
 def test_caps_are_usd_per_hour() -> None:
@@ -92,6 +110,18 @@ def test_a_market_that_users_may_choose_is_open_to_the_pool() -> None:
         ({"profile": "t4", "running": 2, "when": "Mon 08:00-18:00 CET+1"}, r"no time zone"),
         ({"profile": "t4", "running": 2, "usd_per_hour": 0}, r"\[0\].usd_per_hour: 0 caps nothing"),
         ({"profile": "t4", "running": 2, "usd_per_hour": "5"}, r'\[0\].usd_per_hour: "5" is no'),
+        (
+            {"profile": "t4", "running": 1, "attach_homes_ahead": 2},
+            r'\[0\]: attaches homes to 2 instances, more than its "running", 1.*ahead": 1 or less',
+        ),
+        (
+            {"profile": "t4", "running": "auto", "max": 1, "attach_homes_ahead": 2},
+            r'\[0\]: attaches homes to 2 instances, more than its "max", 1',
+        ),
+        (
+            {"profile": "t4", "running": 1, "attach_homes_ahead": True},
+            r"\[0\].attach_homes_ahead: True is no number of homes.*0 to 1000",
+        ),
         ({"profile": "t4", "stopped": 1}, r"\[0\].stopped: without a market .*\"on-demand\""),
         ({"profile": "t4", "stopped": 1, "market": "spot"}, r"\[0\]: stops spot .*on-demand"),
         ({"profile": "t4", "stopped": "auto"}, r"\[0\].stopped: no forecast is made"),

@@ -14,6 +14,7 @@ from ec2spawner.provisioner import reconciler
 from ec2spawner.provisioner.homes import volumes as homes
 from ec2spawner.provisioner.instances import claims
 from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
+from ec2spawner.provisioner.pool import homes_ahead
 from ec2spawner.provisioner.store.databases import sqlite
 from ec2spawner.provisioner.store.store import Store
 from tests.unit.provisioner.costs import SPOT
@@ -29,6 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "CHOICE_PAUSE", 0.05)
     monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
     monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 3.0)
+    monkeypatch.setattr(homes_ahead, "DETACH_PAUSE", 0.01)
 
 
 @pytest.fixture(scope="session")

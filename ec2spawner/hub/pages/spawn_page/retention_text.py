@@ -22,6 +22,11 @@ def retained_text(provisioner: Provisioner, user: str, server: str) -> str:
 def _sentence(provisioner: Provisioner, kept: Kept) -> str:
     until = f"{kept.until:%H:%M} UTC on {kept.until:%d %B}"
     segment = provisioner.overview.retained_segment(kept)
+    if kept.is_ahead:
+        return (
+            f"A machine waits for you until {until}: start {kept.profile_name} with its default "
+            "choices to have it within seconds."
+        )
     if kept.then == "linger":
         price = _price(rate(segment, provisioner.now()) if segment else NO_PRICE)
         return (

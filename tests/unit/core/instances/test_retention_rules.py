@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from ec2spawner.core.instances.matching import Need, Supply
 from ec2spawner.core.instances.retention_rules import (
-    CLAIM_SILENCE,
     FAILURES,
     LINGERS_AFTER,
     STOPS_AFTER,
@@ -99,12 +98,12 @@ def test_its_own_server_may_reuse_it_within_the_retention_time(kept: Kept, machi
     assert takes == (kept.until > NOON)
 
 
-@given(kept_instances(), instants, st.booleans(), st.booleans(), st.floats(0, 400))
+@given(kept_instances(), instants, st.booleans(), st.booleans(), st.booleans())
 def test_it_is_retained_only_while_reuse_is_possible(
-    kept: Kept, now: datetime, wanted: bool, elsewhere: bool, silent: float
+    kept: Kept, now: datetime, wanted: bool, elsewhere: bool, silent: bool
 ) -> None:
-    why = why_surplus(kept, now, wanted=wanted, elsewhere=elsewhere, silent_seconds=silent)
-    assert bool(why) == (now >= kept.until or not wanted or elsewhere or silent > CLAIM_SILENCE)
+    why = why_surplus(kept, now, wanted=wanted, elsewhere=elsewhere, is_silent=silent)
+    assert bool(why) == (now >= kept.until or not wanted or elsewhere or silent)
 
 
 @given(kept_instances(), st.integers(0, 20), st.integers(-(10**7), 10**7))

@@ -21,7 +21,6 @@ from ec2spawner.provisioner.instances.pool_stops import SLOW_BOOT
 from ec2spawner.provisioner.instances.supply import supply_of
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.pool import stopped_places
 from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING, NEVER, StoppedPlaces
 from ec2spawner.provisioner.retention.running_costs import INTERVAL
 from ec2spawner.provisioner.state.state import State
@@ -329,7 +328,7 @@ async def test_what_starts_wait_for_is_found_once_whatever_is_retained(
     for agent in agents:
         assert await agent.claim(wait=0.05, reads_ahead=True) is None
     await world.complete_passes(1)
-    state, compared, asked = world.provisioner._state, 0, 0
+    state, compared, asked, needs = world.provisioner._state, 0, 0, demand.needs
     instance_id = agents[0].instance_id
 
     def count_comparison(*arguments: Any) -> Supply:
@@ -340,7 +339,7 @@ async def test_what_starts_wait_for_is_found_once_whatever_is_retained(
     def count_needs(of: State) -> list[Need]:
         nonlocal asked
         asked += 1
-        return demand.needs(of)
+        return needs(of)
 
     async with world.no_pass:
         for number in range(30):
@@ -350,7 +349,7 @@ async def test_what_starts_wait_for_is_found_once_whatever_is_retained(
         of_users = [replace(kept, user=f"user-{number}") for number in range(20)]
         monkeypatch.setattr(state.retained, "of_users", lambda: iter(of_users))
         monkeypatch.setattr(demand, "supply_of", count_comparison)
-        monkeypatch.setattr(stopped_places, "needs", count_needs)
+        monkeypatch.setattr(demand, "needs", count_needs)
         retention = world.provisioner._retention
         await StoppedPlaces(state, retention.overhead, retention.offers).reconcile(now)
     assert asked == 1

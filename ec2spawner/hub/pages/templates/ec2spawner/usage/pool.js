@@ -7,6 +7,9 @@ function poolNotes(places, now) {
   const notes = [...places.why];
   const { by_hand, failure } = places;
   if (by_hand) notes.push("Set by " + by_hand.by + " at " + clock(by_hand.at, now) + ".");
+  if (places.homes_ahead) {
+    notes.push(places.homes_ahead + " more wait, each for a user who is expected, with the home attached.");
+  }
   if (places.problem) notes.push(places.problem);
   if (failure) {
     const retry = failure.retry_seconds ? " It is tried again in " + lasting(failure.retry_seconds) + "." : "";

@@ -34,6 +34,7 @@ const place = (row) =>
   payerNote(row);
 
 function keptNote(row, now) {
+  if (row.is_ahead) return "waits for this user, expected until " + clock(row.until, now);
   const what = row.then === "linger" ? "runs" : "is stopped, with " + row.disk_gib + " GiB of disk";
   return what + ", kept until " + clock(row.until, now);
 }
