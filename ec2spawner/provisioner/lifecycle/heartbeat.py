@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -64,6 +65,11 @@ MESSAGE_SECONDS = 8 * 3600.0
 GPU_HOUR = 3_600_000_000
 """In GPU-microseconds."""
 
+SHORTEST_HOLD = 0.8
+"""Of the time for which an agent lets a heartbeat be held. Answers that are due together bring the
+next heartbeats together, for good, and each long turn of the event loop adds to them: with 2,000
+servers a turn of 114 ms was measured after five minutes."""
+
 UNHEARD_PAUSE = 30.0
 """Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
 
@@ -109,7 +115,8 @@ class Heartbeats:
             contact.gpu_percent = gpu_percent(heartbeat.telemetry)
         self._record_gpu_use(lease.lease_id, heartbeat.telemetry, now)
         contact.gpu_unattended = heartbeat.gpu_unattended
-        until = asyncio.get_running_loop().time() + heartbeat.hold_seconds
+        hold = heartbeat.hold_seconds * random.uniform(SHORTEST_HOLD, 1.0)
+        until = asyncio.get_running_loop().time() + hold
         return Held(lease, mine, heartbeat.state_seen, until)
 
     async def news(self, held: Held) -> HeartbeatResponse:

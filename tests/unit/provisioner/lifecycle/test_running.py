@@ -18,12 +18,22 @@ from ec2spawner.provisioner.lifecycle.start import RESTART_SILENCE
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.store.store import StoreError
-from ec2spawner.wire import IdlePolicy, Market, Stop
+from ec2spawner.wire import PROTOCOL, Heartbeat, IdlePolicy, Market, Stop
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 HOUR = IdlePolicy(server_seconds=3600, user_may_extend_seconds=7200)
 FAR = 86400.0
 THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
+
+
+async def test_heartbeats_that_come_together_are_answered_apart(world: World) -> None:
+    """Else the next ones would come together as well."""
+    lease, _ = await world.ready()
+    agents, now = world.provisioner.agents, asyncio.get_running_loop().time()
+    heartbeat = Heartbeat(protocol=PROTOCOL, hold_seconds=50.0)
+    holds = [agents.heartbeat(world.now(lease), heartbeat).until - now for _ in range(100)]
+    assert all(40 <= each < 51 for each in holds)
+    assert max(holds) - min(holds) > 5
 
 
 # --- idle ---
