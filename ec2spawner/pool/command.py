@@ -114,7 +114,7 @@ def _notes(each: Mapping[str, Any]) -> list[str]:
     by_hand, failure = each["by_hand"], each["failure"]
     notes = [f"Set by {by_hand['by']}."] if by_hand else []
     if ahead := each["homes_ahead"]:
-        notes.append(f"{ahead} more wait, each for a user who is expected, with the home attached.")
+        notes.append(f"Kept for users who are expected, with their homes attached: {ahead}.")
     if failure:
         notes.append(f"{failure['message']} Again in {failure['retry_seconds']:.0f} s.")
     return [*notes, *([each["problem"]] if each["problem"] else [])]

@@ -16,6 +16,7 @@ import pytest_asyncio
 from ec2spawner.hub.security.instances_scope import SCOPE
 from ec2spawner.provisioner.store.store import Store
 from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import browser
 from tests.integration.hub.pool_of_hub import places
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=40)]
@@ -134,6 +135,10 @@ async def test_a_start_makes_no_call_for_a_home_that_was_attached_ahead(
     await make_it_a_habit(hub, "ann")
     await hub.start()
     attachment = await attached_ahead(hub, embedded, "ann")
+    async with browser(hub, "ann") as visit:
+        page = (await visit.get("/hub/spawn")).text
+    assert "A machine waits for you until" in page
+    assert 'name="afresh"' not in page, "nothing of hers is on it"
     found = await calls_of_a_start(hub, embedded, "ann")
     print("calls of a start:", dict(usual), "with the home attached ahead:", dict(found))
     assert found["AttachVolume"] == 0

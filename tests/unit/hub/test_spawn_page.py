@@ -643,6 +643,13 @@ def test_the_oldest_age_is_shown_and_each_source_once() -> None:
     assert "on-demand from a table of 2026-07-20; on-demand from the AWS price list." in text
 
 
+def test_only_what_is_left_of_a_server_can_be_given_up() -> None:
+    assert 'name="afresh"' in form(T4, kept="Your last machine.", may_begin_afresh=True)
+    shown = form(T4, kept="A machine waits for you.")
+    assert "A machine waits for you." in shown
+    assert 'name="afresh"' not in shown
+
+
 def test_how_the_last_server_ended() -> None:
     at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
     shown = page(T4, notice=StopNotice(at, "It was idle for 1 hour", "Your files are kept."))

@@ -49,7 +49,9 @@ class SpawnForm:
     keeps_home: bool = False
     """The home outlives the instance."""
     kept: str = ""
-    """What is retained of the last server."""
+    """What is retained of the last server, or for this one."""
+    may_begin_afresh: bool = False
+    """Something is retained of the last server, which the user can give up."""
     begins_as_copy: bool = False
     """The home is yet to be copied from the default server's; the user can choose an empty one."""
     home_size: HomeSize | None = None

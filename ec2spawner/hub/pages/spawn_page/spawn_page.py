@@ -44,6 +44,7 @@ async def render_options_form(
     homes = provisioner.homes
     home, source = homes.lasting(user, spawner.name), homes.copy_source(user)
     copied = copy_sentence(options, spawner.name, home, source)
+    retained = provisioner.retained(user, spawner.name)
     form = SpawnForm(
         region=options.region,
         now=now,
@@ -53,7 +54,8 @@ async def render_options_form(
         home=f"{home_sentence(options)} {copied}".rstrip(),
         begins_as_copy=bool(copied) and (home is None or home.is_being_copied),
         keeps_home=options.home.kind != "none",
-        kept=retained_text(provisioner, spawner.user.name, spawner.name),
+        kept=retained_text(provisioner, user, spawner.name),
+        may_begin_afresh=any(not each.is_ahead for each in retained),
         home_size=home_size(options, home or (source if copied else None)),
         asleep=asleep(found, cards, now, str(stored.get("market", ""))) if found else None,
         expired=expired(last_session(provisioner, options, spawner.user, spawner.name), now),

@@ -8,7 +8,7 @@ function poolNotes(places, now) {
   const { by_hand, failure } = places;
   if (by_hand) notes.push("Set by " + by_hand.by + " at " + clock(by_hand.at, now) + ".");
   if (places.homes_ahead) {
-    notes.push(places.homes_ahead + " more wait, each for a user who is expected, with the home attached.");
+    notes.push("Kept for users who are expected, with their homes attached: " + places.homes_ahead + ".");
   }
   if (places.problem) notes.push(places.problem);
   if (failure) {
