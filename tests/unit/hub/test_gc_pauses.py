@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,9 @@ from ec2spawner.hub.app.event_loop.gc_pauses import (
     nothing_starts_or_stops,
 )
 from ec2spawner.provisioner.model.lease import LeaseState
+
+ROOT = Path(__file__).resolve().parents[3]
+"""The programs import modules of tests, and a test before may have changed the directory."""
 
 GROWTH = """
 import asyncio, gc, time
@@ -125,7 +129,12 @@ with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
 )
 def test_in_a_process_of_its_own(program: str) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
 
