@@ -44,7 +44,6 @@ from ..provisioner.runtime.clock import Clock
 from ..provisioner.store.store import Store, StoreAwayError, StoreError, StoreHeldError
 from .api import (
     admin_actions,
-    agent_hardware,
     costs,
     instances,
     jupyterhub_server_api,
@@ -53,10 +52,10 @@ from .api import (
     rehearsal,
     server_end,
 )
-from .api import agent as agent_api
 from .api import sleep as sleep_api
 from .api import usage as usage_api
 from .api import user as user_api
+from .api.agents import calls, hardware
 from .api.save_before_stop import saving_before_stop
 from .app import api_address, internal_ssl
 from .app.default_payers import default_payers, user_names
@@ -119,7 +118,7 @@ def arrange() -> None:
         sleep_api,
         usage_api,
     )
-    for module in (agent_api, agent_hardware, *of_users, costs):
+    for module in (calls, hardware, *of_users, costs):
         apihandlers.default_handlers.extend(module.handlers)
     page_handlers.default_handlers.extend(usage_pages.handlers)
     page_handlers.default_handlers[:0] = start_page.handlers

@@ -1,1 +1,1 @@
-"""The HTTP API for agents and users, and how calls to stop a server are handled."""
+"""The HTTP API for users, and below it that for agents; how calls to stop a server are handled."""

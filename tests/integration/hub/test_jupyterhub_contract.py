@@ -175,7 +175,7 @@ async def test_a_handler_placed_first_serves_the_spawn_page(hub: ProbedHub) -> N
 async def test_handler_can_take_bearer_tokens_of_its_own(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
-    """`hub.api.agent` leans on `_accept_token_auth = False` and `get_auth_token`."""
+    """`hub.api.agents` leans on `_accept_token_auth = False` and `get_auth_token`."""
     async with httpx.AsyncClient(verify=False, timeout=60) as client:
         reply = await client.post(
             f"{hub.url}/hub/api/probe",

@@ -41,7 +41,7 @@ from ec2spawner.data import INTERRUPTIONS_SOURCE, instance_types
 from ec2spawner.embedded.demo.authenticator import OnePassword
 from ec2spawner.embedded.demo.hub import DemoHub
 from ec2spawner.hub.api import user as user_api
-from ec2spawner.hub.api.agent import handlers as agent_handlers
+from ec2spawner.hub.api.agents.calls import handlers as agent_handlers
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import Market
 from tests.aws_actions import called_actions

@@ -13,23 +13,23 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from ...aws.identity import IdentityBusyError, IdentityRefused
-from ...core.names import sha256_hex
-from ...provisioner.instances.claims import (
+from ....aws.identity import IdentityBusyError, IdentityRefused
+from ....core.names import sha256_hex
+from ....provisioner.instances.claims import (
     Claimant,
     ClaimRefused,
     Granted,
     InstanceUnwanted,
     SecondKey,
 )
-from ...provisioner.lifecycle.heartbeat import Held, policy_of
-from ...provisioner.model.agent_protocol import why_unfit
-from ...provisioner.model.lease import Lease, LeaseState
-from ...provisioner.model.mounts import data_mounts
-from ...provisioner.model.session_wake import wakes
-from ...provisioner.sleeping import CannotSleep
-from ...provisioner.state.start_times import Arrival
-from ...wire import (
+from ....provisioner.lifecycle.heartbeat import Held, policy_of
+from ....provisioner.model.agent_protocol import why_unfit
+from ....provisioner.model.lease import Lease, LeaseState
+from ....provisioner.model.mounts import data_mounts
+from ....provisioner.model.session_wake import wakes
+from ....provisioner.sleeping import CannotSleep
+from ....provisioner.state.start_times import Arrival
+from ....wire import (
     AgentEvent,
     Certificates,
     Claim,
@@ -44,14 +44,14 @@ from ...wire import (
     Stop,
     StopRequest,
 )
-from ...wire.sleep import WAKE
-from ..app.reporting.log_limits import REFUSED_CLAIM, UNPROVED_CLAIM
-from ..app.reporting.metrics import CLAIMS_LIMITED, LEASE_CALLS_LIMITED, SECOND_KEY_CLAIMS
-from ..security.claim_rate_limit import TooManyClaims
-from ..security.notebook_certificates import CannotSign
-from ..security.sealed_start import SealBroken
-from . import server_end
-from .agent_handler import STOPPING, AgentHandler
+from ....wire.sleep import WAKE
+from ...app.reporting.log_limits import REFUSED_CLAIM, UNPROVED_CLAIM
+from ...app.reporting.metrics import CLAIMS_LIMITED, LEASE_CALLS_LIMITED, SECOND_KEY_CLAIMS
+from ...security.claim_rate_limit import TooManyClaims
+from ...security.notebook_certificates import CannotSign
+from ...security.sealed_start import SealBroken
+from .. import server_end
+from .handler import STOPPING, AgentHandler
 
 
 class ClaimsHandler(AgentHandler):

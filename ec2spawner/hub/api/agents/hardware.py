@@ -6,21 +6,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...core.profiles.choices import OptionsRefused
-from ...provisioner.lifecycle.server_moves import CannotMove
-from ...provisioner.limits.admission import LimitReached
-from ...provisioner.model.lease import Lease, LeaseState
-from ...provisioner.provisioner import Provisioner
-from ...wire import ContinueRequest, Move
-from ..app.spawn_error import SpawnError
-from ..pages.spawn_page.hardware_choices import hardware_choices
-from ..pages.spawn_page.spawn_page import cards_of
-from ..security.sealed_start import SealBroken
-from ..spawn.hardware_change import continue_on
-from ..spawn.limits import limit_words_of
-from ..spawn.server_options import ProfileListError
-from .agent import LEASE, LeaseHandler
-from .environment import reachable_api_url
+from ....core.profiles.choices import OptionsRefused
+from ....provisioner.lifecycle.server_moves import CannotMove
+from ....provisioner.limits.admission import LimitReached
+from ....provisioner.model.lease import Lease, LeaseState
+from ....provisioner.provisioner import Provisioner
+from ....wire import ContinueRequest, Move
+from ...app.spawn_error import SpawnError
+from ...pages.spawn_page.hardware_choices import hardware_choices
+from ...pages.spawn_page.spawn_page import cards_of
+from ...security.sealed_start import SealBroken
+from ...spawn.hardware_change import continue_on
+from ...spawn.limits import limit_words_of
+from ...spawn.server_options import ProfileListError
+from ..environment import reachable_api_url
+from .calls import LEASE, LeaseHandler
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner

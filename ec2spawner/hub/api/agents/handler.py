@@ -15,13 +15,13 @@ from jupyterhub.apihandlers.base import APIHandler
 from pydantic import ValidationError
 from tornado.web import Finish, stream_request_body
 
-from ...provisioner.model.cloud import Instance
-from ...provisioner.model.lease import Lease
-from ...provisioner.provisioner import Provisioner
-from ...provisioner.store.store import StoreError
-from ...wire import MAX_BODY_BYTES, Message, Refusal
-from ..app import service
-from ..app.service import HubService
+from ....provisioner.model.cloud import Instance
+from ....provisioner.model.lease import Lease
+from ....provisioner.provisioner import Provisioner
+from ....provisioner.store.store import StoreError
+from ....wire import MAX_BODY_BYTES, Message, Refusal
+from ...app import service
+from ...app.service import HubService
 
 STOPPING = "the hub is stopping"
 
