@@ -38,7 +38,7 @@ export PYTHONHASHSEED ?= 0
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help venv demo quick test test-long checks lint types unit core frontend docs pytest bench clean \
-	system chromium containers postgresql boot focus
+	system chromium containers postgresql boot torch focus
 
 help:  ## What there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -61,7 +61,7 @@ test: $(DONE)/tools  ## What a change must pass, browser tests included
 	$(if $(ARGS),,python -m tests.policy_use $(EC2SPAWNER_POLICY_USE))
 	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
 
-test-long: venv chromium containers postgresql boot $(DONE)/aws-cli  ## Before a release: what takes too long for each change
+test-long: venv chromium containers postgresql boot torch $(DONE)/aws-cli  ## Before a release: what takes too long for each change
 	pytest -m long -n $(CORES) --dist worksteal --durations=0 -rP --show-capture=stdout $(ARGS)
 
 checks: types docs lint frontend
@@ -161,6 +161,19 @@ $(DONE)/proxy: proxy/package.json proxy/package-lock.json proxy/.npmrc | $(DONE)
 $(DONE)/aws-cli: tests/aws-cli-requirements.txt | $(DONE)/tools
 	rm -rf $(VENV)/aws
 	python -m pip install --quiet --no-deps --target $(VENV)/aws --requirement $<
+	touch $@
+
+# For the training on a cluster of torchrun. With its CUDA libraries it takes 5 GB: an environment of
+# its own, which sees what is in ours.
+torch: $(DONE)/torch
+
+$(DONE)/torch: tests/torch-requirements.txt | $(DONE)/python
+	rm -rf $(VENV)/torch
+	$(VENV)/bin/python -m venv $(VENV)/torch
+	$(VENV)/torch/bin/python -m pip install --quiet --requirement $<
+	packages='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	echo "import site; site.addsitedir('$$($(VENV)/bin/python -c "$$packages")')" \
+		> "$$($(VENV)/torch/bin/python -c "$$packages")/ec2spawner-environment.pth"
 	touch $@
 
 # --- what the tests use of the system ----------------------------------------------------------

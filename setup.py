@@ -79,6 +79,7 @@ def data_files() -> list[tuple[str, list[str]]]:
         str(INSTALLED_CONFIG): ["jupyter-config/jupyter_server_config.d/ec2spawner.json"],
         str(INSTALLED_STARTUP): ["jupyter-config/ipython-startup/50-ec2spawner.py"],
         str(INSTALLED_CONFIGS): [
+            "configs/clusters-policy.json",
             "configs/iam-policy.json",
             "configs/interruptions-policy.json",
         ],

@@ -7,7 +7,12 @@ from typing import Any
 
 from ._version import __version__ as __version__
 
-_EXTENSIONS = ("ec2spawner.cost.magics", "ec2spawner.gpu_check.magic", "ec2spawner.sleep.magics")
+_EXTENSIONS = (
+    "ec2spawner.clusters.magics",
+    "ec2spawner.cost.magics",
+    "ec2spawner.gpu_check.magic",
+    "ec2spawner.sleep.magics",
+)
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
@@ -16,7 +21,7 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext ec2spawner`: the magics of `cost` and `sleep`, and `%gpu_check`."""
+    """`%load_ext ec2spawner`: the magics of `clusters`, `cost` and `sleep`, and `%gpu_check`."""
     for name in _EXTENSIONS:
         import_module(name).load(shell)
 
@@ -28,10 +33,14 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """`ec2spawner.EC2Spawner`, resolved anew each time: a hub that starts does so.
-
-    That is how one line of configuration is enough, see `ec2spawner.hub.startup`.
+    """`ec2spawner.cluster`, for notebooks; and `ec2spawner.EC2Spawner`, resolved anew each time: a
+    hub that starts does so. That is how one line of configuration is enough, see
+    `ec2spawner.hub.startup`.
     """
+    if name == "cluster":
+        from .clusters.cluster import cluster
+
+        return cluster
     if name != "EC2Spawner":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .hub.startup import arrange

@@ -1,4 +1,4 @@
-"""`python -m tests.policy_use FOLDER`: whether the suite needed all that the hub's policy allows.
+"""`python -m tests.policy_use FOLDER`: whether the suite needed all that the hub's policies allow.
 
 What is missing in the policy fails the test that needs it. What is too much is found here: each
 action, each resource and each value of a condition that allowed no call in the whole suite.
@@ -13,7 +13,8 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
-POLICY = Path(__file__).resolve().parents[1] / "configs" / "iam-policy.json"
+CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+POLICIES = ("iam-policy.json", "clusters-policy.json")
 
 Part = tuple[str, str]
 """A statement's Sid, and what of it, in the form of `Statement.parts_for`."""
@@ -63,9 +64,15 @@ def too_much(policy: Mapping[str, Any], used_parts: AbstractSet[Part]) -> list[s
 def main(folder: Path) -> int:
     """Exit status: 1 if something is too much, or nothing was noted."""
     noted = used(folder.glob("*.txt"))
-    found = too_much(json.loads(POLICY.read_text(encoding="utf-8")), noted)
-    for line in found if noted else [f"no embedded EC2 noted anything in {folder}"]:
-        print(f"configs/iam-policy.json: {line}", file=sys.stderr)
+    if not noted:
+        print(f"no embedded EC2 noted anything in {folder}", file=sys.stderr)
+    found = [
+        f"configs/{name}: {line}"
+        for name in POLICIES
+        for line in too_much(json.loads((CONFIGS / name).read_text(encoding="utf-8")), noted)
+    ]
+    for line in found if noted else ():
+        print(line, file=sys.stderr)
     return 1 if found or not noted else 0
 
 

@@ -33,6 +33,7 @@ from ec2spawner.provisioner.model.cloud import (
     Interface,
     Launched,
     LaunchRequest,
+    SecurityGroup,
     Volume,
     VolumeSnapshot,
     VolumeSpec,
@@ -42,6 +43,9 @@ from ec2spawner.wire import Market
 ACCOUNT = "111122223333"
 
 SOLD_OUT = "InsufficientInstanceCapacity"
+
+DEFAULT_GROUP = "sg-default"
+"""The VPC's."""
 
 
 class Clock:
@@ -131,6 +135,8 @@ class SimulatedCloud:
     machines: dict[str, Machine] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
     interfaces: dict[str, Interface] = field(default_factory=dict)
+    security_groups: dict[str, SecurityGroup] = field(default_factory=dict)
+    """By id, of one VPC; those that a configuration names are not here."""
     tags_of_parts: dict[str, dict[str, str]] = field(default_factory=dict)
     """By id, of disks and interfaces that came with an instance: what was set since."""
     consoles: dict[str, str] = field(default_factory=dict)
@@ -264,6 +270,15 @@ class SimulatedCloud:
         """Ids of all instances that cost money."""
         return [each for each, machine in self.machines.items() if machine.ended is None]
 
+    def members(self, group_id: str) -> set[str]:
+        """Ids of the instances that are not terminated and have the security group."""
+        return {
+            each
+            for each, machine in self.machines.items()
+            if machine.ended is not InstanceState.TERMINATED
+            and group_id in machine.instance.security_groups
+        }
+
     def tags(self, instance_id: str) -> Mapping[str, str]:
         return self.machines[instance_id].instance.tags
 
@@ -341,6 +356,7 @@ class SimulatedCloud:
             deleted_with=(f"vol-{number:017x}", f"eni-{number:017x}"),
             reservation=request.reservation,
             in_block=request.is_block,
+            security_groups=request.spec.security_groups or (DEFAULT_GROUP,),
         )
         self.machines[instance_id] = Machine(
             instance,
@@ -706,6 +722,42 @@ class SimulatedCloud:
     async def delete_interface(self, interface_id: str) -> None:
         faults = await self._receive("delete_interface", interface_id)
         self.interfaces.pop(interface_id, None)
+        await self._lose_answer(faults)
+
+    async def create_security_group(
+        self, name: str, description: str, subnet_id: str, tags: Mapping[str, str]
+    ) -> str:
+        faults = await self._receive("create_security_group", name, subnet_id, dict(tags))
+        found = [each for each in self.security_groups.values() if each.name == name]
+        if any(each.tags != tags for each in found):
+            raise CloudError("InvalidGroup.Duplicate", "somebody else's", retryable=False)
+        if not found:
+            found = [SecurityGroup(f"sg-{next(self._numbers):017x}", name, dict(tags))]
+            self.security_groups[found[0].group_id] = found[0]
+        await self._lose_answer(faults)
+        return found[0].group_id
+
+    async def default_security_group(self, subnet_id: str) -> str:
+        await self._lose_answer(await self._receive("default_security_group", subnet_id))
+        return DEFAULT_GROUP
+
+    async def set_security_groups(self, instance_id: str, groups: Sequence[str]) -> None:
+        faults = await self._receive("set_security_groups", instance_id, tuple(groups))
+        machine = self._unended(instance_id)
+        assert groups, "EC2 wants at least one"
+        machine.instance = replace(machine.instance, security_groups=tuple(groups))
+        await self._lose_answer(faults)
+
+    async def list_security_groups(self, hub: str) -> Sequence[SecurityGroup]:
+        await self._lose_answer(await self._receive("list_security_groups", hub))
+        listed = self.security_groups.values()
+        return [each for each in listed if each.tags.get("ec2spawner:hub") == hub]
+
+    async def delete_security_group(self, group_id: str) -> None:
+        faults = await self._receive("delete_security_group", group_id)
+        if self.members(group_id):
+            raise CloudError("DependencyViolation", "has a dependent object", retryable=False)
+        self.security_groups.pop(group_id, None)
         await self._lose_answer(faults)
 
     async def console_output(self, instance_id: str) -> str:

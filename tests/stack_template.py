@@ -51,8 +51,8 @@ def substituted(value: Any) -> Any:
     return {"Ref": whole[1]} if whole else {"Fn::Sub": text}
 
 
-def policy() -> str:
-    document = substituted(json.loads((CONFIGS / "iam-policy.json").read_text()))
+def policy(name: str = "iam-policy.json") -> str:
+    document = substituted(json.loads((CONFIGS / name).read_text()))
     return yaml.safe_dump({"PolicyDocument": document}, sort_keys=False, width=1000)
 
 
@@ -93,6 +93,7 @@ def user_data() -> str:
 
 PARTS = {
     "configs/iam-policy.json": policy,
+    "configs/clusters-policy.json": lambda: policy("clusters-policy.json"),
     "configs/aws/cloud-init.yaml (settings)": settings,
     "configs/aws/cloud-init.yaml (the rest)": user_data,
 }

@@ -89,6 +89,8 @@ class LeaseRun:
         self._identity = identity
         self._grant = grant
         self._notebook = notebook
+        if grant.is_worker:
+            notebook.name = "worker"
         self._http = http
         self._mounts = Mounts(grant, settings, identity)
         self._certificates: NotebookCertificates | None = None

@@ -132,10 +132,11 @@ class LeaseStatus:
         hub has ordered none.
 
         None as long as it is not due, and while there is nothing to save: before the notebook
-        listens, and where the home ends with the instance.
+        listens, where the home ends with the instance, and on a worker.
         """
         is_due = self._is_listening and is_save_due(self.reclaimed_in())
-        if self.stop is None and is_due and self._grant.home.kind != "none":
+        has_session = self._grant.home.kind != "none" and not self._grant.is_worker
+        if self.stop is None and is_due and has_session:
             self.stop = self._own_stop = Stop(
                 reason="interruption",
                 message="AWS is reclaiming this instance.",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..core.idle.policy import bounds
 from ..wire import (
+    ClusterRequest,
     ExtendResponse,
     Limit,
     NotebookReply,
@@ -41,6 +42,9 @@ class UserRequests:
             if request.type == "continue":
                 move = await self._hub.continue_on(request.profile)
                 return NotebookReply(id=request.id, ok=True, move=move)
+            if request.type == "cluster":
+                found_cluster = await self._hub.cluster(request.cluster or ClusterRequest())
+                return NotebookReply(id=request.id, ok=True, cluster=found_cluster)
             if request.type in {"stop", "sleep"}:
                 await self._hub.stop(sleep=request.type == "sleep")
                 granted = None

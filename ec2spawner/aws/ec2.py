@@ -16,6 +16,7 @@ from .compute.instances import Instances, terminations
 from .compute.interfaces import Interfaces
 from .compute.launch import Fleets
 from .compute.quotas import Quotas
+from .compute.security_groups import SecurityGroups
 from .compute.templates import Template, Templates, list_templates
 from .monitoring.instance_activity import InstanceActivity
 from .storage.snapshots import Snapshots
@@ -32,6 +33,7 @@ class EC2Cloud(
     Prices,
     Quotas,
     ResourcePriceList,
+    SecurityGroups,
     Snapshots,
     Volumes,
 ):
@@ -52,12 +54,14 @@ class EC2Cloud(
         self.client = Client(region, endpoint_url, timeouts)
         self._templates = Templates(self.client, now)
         self._fleets = Fleets(self.client, self._templates)
+        self.made_groups = {}
         self.volume_reads = volume_reads(self.client)
         self.terminations = terminations(self.client)
 
     async def launch(self, request: LaunchRequest) -> FleetResponse:
         """One CreateFleet of type `instant`; idempotent by the request's client token."""
-        return await self._fleets.launch(request)
+        answer = await self._fleets.launch(request)
+        return self.excused(answer, request.spec.security_groups)
 
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
         """Subnet id -> availability zone; read once."""

@@ -29,6 +29,7 @@ from ..provisioner.model.cloud import (
 )
 from ..wire import Market
 from .facts.network import Subnet
+from .verdicts.permissions import CREATE_GROUP
 
 STORE_OF_CHECK: Final = "check"
 """In the tags of what is not made."""
@@ -56,6 +57,8 @@ OF_EXISTING: Final = (
     "ec2:GetConsoleOutput",
 )
 """What is done to things that exist, or asked about them one by one."""
+
+GROUP_OF_CHECK: Final = "ec2spawner-check"
 
 COPY_HOME: Final = "ec2:CopyVolumes"
 """The same, where homes of named servers begin as copies."""
@@ -135,6 +138,25 @@ def of_homes(
         ]
     return dry_runs + [
         DryRun("ec2:DeleteSnapshot", {"SnapshotId": each.snapshot_id}) for each in snapshots[:1]
+    ]
+
+
+def of_clusters(hub: str, subnets: Sequence[Subnet]) -> list[DryRun]:
+    """What clusters need besides: a security group of their own. Changing and deleting it is
+    allowed by its tags, and there is none yet."""
+    tags = {HUB: hub, STORE: STORE_OF_CHECK}
+    return [
+        DryRun(
+            CREATE_GROUP,
+            {
+                "GroupName": GROUP_OF_CHECK,
+                "Description": "Never made",
+                "VpcId": subnet.vpc_id,
+                **_tagged(tags, "security-group"),
+            },
+            harmless=True,
+        )
+        for subnet in subnets[:1]
     ]
 
 

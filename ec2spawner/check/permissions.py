@@ -19,6 +19,7 @@ from .dry_runs import (
     OF_EXISTING,
     RESERVATIONS,
     DryRun,
+    of_clusters,
     of_homes,
     of_instances,
     of_interfaces,
@@ -82,6 +83,8 @@ async def judge_permissions(
     else:
         spec = _spec(config, image, tuple(dict.fromkeys(kind.name for kind in types)), subnets)
         dry_runs += of_launches(hub, spec, subnets, templates)
+    if config.options.clusters.max_workers:
+        dry_runs += of_clusters(hub, subnets)
     # The environment and AWS's own configuration file may name another endpoint too.
     trusted = is_aws(await cloud.client.endpoint())
     return findings + await _tried(dry_runs, ask, trusted=trusted)

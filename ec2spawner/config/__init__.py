@@ -8,6 +8,7 @@ or numbers of seconds; validated, they are seconds.
 from .entries.after_stop import AfterStopConfig
 from .entries.alarms import AlarmsConfig
 from .entries.capacity_reservations import CapacityReservationsConfig
+from .entries.clusters import ClustersConfig
 from .entries.discounts import DiscountConfig
 from .entries.home import HomeBounds, HomeConfig, SnapshotSchedule
 from .entries.idle import IdleConfig, IdleHook, UserMaySet
@@ -37,6 +38,7 @@ __all__ = [
     "BoundsConfig",
     "BucketConfig",
     "CapacityReservationsConfig",
+    "ClustersConfig",
     "ConfigError",
     "DataVolumeConfig",
     "DiscountConfig",

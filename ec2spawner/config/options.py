@@ -18,6 +18,7 @@ from ..wire import IdlePolicy
 from .entries.after_stop import TERMINATE, AfterStopWords
 from .entries.alarms import NO_ALARMS, AlarmsWords
 from .entries.capacity_reservations import CapacityReservationsConfig
+from .entries.clusters import ClustersConfig
 from .entries.discounts import DiscountConfig
 from .entries.home import HomeConfig
 from .entries.idle import IdleConfig, IdleHook
@@ -53,6 +54,10 @@ REGION: Final = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
 
 NAMESPACE: Final = re.compile(r"(?!:)[A-Za-z0-9._/#:-]{1,255}")
 """Of CloudWatch, from the reference of PutMetricData, whose pattern allows no colon at first."""
+
+
+MAX_GROUPS: Final = 5
+"""Security groups of an instance's network interface: EC2's default quota."""
 
 
 class Options(Words):
@@ -301,6 +306,13 @@ class Options(Words):
         "reads nothing.",
         examples=[[ENVIRONMENT, TORCH]],
     )
+    clusters: ClustersConfig = Field(
+        default=as_written({}),
+        description="Clusters for notebooks: workers that users start beside their server, on "
+        "instances of their own, and that end with it. Limits count each worker as a server. "
+        "By default there are none.",
+        examples=[{"max_workers": 8}],
+    )
     time_zone: TimeZone = Field(
         default="UTC",
         description="Where days and months of costs and limits begin, and of hours of `warm_pool` "
@@ -375,6 +387,18 @@ class Options(Words):
             wrong(
                 "no subnet is given, so no instance could start",
                 'c.EC2Spawner.subnets = ["subnet-..."], one for each zone you want to use',
+            )
+        return value
+
+    @field_validator("clusters")
+    @classmethod
+    def _room_for_a_group(cls, value: ClustersConfig, info: ValidationInfo) -> ClustersConfig:
+        groups = info.data.get("security_groups", ())
+        if value.max_workers and len(groups) >= MAX_GROUPS:
+            wrong(
+                f"an instance takes {MAX_GROUPS} security groups, and each cluster has one of its "
+                f"own beside the {len(groups)} of security_groups",
+                f"name at most {MAX_GROUPS - 1} in c.EC2Spawner.security_groups",
             )
         return value
 

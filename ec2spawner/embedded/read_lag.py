@@ -29,6 +29,7 @@ _NOT_FOUND: Mapping[str, tuple[str, str]] = {
     "i-": ("InvalidInstanceID.NotFound", "The instance ID '{}' does not exist"),
     "vol-": ("InvalidVolume.NotFound", "The volume '{}' does not exist."),
     "snap-": ("InvalidSnapshot.NotFound", "The snapshot '{}' does not exist."),
+    "sg-": ("InvalidGroup.NotFound", "The security group '{}' does not exist"),
     "eni-": ("InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '{}' does not exist"),
     "lt-": (
         "InvalidLaunchTemplateId.NotFound",
@@ -47,8 +48,8 @@ CODES = frozenset(code for code, _ in (*_NOT_FOUND.values(), _NO_TEMPLATE_NAME))
 
 _IDS = frozenset(
     (
-        "InstanceId InstanceIds LaunchTemplateId LaunchTemplateIds NetworkInterfaceId "
-        "NetworkInterfaceIds Resources SnapshotId SnapshotIds VolumeId VolumeIds"
+        "GroupId GroupIds Groups InstanceId InstanceIds LaunchTemplateId LaunchTemplateIds "
+        "NetworkInterfaceId NetworkInterfaceIds Resources SnapshotId SnapshotIds VolumeId VolumeIds"
     ).split()
 )
 _NAMES = frozenset({"LaunchTemplateName", "LaunchTemplateNames"})

@@ -32,11 +32,12 @@ from .gateway.gateway import Gateway, GatewayHandler
 from .gateway.missing_resources import References
 from .gateway.policy_use import PolicyUse
 from .gateway.throttle import Throttle
-from .iam.hub_policy import hub_policy, interruption_statements
+from .iam.hub_policy import cluster_statements, hub_policy, interruption_statements
 from .images import Images
 from .instances.actions import Instances
 from .instances.capacity_reservations import CapacityReservations
 from .instances.fleet import Fleets
+from .instances.group_actions import SecurityGroups
 from .instances.launch import Launcher
 from .instances.lifecycle import Lifecycles
 from .instances.quotas import Quotas
@@ -92,7 +93,8 @@ class Facts:
     zones: list[str]
     """Availability zone of each subnet, in the same order."""
     aws_access_key_id: str
-    """The hub's key: it may do what `configs/iam-policy.json` allows."""
+    """The hub's key: it may do what `configs/iam-policy.json` and `configs/clusters-policy.json`
+    allow."""
     aws_secret_access_key: str
     admin_access_key_id: str
     """The administrator's: it may do everything."""
@@ -218,7 +220,8 @@ class EmbeddedEC2:
         launcher = Launcher(moto, built, lifecycles, places, quotas, self._lag)
         capacity_reservations = CapacityReservations(moto, places, lifecycles, quotas)
         calls, throttle, faults = Calls(), Throttle(), Faults()
-        instances = Instances(moto, launcher, lifecycles, runtime)
+        groups = SecurityGroups(moto, lifecycles)
+        instances = Instances(moto, launcher, lifecycles, runtime, groups)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
         authorization = Authorization(moto, lifecycles, built.security_group, PolicyUse())
         experiments = FaultInjection(moto, lifecycles, authorization.check_access)
@@ -232,11 +235,12 @@ class EmbeddedEC2:
             snapshots,
             Images(moto),
             authorization,
-            References(moto, lifecycles),
+            References(moto, lifecycles, groups),
             spot_prices,
             reservations,
             capacity_reservations,
-            DryRuns(moto, instances, fleets, volumes),
+            groups,
+            DryRuns(moto, instances, fleets, volumes, groups),
             {
                 "pricing": PriceList(on_demand_prices, REGION),
                 "servicequotas": ServiceQuotas(quotas, notes["account"], REGION),
@@ -271,7 +275,8 @@ class EmbeddedEC2:
             keys,
         )
         of_account = REGION, notes["account"]
-        more = interruption_statements(*of_account) if self._rehearsals else ()
+        more = cluster_statements(*of_account, self._hub_name)
+        more += interruption_statements(*of_account) if self._rehearsals else []
         hub_key = keys.issue_for_hub(hub_policy(*of_account, self._hub_name, more))
         role = await fault_injection.create_role(moto) if self._rehearsals else ""
         port = self._listen(gateway, controls, experiments, moto, keys)

@@ -55,7 +55,7 @@ from .api import (
 from .api import sleep as sleep_api
 from .api import usage as usage_api
 from .api import user as user_api
-from .api.agents import calls, hardware
+from .api.agents import calls, clusters, hardware
 from .api.save_before_stop import saving_before_stop
 from .app import api_address, internal_ssl
 from .app.default_payers import default_payers, user_names
@@ -118,7 +118,7 @@ def arrange() -> None:
         sleep_api,
         usage_api,
     )
-    for module in (calls, hardware, *of_users, costs):
+    for module in (calls, clusters, hardware, *of_users, costs):
         apihandlers.default_handlers.extend(module.handlers)
     page_handlers.default_handlers.extend(usage_pages.handlers)
     page_handlers.default_handlers[:0] = start_page.handlers

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..wire import (
     AgentState,
+    ClusterRequest,
     DocumentsSaved,
     NotebookReply,
     NotebookRequest,
@@ -92,14 +93,17 @@ class AgentLink:
 
     async def ask(
         self,
-        kind: Literal["extend", "stop", "sleep", "idle", "hardware", "continue"],
+        kind: Literal["extend", "stop", "sleep", "idle", "hardware", "continue", "cluster"],
         seconds: float | None = None,
         profile: str | None = None,
+        cluster: ClusterRequest | None = None,
     ) -> NotebookReply:
         """Put a request of the user to the agent. Raises `AgentGoneError`."""
         if self._writer is None:
             raise AgentGoneError("agent-silent")
-        request = NotebookRequest(type=kind, id=next(self._ids), seconds=seconds, profile=profile)
+        request = NotebookRequest(
+            type=kind, id=next(self._ids), seconds=seconds, profile=profile, cluster=cluster
+        )
         reply: asyncio.Future[NotebookReply] = asyncio.get_running_loop().create_future()
         self._replies[request.id] = reply
         if kind == "stop":

@@ -9,6 +9,7 @@ from pathlib import Path
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 
+from .cluster_handler import ClusterHandler
 from .handlers import (
     ContinueHandler,
     ExtendHandler,
@@ -101,6 +102,7 @@ class NotebookExtension(ExtensionApp):
                 (r"/ec2spawner/api/sleep", SleepHandler, arguments),
                 (r"/ec2spawner/api/hardware", HardwareHandler, arguments),
                 (r"/ec2spawner/api/continue", ContinueHandler, arguments),
+                (r"/ec2spawner/api/cluster", ClusterHandler, arguments),
                 (r"/ec2spawner/api/stop", StopHandler, arguments),
                 (r"/ec2spawner/api/input", InputHandler, arguments),
                 (r"/ec2spawner/api/saved", SavedHandler, arguments),

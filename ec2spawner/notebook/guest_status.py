@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..wire import NotebookStatus, Notice, Stop
+from ..wire import ClusterAnswer, NotebookStatus, Notice, Stop
 
 
 def for_guest(status: NotebookStatus) -> NotebookStatus:
@@ -26,6 +26,20 @@ def for_guest(status: NotebookStatus) -> NotebookStatus:
         "notices": notices_for_guest(status.notices),
     }
     return status.model_copy(update=changed)
+
+
+def cluster_for_guest(answer: ClusterAnswer) -> ClusterAnswer:
+    """What its workers do and cost, without where they are reached, and without reasons of the hub,
+    which may name a limit and how much of it is spent."""
+    status = answer.status
+    workers = [
+        each.model_copy(
+            update={"url": "", "message": "" if each.state == "ending" else each.message}
+        )
+        for each in status.workers
+    ]
+    shown = status.model_copy(update={"workers": workers, "address": "", "problem": ""})
+    return ClusterAnswer(status=shown)
 
 
 def notices_for_guest(notices: Sequence[Notice]) -> list[Notice]:

@@ -2,84 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated
 
-from jupyter_server.base.handlers import APIHandler
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from tornado import web
 
-from ..wire import ContinueRequest, ExtendRequest, IdleRequest, NotebookReply, Sentence, sentence
-from .agent_link import AgentGoneError
+from ..wire import ContinueRequest, ExtendRequest, IdleRequest, sentence
+from .extension_handler import INVALID, ExtensionHandler
 from .guest_status import for_guest
-from .service import NotebookService
-
-INVALID = sentence("invalid-request")
-
-Body = TypeVar("Body", bound=BaseModel)
 
 
-class _Handler(APIHandler):
-    """Ours: no request of it is activity, and every refusal says why in `sentence`."""
-
-    _track_activity = False
-
-    def initialize(self, service: NotebookService) -> None:
-        self.service = service
-
-    def say(self, answer: BaseModel | dict[str, Any], status: int = 200) -> None:
-        self.set_status(status)
-        self.set_header("Cache-Control", "no-store")
-        body = answer.model_dump_json() if isinstance(answer, BaseModel) else json.dumps(answer)
-        self.finish(body)
-
-    def reply(self, ok: bool, why: Sentence | None = None, status: int = 200) -> None:
-        """`why`: why not, or what was granted instead of what was asked for."""
-        self.say({"ok": ok, "sentence": why.model_dump() if why else None}, status)
-
-    def refuse(self, status: int, why: Sentence) -> NoReturn:
-        self.reply(False, why, status)
-        raise web.Finish
-
-    def body(self, model: type[Body]) -> Body:
-        """The request's body; ends the request with 400 if it is invalid."""
-        try:
-            return model.model_validate_json(self.request.body)
-        except ValidationError:
-            self.refuse(400, INVALID)
-
-    def is_owners(self) -> bool:
-        """Whether the owner asks: who was only given access to the server may not end it.
-
-        A service may have the name of a user, and is none.
-        """
-        if self.service.link is None:
-            return True
-        kind = getattr(self.current_user, "hub_user", {}).get("kind", "user")
-        name = getattr(self.current_user, "username", None)
-        return (kind, name) == ("user", self.service.owner)
-
-    async def ask(self, kind: Any, seconds: float | None = None) -> None:
-        """Put a button's request to the agent."""
-        reply = await self.agents_reply(kind, seconds)
-        self.reply(reply.ok, reply.sentence, 200 if reply.ok else 409)
-
-    async def agents_reply(
-        self, kind: Any, seconds: float | None = None, profile: str | None = None
-    ) -> NotebookReply:
-        """What the agent replies; ends the request where it may not or cannot be asked."""
-        link = self.service.link
-        if link is None:
-            self.refuse(404, sentence("not-managed"))
-        if not self.is_owners():
-            self.refuse(403, sentence("owner-only"))
-        try:
-            return await link.ask(kind, seconds, profile)
-        except AgentGoneError as error:
-            self.refuse(503, error.sentence)
-
-
-class StatusHandler(_Handler):
+class StatusHandler(ExtensionHandler):
     """`GET status`: from memory; for other users without what is the owner's alone."""
 
     @web.authenticated
@@ -91,7 +24,7 @@ class StatusHandler(_Handler):
         self.say(status)
 
 
-class HistoryHandler(_Handler):
+class HistoryHandler(ExtensionHandler):
     """`GET history`: the last hour in steps; 400 for an invalid `since`."""
 
     @web.authenticated
@@ -105,7 +38,7 @@ class HistoryHandler(_Handler):
         self.finish(self.service.history.answer(since))
 
 
-class ExtendHandler(_Handler):
+class ExtendHandler(ExtensionHandler):
     """`POST extend`: keep the server for some seconds from now; only the owner may."""
 
     @web.authenticated
@@ -114,7 +47,7 @@ class ExtendHandler(_Handler):
         await self.ask("extend", self.body(ExtendRequest).seconds)
 
 
-class IdleHandler(_Handler):
+class IdleHandler(ExtensionHandler):
     """`POST idle`: the idle time in seconds until the stop; only the owner may."""
 
     @web.authenticated
@@ -123,7 +56,7 @@ class IdleHandler(_Handler):
         await self.ask("idle", self.body(IdleRequest).server_seconds)
 
 
-class StopHandler(_Handler):
+class StopHandler(ExtensionHandler):
     """`POST stop`: stop this server; only the owner may."""
 
     @web.authenticated
@@ -132,7 +65,7 @@ class StopHandler(_Handler):
         await self.ask("stop")
 
 
-class SleepHandler(_Handler):
+class SleepHandler(ExtensionHandler):
     """`POST sleep`: save the session, then stop this server; only the owner may."""
 
     @web.authenticated
@@ -141,7 +74,7 @@ class SleepHandler(_Handler):
         await self.ask("sleep")
 
 
-class HardwareHandler(_Handler):
+class HardwareHandler(ExtensionHandler):
     """`GET hardware`: what this server could continue on; only the owner may ask."""
 
     @web.authenticated
@@ -154,7 +87,7 @@ class HardwareHandler(_Handler):
         self.say(reply.hardware)
 
 
-class ContinueHandler(_Handler):
+class ContinueHandler(ExtensionHandler):
     """`POST continue`: continue on other hardware; only the owner may."""
 
     @web.authenticated
@@ -175,7 +108,7 @@ class SavedBody(BaseModel):
     """Chosen by the page at random when it was loaded."""
 
 
-class SavedHandler(_Handler):
+class SavedHandler(ExtensionHandler):
     """`POST saved`: a page has saved its documents before the stop; 409 without a stop."""
 
     @web.authenticated
@@ -194,7 +127,7 @@ class TakenBody(BaseModel):
     ids: Annotated[list[str], Field(max_length=1000)]
 
 
-class OutputsHandler(_Handler):
+class OutputsHandler(ExtensionHandler):
     """`GET outputs`: what a notebook's cells have printed since their page was closed."""
 
     @web.authenticated
@@ -210,7 +143,7 @@ class OutputsHandler(_Handler):
         self.reply(True)
 
 
-class InputHandler(_Handler):
+class InputHandler(ExtensionHandler):
     """`POST input`: the user typed or clicked, which restarts the idle time."""
 
     @web.authenticated

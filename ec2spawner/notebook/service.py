@@ -15,9 +15,18 @@ from jupyter_server.serverapp import ServerApp
 
 from ..core.idle.policy import shortest_limit
 from ..telemetry import HistoryBuffer
-from ..wire import AgentState, DocumentsSaved, NotebookStatus, Observation, ServerState
+from ..wire import (
+    AgentState,
+    ClusterRequest,
+    DocumentsSaved,
+    NotebookReply,
+    NotebookStatus,
+    Observation,
+    ServerState,
+)
 from ..wire.sleep import MAX_BYTES
 from .agent_link import AgentLink
+from .cluster_status import ClusterStatusCache
 from .documents.recorder import OutputRecorder
 from .guest_status import notices_for_guest
 from .metrics import on_metrics_endpoint
@@ -79,6 +88,7 @@ class NotebookService:
         self.log = log
         self.history = HistoryBuffer()
         self.link = AgentLink(agent_socket, self._learn) if agent_socket else None
+        self.cluster = ClusterStatusCache(self._ask_cluster)
         self.observer = Observer(server)
         self.outputs = OutputRecorder(server)
         self.standalone = None if self.link else Standalone(self.observer, self.history)
@@ -161,6 +171,11 @@ class NotebookService:
         if status.telemetry is not None:
             update["telemetry"] = self.observer.with_terminals(status.telemetry)
         return status.model_copy(update=update)
+
+    async def _ask_cluster(self) -> NotebookReply:
+        """How the cluster of this server stands. Raises `AgentGoneError`."""
+        assert self.link is not None
+        return await self.link.ask("cluster", cluster=ClusterRequest())
 
     def _last_status(self) -> NotebookStatus | None:
         """The last status, without a new measurement; None before the first."""

@@ -1,4 +1,5 @@
-"""What is left over in the cloud when instances are gone: disks, interfaces, launch templates.
+"""What is left over in the cloud when instances are gone: disks, interfaces, security groups of
+clusters, launch templates.
 
 Each pass terminates surplus instances, and EC2 deletes with them what was created with them. This
 lists, every few minutes, what remained nevertheless (a detached disk, a deletion that EC2 left
@@ -9,14 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ..core.alarms.leaks import leak
 from ..core.instances.leaks import Kind, Known, Resource, verdict
+from ..core.tags import LEASE
 from .model import metrics
-from .model.cloud import Cloud, CloudError
+from .model.cloud import Cloud, CloudError, SecurityGroup
+from .model.lease import OPEN
 from .runtime.supervise import Supervised
 from .state.state import State
 
@@ -32,7 +35,8 @@ MAX_DELETED = 50
 
 @dataclass(slots=True)
 class GarbageCollection:
-    """Deletes what outlived its instance: disks, network interfaces, unused launch templates."""
+    """Deletes what outlived its instance: disks, network interfaces, security groups of clusters,
+    unused launch templates."""
 
     state: State
     cloud: Cloud
@@ -79,17 +83,40 @@ class GarbageCollection:
                 Resource(Kind.INTERFACE, each.interface_id, each.state, each.tags)
                 for each in interfaces
             ),
+            *(await self._unused_groups()),
         ]
+
+    async def _unused_groups(self) -> list[Resource]:
+        """Those of no open cluster. A hub that may not list them has never made one."""
+        try:
+            groups = await self.cloud.list_security_groups(self.state.settings.hub)
+        except CloudError as error:
+            if error.retryable:
+                raise
+            log.debug("Security groups are not listed: %s", error)
+            return []
+        return [
+            Resource(Kind.SECURITY_GROUP, each.group_id, "", each.tags)
+            for each in groups
+            if not self._is_of_open_cluster(each)
+        ]
+
+    def _is_of_open_cluster(self, group: SecurityGroup) -> bool:
+        """Also one that is being made, or that the cluster's own controller will delete."""
+        head = self.state.leases.get(group.tags.get(LEASE, ""))
+        if head is None or head.cluster is None or head.state not in OPEN:
+            return False
+        return bool(head.cluster.workers) or head.cluster.security_group == group.group_id
 
     async def _delete(self, resource: Resource, why: str) -> None:
         """A failure is logged, and the next look tries again: EC2 refuses what is in use."""
-        delete: Callable[[str], Awaitable[None]] = (
-            self.cloud.delete_volume
-            if resource.kind is Kind.VOLUME
-            else self.cloud.delete_interface
-        )
+        delete: Mapping[Kind, Callable[[str], Awaitable[None]]] = {
+            Kind.VOLUME: self.cloud.delete_volume,
+            Kind.INTERFACE: self.cloud.delete_interface,
+            Kind.SECURITY_GROUP: self.cloud.delete_security_group,
+        }
         try:
-            await delete(resource.resource_id)
+            await delete[resource.kind](resource.resource_id)
         except CloudError as error:
             log.warning(
                 "Deleting %s %s: %s; trying again", resource.kind, resource.resource_id, error
@@ -97,6 +124,8 @@ class GarbageCollection:
         else:
             metrics.REAPED.labels(resource.kind.value).inc()
             log.warning("Deleted %s %s: it was left over", resource.kind, resource.resource_id)
+            if resource.kind is Kind.SECURITY_GROUP:
+                return  # it cost nothing
             alarm = leak(resource.kind.value, resource.resource_id, why, self.state.clock.now())
             self.state.incidents.record(alarm)
 

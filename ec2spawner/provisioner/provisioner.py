@@ -18,6 +18,9 @@ from .alarms.outbox import Outbox
 from .alarms.quota_readings import QuotaReadings
 from .alarms.watch import AlarmWatch
 from .alarms.weekly_summary import WeeklySummary
+from .clusters.clusters import Clusters
+from .clusters.controller import ClusterWorkers
+from .clusters.security_groups import ClusterSecurityGroups
 from .garbage_collection import GarbageCollection
 from .gauges import Figures, figures
 from .homes.placement import Placement
@@ -130,6 +133,7 @@ class Provisioner:
         storage_costs = StorageCosts(state, store, lambda: prices.resources, user_names)
         self.usage = Usage(state, store)
         self.alarms = alarms = Outbox(store, settings.alarms, settings.alarm_destinations)
+        self.admission = admission = Admission(state, market)
         leaked, copies = LeakedInstances(state, prices), ServerCopies(state, cloud, volumes, tasks)
         controllers: tuple[Controller, ...] = (  # in this order in each pass
             # Times first: whatever follows measures with them.
@@ -154,6 +158,9 @@ class Provisioner:
             # Servers whose instance is being reclaimed want another one: it is bought below.
             BlockWarnings(state),
             self._continuation,
+            # Workers follow their server, whose end is decided by now.
+            ClusterWorkers(state, market, admission),
+            ClusterSecurityGroups(state, cloud, tasks),
             # What is retained serves its user before anything is bought, or becomes surplus.
             self._retention,
             # What shall wait for nobody in particular comes after what somebody waits for.
@@ -192,7 +199,7 @@ class Provisioner:
         self.overview = Overview(state, market, LimitSurveys(state, market, tasks))
         self.admin_actions = AdminActions(state)
         self.spot_events = SpotEvents(state)
-        self.admission = admission = Admission(state, market)
+        self.clusters = Clusters(state, market, admission)
         self.moves = ServerMoves(state, market, admission)
         self.spot_waits = SpotWaits(state, admission)
         self.start_durations = StartDurations(store, tasks)

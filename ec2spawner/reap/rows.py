@@ -10,7 +10,15 @@ from ..aws.compute.templates import Template
 from ..core.instances.leaks import GRACE, Kind, Known, Resource, Verdict, verdict
 from ..core.tags import HOME, INTENT, LEASE, SERVER, STORE, USER
 from ..provisioner.garbage_collection import TEMPLATES_KEPT
-from ..provisioner.model.cloud import GONE, Instance, Interface, Volume, VolumeSnapshot
+from ..provisioner.model.cloud import (
+    GONE,
+    Instance,
+    InstanceState,
+    Interface,
+    SecurityGroup,
+    Volume,
+    VolumeSnapshot,
+)
 from ..provisioner.model.lease import IntentState, LeaseState
 from ..provisioner.store.read_only import Peek
 
@@ -25,6 +33,7 @@ class Account:
     """Those that are attached to nothing."""
     templates: Sequence[Template] = ()
     snapshots: Sequence[VolumeSnapshot] = ()
+    security_groups: Sequence[SecurityGroup] = ()
     usd_per_hour: Mapping[str, float] = field(default_factory=dict)
     """By instance id, as far as it is known: an estimate, at list prices."""
 
@@ -84,6 +93,7 @@ def rows_of(
         *(_interface_row(each, asked) for each in account.interfaces),
         *(_template_row(each, asked) for each in account.templates),
         *(_snapshot_row(each, asked) for each in account.snapshots),
+        *(_security_group_row(each, asked) for each in account.security_groups),
     ]
     order = list(Kind)
     return sorted(rows, key=lambda row: (not row.ends, order.index(Kind(row.kind)), row.id))
@@ -100,10 +110,11 @@ def _disks_and_homes(account: Account) -> list[Volume]:
 
 
 def _known(account: Account, peek: Peek | None, hub: str, other_store: str) -> Known:
+    groups = _groups_in_use(account, peek)
     if peek is None:
-        return Known(hub, "")
+        return Known(hub, "", groups)
     homes = frozenset(home.volume_id for home in peek.snapshot.homes if home.volume_id)
-    return Known(hub, peek.store_id, _held(account, peek, other_store), homes)
+    return Known(hub, peek.store_id, groups | _held(account, peek, other_store), homes)
 
 
 def _held(account: Account, peek: Peek, other_store: str) -> dict[str, str]:
@@ -121,6 +132,24 @@ def _held(account: Account, peek: Peek, other_store: str) -> dict[str, str]:
             server = _server(lease.user, lease.server)
             held[lease.instance_id] = f"a lease holds it: {server}, {lease.state}"
     return held
+
+
+def _groups_in_use(account: Account, peek: Peek | None) -> dict[str, str]:
+    """Security group id -> what uses it, in words. EC2 does not delete what an instance has."""
+    used = {
+        group: f"{each.instance_id} has it"
+        for each in account.instances
+        if each.state is not InstanceState.TERMINATED
+        for group in each.security_groups
+    }
+    leases = peek.snapshot.leases if peek is not None else ()
+    heads = {lease.lease_id: lease for lease in leases if lease.cluster is not None}
+    of_clusters = {
+        group.group_id: f"the cluster of {_server(head.user, head.server)} has it"
+        for group in account.security_groups
+        if (head := heads.get(group.tags.get(LEASE, ""))) is not None
+    }
+    return used | of_clusters
 
 
 def _held_by_tags(instance: Instance, peek: Peek) -> str:
@@ -180,6 +209,13 @@ def _snapshot_row(snapshot: VolumeSnapshot, asked: Question) -> Row:
     resource = Resource(Kind.SNAPSHOT, snapshot.snapshot_id, snapshot.state, snapshot.tags, age)
     words = f"{snapshot.state}, of {snapshot.volume_id}"
     return _row(resource, asked.verdict(resource), age, None, words)
+
+
+def _security_group_row(group: SecurityGroup, asked: Question) -> Row:
+    """EC2 does not report its age. A cluster has one before its instances have it, and EC2 does not
+    delete one that they have."""
+    resource = Resource(Kind.SECURITY_GROUP, group.group_id, "", group.tags, asked.grace)
+    return _row(resource, asked.verdict(resource), None, 0.0, "")
 
 
 def _row(

@@ -36,6 +36,8 @@ async def end(
         outcome[template_id] = await _try(cloud.delete_template, template_id)
     if interfaces := ids(rows, Kind.INTERFACE):
         outcome |= await _end_interfaces(cloud, hub, interfaces, second_check)
+    for group_id in sorted(ids(rows, Kind.SECURITY_GROUP)):
+        outcome[group_id] = await _try(cloud.delete_security_group, group_id)
     return outcome
 
 

@@ -23,6 +23,24 @@ from .claim import (
     Refusal,
     Spoken,
 )
+from .cluster import (
+    JOIN,
+    MAX_WORKERS,
+    ClusterAnswer,
+    ClusterJoin,
+    ClusterPrice,
+    ClusterRequest,
+    ClusterStatus,
+    Engine,
+    WorkerStatus,
+)
+from .cluster_run import (
+    MAX_ORDER_BYTES,
+    MAX_SCRIPT_BYTES,
+    CancelOrder,
+    RunOrder,
+    RunStatus,
+)
 from .hardware import (
     MAX_CHOICES,
     ContinueRequest,
@@ -92,9 +110,13 @@ from .sleep import (
 from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telemetry, Worker
 
 __all__ = [
+    "JOIN",
     "MAX_BODY_BYTES",
     "MAX_CHOICES",
     "MAX_MESSAGE_LENGTH",
+    "MAX_ORDER_BYTES",
+    "MAX_SCRIPT_BYTES",
+    "MAX_WORKERS",
     "PROTOCOL",
     "SAVE_SECONDS",
     "SHUT_DOWN",
@@ -102,14 +124,21 @@ __all__ = [
     "AgentEvent",
     "AgentState",
     "BucketMount",
+    "CancelOrder",
     "Certificates",
     "Claim",
     "ClaimWait",
+    "ClusterAnswer",
+    "ClusterJoin",
+    "ClusterPrice",
+    "ClusterRequest",
+    "ClusterStatus",
     "Code",
     "ContinueRequest",
     "Cost",
     "DataMount",
     "DocumentsSaved",
+    "Engine",
     "ExtendRequest",
     "ExtendResponse",
     "Fault",
@@ -144,6 +173,8 @@ __all__ = [
     "Percent",
     "ProtocolNumber",
     "Refusal",
+    "RunOrder",
+    "RunStatus",
     "SavedKernel",
     "SavedSession",
     "SavedVariable",
@@ -168,6 +199,7 @@ __all__ = [
     "Wake",
     "WokenKernel",
     "Worker",
+    "WorkerStatus",
     "WorkingHours",
     "sentence",
 ]

@@ -82,6 +82,8 @@ class HomeMount(Message):
     """Mount over TLS, or not at all."""
     iam: bool = False
     """Mount as the role of the instance profile."""
+    read_only: bool = False
+    """Of a home on EFS: for a worker, beside the server that writes to it."""
 
 
 class DataMount(Message):
@@ -146,6 +148,8 @@ class LeaseGrant(Message):
     upload_to: ShortText = ""
     """`s3://bucket/prefix/`: where the user's folder is uploaded after a spot notice; or empty."""
     profile: ShortText = ""
+    is_worker: bool = False
+    """Whether `command` is a worker of a cluster, not a notebook server."""
     hub_lost_after_seconds: Seconds = 900.0
     """Without an answer from the hub for this long, an idle instance powers itself off."""
     certificates: Certificates | None = None

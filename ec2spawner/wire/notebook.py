@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from .cluster import ClusterAnswer, ClusterRequest
 from .hardware import HardwareChoices, Move
 from .idle import Idleness, IdlePolicy
 from .lease import AdminMessage, Cost, Stop
@@ -61,13 +62,15 @@ class Observation(Message):
 class NotebookRequest(Message):
     """Notebook extension -> agent: the user pressed a button."""
 
-    type: Literal["extend", "stop", "sleep", "idle", "hardware", "continue"]
+    type: Literal["extend", "stop", "sleep", "idle", "hardware", "continue", "cluster"]
     """`extend`: keep for `seconds` from now. `sleep`: save the session, then stop. `idle`: stop
     after `seconds` without work."""
     id: int
     seconds: Annotated[float, Field(gt=0)] | None = None
     profile: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     """Of `continue`: the slug to continue on; None asks only how far a move is."""
+    cluster: ClusterRequest | None = None
+    """Of `cluster`."""
 
 
 class DocumentsSaved(Message):
@@ -88,6 +91,8 @@ class NotebookReply(Message):
     """Of `hardware`."""
     move: Move | None = None
     """Of `continue`."""
+    cluster: ClusterAnswer | None = None
+    """Of `cluster`."""
 
 
 class ServerState(Message):

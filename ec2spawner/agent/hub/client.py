@@ -11,6 +11,8 @@ from ...wire import (
     AgentEvent,
     Claim,
     ClaimWait,
+    ClusterAnswer,
+    ClusterRequest,
     ContinueRequest,
     ExtendRequest,
     ExtendResponse,
@@ -125,6 +127,10 @@ class HubClient:
         Raises `HubError`.
         """
         return _parse(Move, await self._call("continue", ContinueRequest(profile=profile)))
+
+    async def cluster(self, request: ClusterRequest) -> ClusterAnswer:
+        """Price, start, scale, stop or show the server's cluster. Raises `HubError`."""
+        return _parse(ClusterAnswer, await self._call("cluster", request))
 
     async def _call(self, call: str, message: BaseModel, hold: float = 0.0) -> bytes:
         """A call about the lease, which the hub may hold for `hold` seconds; the body."""

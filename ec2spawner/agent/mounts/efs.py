@@ -24,6 +24,7 @@ from .mount_points import (
     chown_contents,
     link_in_place_of,
     make_folder,
+    make_read_only,
     open_folder,
     unmount,
 )
@@ -115,7 +116,9 @@ class EfsHome:
             await bind(folder, self._user.home)
         finally:
             os.close(folder)
-        if is_new:
+        if self._mount.read_only:
+            await make_read_only(self._user.home)
+        elif is_new:
             await self._fill_new_home()
 
     def _open_home(self, base: Path) -> tuple[int, bool]:

@@ -109,6 +109,13 @@ async def bind(folder: int, place: Path) -> None:
         raise MountError(output)
 
 
+async def make_read_only(place: Path) -> None:
+    """Let nothing be written through the bind mount at `place`. Raises `MountError`."""
+    status, output = await run("mount", "-o", "remount,bind,ro", str(place))
+    if status != 0:
+        raise MountError(output)
+
+
 def chown_contents(folder: Path, uid: int, gid: int) -> None:
     """Change the owner of everything in a folder; of links themselves, not of their targets.
 

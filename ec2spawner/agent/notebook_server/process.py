@@ -101,6 +101,8 @@ class NotebookProcess:
         """`environment`: the server's, before a lease extends it."""
         self._user = user
         self._environment = dict(environment)
+        self.name = "notebook server"
+        """Of what runs, for people: that of a worker is another."""
         self._log_file = log_file
         self._process: asyncio.subprocess.Process | None = None
         self._link: socket.socket | None = None
@@ -253,7 +255,7 @@ class NotebookProcess:
                     return
             await asyncio.sleep(POLL_SECONDS)
         raise NotebookError(
-            f"the notebook server did not listen after {LISTENING_SECONDS:.0f} s. "
+            f"the {self.name} did not listen after {LISTENING_SECONDS:.0f} s. "
             f"Its last words: {await asyncio.to_thread(self.last_words)}"
         )
 
@@ -266,13 +268,13 @@ class NotebookProcess:
         """Signal or exit status, and the end of the log, for the user whose start failed."""
         status = self._process.returncode if self._process else None
         if status is None:
-            return "the notebook server has not been started"
+            return f"the {self.name} has not been started"
         if status < 0:
             how = f"was killed by {signal.Signals(-status).name}"
         else:
             how = f"ended by itself with status {status}"
         words = await asyncio.to_thread(self.last_words)
-        return f"The notebook server {how}. Its last words: {words}"
+        return f"The {self.name} {how}. Its last words: {words}"
 
     def last_words(self) -> str:
         """The end of the server's log in one line. Blocks for up to 150 ms."""

@@ -196,6 +196,7 @@ def _instance(instance: Mapping[str, Any], account_id: str) -> Instance:
         deleted_with=tuple(_deleted_with(instance)),
         reservation=instance.get("CapacityReservationId") or "",
         in_block=instance.get("InstanceLifecycle") == BLOCK,
+        security_groups=tuple(each["GroupId"] for each in instance.get("SecurityGroups", ())),
     )
 
 

@@ -9,6 +9,13 @@ from .refusals import DENIED, POLICY
 
 DRY_RUN = "DryRunOperation"
 
+CREATE_GROUP = "ec2:CreateSecurityGroup"
+"""Only hubs with clusters make security groups."""
+
+POLICY_OF_CLUSTERS = (
+    "give the hub's role the policy in configs/clusters-policy.json as well, which clusters need"
+)
+
 
 def judge_dry_run(action: str, error: CloudError | None) -> Finding:
     """What EC2 answered to a call with DryRun: it always answers with an error."""
@@ -24,10 +31,11 @@ def judge_dry_run(action: str, error: CloudError | None) -> Finding:
         return ok(Topic.PERMISSION, "granted", name=name)
     if error.code in DENIED:
         role = "; with an instance profile also iam:PassRole of its role (configs/README.md)"
+        fix = POLICY_OF_CLUSTERS if action == CREATE_GROUP else POLICY
         return failed(
             Topic.PERMISSION,
             "not granted",
-            POLICY + (role if action == "ec2:RunInstances" else ""),
+            fix + (role if action == "ec2:RunInstances" else ""),
             name=name,
         )
     if error.retryable:

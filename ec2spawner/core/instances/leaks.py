@@ -26,6 +26,7 @@ class Kind(StrEnum):
     INTERFACE = "network interface"
     TEMPLATE = "launch template"
     SNAPSHOT = "snapshot"
+    SECURITY_GROUP = "security group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Known:
     store_id: str
     """Empty where no store could be read: then nothing is its own."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Instance id -> who holds it, in words: a lease, a launch call, a kept server."""
+    """Id of an instance or security group -> who holds it, in words: a lease, a launch call, a
+    kept server, a cluster."""
     homes: Set[str] = frozenset()
     """Volume ids of homes."""
 
@@ -97,6 +99,8 @@ def _why_in_use(resource: Resource, known: Known) -> str:
         if resource.state in {"shutting-down", "terminated"}:
             return "it has ended"
         return known.held.get(resource.resource_id, "")
+    if resource.kind is Kind.SECURITY_GROUP:
+        return known.held.get(resource.resource_id, "")
     if resource.kind in {Kind.VOLUME, Kind.INTERFACE} and resource.state != "available":
         return f"it is {resource.state or 'in an unknown state'}"
     return ""
@@ -107,4 +111,5 @@ _ENDS_BECAUSE: Final[Mapping[Kind, str]] = {
     Kind.VOLUME: "the disk of an instance that is gone",
     Kind.INTERFACE: "the interface of an instance that is gone",
     Kind.TEMPLATE: "no launch has used it for long",
+    Kind.SECURITY_GROUP: "its cluster is gone",
 }

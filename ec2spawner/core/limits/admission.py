@@ -8,7 +8,7 @@ there is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -45,6 +45,18 @@ class Account:
     """What they have reserved of their first hours and not spent yet, in 1e-9 USD."""
     reserved_gpu: int = 0
     """The same, in microseconds of one GPU."""
+
+    def with_start(self, price: OfferPrice, seconds: float) -> Account:
+        """The same once a start has reserved its first `seconds` at this price."""
+        money, gpu = reservation(price.usd_per_hour or 0.0, price.gpus, seconds)
+        return replace(
+            self,
+            servers=self.servers + 1,
+            rate=self.rate + nano(price.usd_per_hour or 0.0),
+            unpriced=self.unpriced + (price.usd_per_hour is None),
+            reserved=self.reserved + money,
+            reserved_gpu=self.reserved_gpu + gpu,
+        )
 
 
 class Obstacle(StrEnum):

@@ -79,6 +79,12 @@ TEMPLATE_GONE = frozenset(
 """EC2 does not know the launch template: not yet, or it was deleted. The next request finds it, or
 creates it again."""
 
+GROUP_UNKNOWN: Final = "InvalidGroup.NotFound"
+"""No such security group, or EC2 does not know a new one yet."""
+
+GROUP_NOT_KNOWN_YET: Final = "InvalidGroup.NotKnownYet"
+"""No code of EC2's: `GROUP_UNKNOWN` of a group that this process has made a moment before."""
+
 RESERVATION_FULL: Final = "ReservationCapacityExceeded"
 """The capacity reservation that a launch targets has no unused place."""
 
@@ -106,6 +112,7 @@ _CLASSES: Mapping[str, ErrorClass] = MappingProxyType(
         "VcpuLimitExceeded": ErrorClass.QUOTA,
         "AuthFailure.ServiceLinkedRoleCreationNotPermitted": ErrorClass.MARKET,
         "InsufficientFreeAddressesInSubnet": ErrorClass.SUBNET,
+        GROUP_NOT_KNOWN_YET: ErrorClass.BUSY,
         **dict.fromkeys(THROTTLES | _SERVER_FAULTS | _NO_ANSWER | TEMPLATE_GONE, ErrorClass.BUSY),
     }
 )

@@ -88,6 +88,7 @@ def without_page(form: Mapping[str, str]) -> dict[str, str]:
 ID_TAGS: Mapping[str, str] = {
     "DescribeLaunchTemplates": "launchTemplateId",
     "DescribeNetworkInterfaces": "networkInterfaceId",
+    "DescribeSecurityGroups": "groupId",
     "DescribeVolumes": "volumeId",
 }
 """Action -> the tag that holds the id of each item in its answer."""

@@ -212,9 +212,13 @@ class _Account:
                 return resource_id in backend.launch_templates
             case "network-interface":
                 return resource_id in backend.enis
+            case "security-group":
+                return backend.get_security_group_from_id(resource_id) is not None
             case "snapshot":
                 return resource_id in backend.snapshots
             case "volume":
                 return resource_id in backend.volumes
+            case "vpc":
+                return resource_id in backend.vpcs
             case _:
                 return True

@@ -9,6 +9,7 @@ from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
 from ..instances.actions import Instances
 from ..instances.fleet import Fleets
+from ..instances.group_actions import SecurityGroups
 from ..storage.volumes import Volumes
 
 Check = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -17,9 +18,17 @@ Check = Callable[[Mapping[str, Any]], Awaitable[None]]
 class DryRuns:
     """Answers any action with DryRun; changes nothing."""
 
-    def __init__(self, moto: Moto, instances: Instances, fleets: Fleets, volumes: Volumes) -> None:
+    def __init__(
+        self,
+        moto: Moto,
+        instances: Instances,
+        fleets: Fleets,
+        volumes: Volumes,
+        groups: SecurityGroups,
+    ) -> None:
         self._moto = moto
         self._instances = instances
+        self._groups = groups
         self._checks: Mapping[str, Check] = {
             "AttachVolume": self._volume,
             "CopyVolumes": volumes.check_copy,
@@ -28,10 +37,11 @@ class DryRuns:
             "CreateSnapshot": self._volume,
             "CreateVolume": volumes.check_create,
             "DeleteNetworkInterface": self._interface,
+            "DeleteSecurityGroup": self._deleted_group,
             "DeleteVolume": self._volume,
             "DetachVolume": self._volume,
             "GetConsoleOutput": self._instance_exists,
-            "ModifyInstanceAttribute": self._instance_exists,
+            "ModifyInstanceAttribute": self._attribute,
             "ModifyVolume": self._volume,
             "RunInstances": instances.check_run,
             "StartInstances": self._instances_exist,
@@ -56,6 +66,14 @@ class DryRuns:
 
     async def _instance_exists(self, parameters: Mapping[str, Any]) -> None:
         self._instances.check_exist({"InstanceIds": [parameters.get("InstanceId", "")]})
+
+    async def _attribute(self, parameters: Mapping[str, Any]) -> None:
+        await self._instance_exists(parameters)
+        if "Groups" in parameters:
+            await self._groups.check_set_of(parameters["InstanceId"], parameters["Groups"])
+
+    async def _deleted_group(self, parameters: Mapping[str, Any]) -> None:
+        await self._groups.check_delete(parameters)
 
     async def _interface(self, parameters: Mapping[str, Any]) -> None:
         interface_id = parameters.get("NetworkInterfaceId", "")

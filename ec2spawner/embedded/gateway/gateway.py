@@ -30,6 +30,7 @@ from ..images import Images
 from ..instances.actions import Instances
 from ..instances.capacity_reservations import CapacityReservations
 from ..instances.fleet import Fleets
+from ..instances.group_actions import SecurityGroups
 from ..instances.reservations import Reservations
 from ..market import type_listing
 from ..market.price_history import price_history
@@ -109,6 +110,7 @@ class Gateway:
         prices: SpotPrices,
         reservations: Reservations,
         capacity_reservations: CapacityReservations,
+        groups: SecurityGroups,
         dry_runs: DryRuns,
         json_services: Mapping[str, JsonService],
         throttle: Throttle,
@@ -138,6 +140,7 @@ class Gateway:
             "CopyVolumes": volumes.copy,
             "CreateSnapshot": snapshots.create,
             "CreateVolume": volumes.create,
+            "DeleteSecurityGroup": groups.delete,
             "DeleteSnapshot": snapshots.delete,
             "DeleteVolume": volumes.delete,
             "DescribeCapacityReservations": capacity_reservations.describe,
@@ -303,6 +306,9 @@ class Gateway:
             for resource_id, tags in former_tags.items():
                 self._lag.tagged(resource_id, tags)
             await self._volumes.tags_changed(parameters)
+        elif action == "CreateSecurityGroup":
+            if (found := re.search(rb"<groupId>([^<]+)<", answer.body)) is not None:
+                self._lag.created(found[1].decode())
         elif action == "CreateLaunchTemplate":
             found = re.search(rb"<launchTemplateId>([^<]+)<", answer.body)
             if found is not None:

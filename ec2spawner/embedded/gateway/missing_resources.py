@@ -7,19 +7,28 @@ from typing import Any
 
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
+from ..instances.group_actions import SecurityGroups
 from ..instances.lifecycle import Lifecycles
 
 
 class References:
     """Checks the ids in a request before moto acts on it."""
 
-    def __init__(self, moto: Moto, lifecycles: Lifecycles) -> None:
+    def __init__(self, moto: Moto, lifecycles: Lifecycles, groups: SecurityGroups) -> None:
         self._moto = moto
         self._lifecycles = lifecycles
+        self._checks = {
+            "AuthorizeSecurityGroupEgress": groups.check_rules,
+            "AuthorizeSecurityGroupIngress": groups.check_rules,
+            "CreateSecurityGroup": groups.check_create,
+        }
 
     async def check(self, action: str, parameters: Mapping[str, Any]) -> None:
-        """Raises EC2's `...NotFound` for the first id that does not exist."""
-        if action == "CreateTags":
+        """Raises EC2's `...NotFound` for the first id that does not exist, and for security groups
+        what else EC2 refuses."""
+        if action in self._checks:
+            await self._checks[action](parameters)
+        elif action == "CreateTags":
             await self._check_resources(parameters.get("Resources") or ())
         elif action in ("DeleteLaunchTemplate", "DescribeLaunchTemplates"):
             named = parameters.get("LaunchTemplateId")

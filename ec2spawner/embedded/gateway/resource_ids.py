@@ -43,6 +43,7 @@ KINDS: Mapping[str, _Kind] = {
     "CapacityReservationIds": _RESERVATION,
     "GroupId": _GROUP,
     "GroupIds": _GROUP,
+    "Groups": _GROUP,
     "ImageId": _IMAGE,
     "ImageIds": _IMAGE,
     "InstanceId": _INSTANCE,

@@ -17,18 +17,21 @@ from .policy import Access
 Tags = Mapping[str, str]
 
 EXISTING: Final[Mapping[str, Mapping[str, str]]] = {
+    "AuthorizeSecurityGroupIngress": {"GroupId": "security-group"},
     "AttachVolume": {"InstanceId": "instance", "VolumeId": "volume"},
     "CancelCapacityReservation": {"CapacityReservationId": "capacity-reservation"},
     "CopyVolumes": {"SourceVolumeId": "volume"},
+    "CreateSecurityGroup": {"VpcId": "vpc"},
     "CreateSnapshot": {"VolumeId": "volume"},
     "CreateVolume": {"SnapshotId": "snapshot"},
     "DeleteLaunchTemplate": {"LaunchTemplateId": "launch-template"},
     "DeleteNetworkInterface": {"NetworkInterfaceId": "network-interface"},
+    "DeleteSecurityGroup": {"GroupId": "security-group"},
     "DeleteSnapshot": {"SnapshotId": "snapshot"},
     "DeleteVolume": {"VolumeId": "volume"},
     "DetachVolume": {"InstanceId": "instance", "VolumeId": "volume"},
     "GetConsoleOutput": {"InstanceId": "instance"},
-    "ModifyInstanceAttribute": {"InstanceId": "instance"},
+    "ModifyInstanceAttribute": {"InstanceId": "instance", "Groups": "security-group"},
     "ModifyVolume": {"VolumeId": "volume"},
     "RebootInstances": {"InstanceIds": "instance"},
     "StartInstances": {"InstanceIds": "instance"},
@@ -41,6 +44,7 @@ CREATED: Final[Mapping[str, str]] = {
     "CreateCapacityReservation": "capacity-reservation",
     "CopyVolumes": "volume",
     "CreateLaunchTemplate": "launch-template",
+    "CreateSecurityGroup": "security-group",
     "CreateSnapshot": "snapshot",
     "CreateVolume": "volume",
 }
@@ -68,6 +72,7 @@ TYPES: Final[Mapping[str, str]] = {
     "snap": "snapshot",
     "subnet": "subnet",
     "vol": "volume",
+    "vpc": "vpc",
 }
 """First part of an id -> type of the resource."""
 

@@ -22,21 +22,33 @@ def hub_policy(
 
     Raises `PolicyError` for what is invalid, FileNotFoundError where the policy is not installed.
     """
-    text = _text().replace(PLACEHOLDERS["region"], region)
-    text = text.replace(PLACEHOLDERS["account"], account)
-    document = json.loads(text.replace(PLACEHOLDERS["hub"], json.dumps(hub)))
+    document = _filled("iam-policy.json", region, account, hub)
     document["Statement"] += statements
     return policy.read(document)
 
 
+def cluster_statements(region: str, account: str, hub: str) -> list[dict[str, Any]]:
+    """What an admin adds to it for clusters, from `configs/clusters-policy.json`."""
+    statements: list[dict[str, Any]] = _filled("clusters-policy.json", region, account, hub)[
+        "Statement"
+    ]
+    return statements
+
+
 def interruption_statements(region: str, account: str) -> list[dict[str, Any]]:
     """What an admin may add to it, from `configs/interruptions-policy.json`."""
-    text = _text("interruptions-policy.json").replace(PLACEHOLDERS["region"], region)
-    document = json.loads(text.replace(PLACEHOLDERS["account"], account))
+    document = _filled("interruptions-policy.json", region, account, "")
     statements: list[dict[str, Any]] = document["Statement"]
     return statements
 
 
+def _filled(name: str, region: str, account: str, hub: str) -> dict[str, Any]:
+    text = _text(name).replace(PLACEHOLDERS["region"], region)
+    text = text.replace(PLACEHOLDERS["account"], account)
+    document: dict[str, Any] = json.loads(text.replace(PLACEHOLDERS["hub"], json.dumps(hub)))
+    return document
+
+
 @cache
-def _text(name: str = "iam-policy.json") -> str:
+def _text(name: str) -> str:
     return config_file(name).read_text("utf-8")

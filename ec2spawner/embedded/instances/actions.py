@@ -16,6 +16,7 @@ from ..market.capacity import Offer
 from ..market.reserved_places import BLOCK
 from ..market.type_facts import instance_type_facts
 from ..runtime.instance_runtime import InstanceRuntime
+from .group_actions import SecurityGroups
 from .launch import Blueprint, Launcher, tag_specifications
 from .lifecycle import CODES, Lifecycle, Lifecycles
 
@@ -46,12 +47,18 @@ class Instances:
     """Answers the actions on instances for which moto's response would be wrong."""
 
     def __init__(
-        self, moto: Moto, launcher: Launcher, lifecycles: Lifecycles, runtime: InstanceRuntime
+        self,
+        moto: Moto,
+        launcher: Launcher,
+        lifecycles: Lifecycles,
+        runtime: InstanceRuntime,
+        groups: SecurityGroups,
     ) -> None:
         self._moto = moto
         self._launcher = launcher
         self._lifecycles = lifecycles
         self._runtime = runtime
+        self._groups = groups
 
     async def run(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """RunInstances: fewer than MaxCount where the rest cannot be had, never below MinCount."""
@@ -135,9 +142,15 @@ class Instances:
         return {"StartingInstances": self._change(parameters, self._lifecycles.start)}
 
     async def modify_attribute(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """ModifyInstanceAttribute, of InstanceInitiatedShutdownBehavior only."""
+        """ModifyInstanceAttribute, of InstanceInitiatedShutdownBehavior or of Groups."""
         life = self._lifecycles.get(parameters.get("InstanceId", ""))
         asked = parameters.keys() - {"InstanceId", "DryRun"}
+        if len(asked) > 1:
+            message = "Fields for multiple attribute types specified"
+            raise EC2Error("InvalidParameterCombination", message)
+        if asked == {"Groups"}:
+            await self._groups.set_of(life.instance_id, parameters["Groups"])
+            return {}
         if asked != {"InstanceInitiatedShutdownBehavior"}:
             message = f"The embedded EC2 does not modify {', '.join(sorted(asked)) or 'nothing'}."
             raise EC2Error("UnsupportedOperation", message)

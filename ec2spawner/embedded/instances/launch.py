@@ -247,8 +247,9 @@ class Launcher:
 
         The caller has checked `available`. Capacity and quota are taken first, so that a concurrent
         request sees it, and given back on an error. Raises `InsufficientFreeAddressesInSubnet` if
-        the subnet has too few addresses.
+        the subnet has too few addresses, and `InvalidGroup.NotFound`.
         """
+        self._lag.check("RunInstances", {"GroupIds": blueprint.parameters["SecurityGroupIds"]})
         reserved = self._places.take(blueprint.wish(offer), offer, count)
         facts = instance_type_facts(offer.instance_type, self._moto.region)
         vcpus, counted = reserved.count("") * facts.vcpus, counted_by(offer)

@@ -21,6 +21,7 @@ from ...core.offers.sold_out import Mark, Scope
 from ...provisioner.model.denied_start import DeniedStart
 from ...provisioner.model.lease import Lease
 from ...provisioner.model.lease_costs import payer_of
+from ...provisioner.model.worker import head_server, worker_number
 from ...provisioner.overview import KeptNow, Overview, ServerNow, UnassignedNow
 from ...wire import Market
 from .limits import LimitModel, limit_models
@@ -35,7 +36,12 @@ class ServerModel(Model):
 
     user: str
     server: str
-    """Empty for the default server."""
+    """Empty for the default server; `lab/2` for the second worker of the server `lab`."""
+    head: str
+    """Of a worker of a cluster: the server that it works for. Empty for the default server, and
+    where `worker` is null."""
+    worker: int | None
+    """The number of a worker; null for a server."""
     state: str
     """`waiting`, `starting`, `ready` or `ending`."""
     profile: str
@@ -253,6 +259,8 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
     return ServerModel(
         user=lease.user,
         server=lease.server,
+        head=head_server(lease) if lease.head else "",
+        worker=worker_number(lease) if lease.head else None,
         state=lease.state.value,
         profile=lease.profile_name,
         instance_id=lease.instance_id or "",

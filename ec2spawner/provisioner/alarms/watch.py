@@ -121,6 +121,8 @@ class AlarmWatch:
         )
 
     def _is_unattended(self, lease: Lease) -> bool:
+        if lease.head:  # what works on a worker never belongs to a kernel or terminal
+            return False
         contact, uptime = self.state.leases.contact(lease.lease_id), self.state.clock.uptime()
         if contact.heard_at is None or uptime - contact.heard_at > HEARD_WITHIN:
             return False

@@ -285,7 +285,7 @@ class Heartbeats:
 
     async def reconcile(self, now: datetime) -> None:
         """End the servers that are idle, too old or silent."""
-        silent: list[tuple[Lease, Stop]] = []
+        silent: dict[str, list[tuple[Lease, Stop]]] = {}
         ready = [lease.lease_id for lease in self.state.leases.open(LeaseState.READY)]
         async for lease_id in cooperatively(ready):
             lease = self._due(lease_id, now)
@@ -293,12 +293,14 @@ class Heartbeats:
                 continue
             stop = self.why(lease, now)
             if stop.reason == "lost":
-                silent.append((lease, stop))
+                # The workers of one cluster count as one: their user's script may stop them all.
+                silent.setdefault(lease.head or lease_id, []).append((lease, stop))
             else:
                 await self.state.end(lease_id, stop)
-        for lease, stop in self.state.admit_ends(silent, "their agents are silent"):
-            if self._due(lease.lease_id, now) is not None:
-                await self.state.end(lease.lease_id, stop)
+        for group in self.state.admit_ends(list(silent.values()), "their agents are silent"):
+            for lease, stop in group:
+                if self._due(lease.lease_id, now) is not None:
+                    await self.state.end(lease.lease_id, stop)
 
     def _due(self, lease_id: str, now: datetime) -> Lease | None:
         """A server that must end, as it is by now: while a pass ended others it may have been
@@ -355,9 +357,25 @@ def _ends(state: State, lease: Lease, now: datetime) -> tuple[datetime, datetime
 
 
 def _idle_since(state: State, lease: Lease) -> datetime | None:
-    """Clamped to when its server began."""
+    """Clamped to when its server began. A server whose workers work is not idle."""
     since = state.leases.contact(lease.lease_id).idle_since
+    if since is not None and lease.cluster is not None:
+        since = _with_workers(state, lease, since)
     return max(since, _began(lease)) if since else None
+
+
+def _with_workers(state: State, head: Lease, since: datetime) -> datetime | None:
+    """Since when the server and all workers that have joined are idle; not before any that has
+    worked, also if that has ended since."""
+    contact = state.leases.contact(head.lease_id)
+    for worker in state.leases.workers_of(head.lease_id):
+        if worker.state is LeaseState.READY:
+            idle_since = state.leases.contact(worker.lease_id).idle_since
+            if idle_since is None:
+                contact.workers_worked_at = state.clock.now()
+                return None
+            contact.workers_worked_at = max(contact.workers_worked_at or idle_since, idle_since)
+    return max(since, contact.workers_worked_at or since)
 
 
 def _words(too_old: bool, idle_since: datetime | None, now: datetime) -> Stop:

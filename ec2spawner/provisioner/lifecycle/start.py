@@ -306,14 +306,15 @@ class Start:
             return  # each line is a write to the store, and an agent is its user's
         match event.step:
             case "home":
-                await self.state.leases.note(lease.lease_id, Step.HOME, "Opening your home")
+                words = "Mounting disks" if current.head else "Opening your home"
+                await self.state.leases.note(lease.lease_id, Step.HOME, words)
             case "notebook":
                 # With it comes what could not be mounted.
                 mounted = self.state.leases.times.seconds(current)
                 await self.state.leases.note(
                     lease.lease_id,
                     Step.NOTEBOOK,
-                    "Starting JupyterLab",
+                    "Joining the cluster" if current.head else "Starting JupyterLab",
                     event.message,
                     marks=replace(current.marks, mounted=mounted),
                 )
@@ -321,7 +322,7 @@ class Start:
                 await self.state.leases.note(
                     lease.lease_id,
                     Step.READY,
-                    "Your server is ready",
+                    "It has joined the cluster" if current.head else "Your server is ready",
                     event.message,
                     state=LeaseState.READY,
                     url=url,

@@ -170,6 +170,7 @@ class Termination:
                 ended_at=now,
                 segments=segments,
                 sealed_start="",
+                cluster=lease.cluster and lease.cluster.shape(),
             )
         except StoreError as error:
             log.error("The end of %s is not stored yet: %s", lease_id, error)

@@ -11,7 +11,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...core.limits.admission import FIRST_HOUR, Account, Grant, Refusal, decide
+from ...core.limits.admission import (
+    FIRST_HOUR,
+    Account,
+    Grant,
+    OfferPrice,
+    Refusal,
+    decide,
+)
 from ...core.limits.bounds import Bounds
 from ...core.limits.scopes import scopes_of as scopes_of_payer
 from ...core.offers.purchase import Offer
@@ -54,19 +61,37 @@ class Admission:
 
         The caller puts it on the waiting list before it awaits anything.
         """
-        if not self.state.settings.limits.bind:
-            return lease
-        accounts = Accounts(self.state, self.market, start=lease)
-        every = self.market.offers.all_for(lease.spec)
-        of_scopes = accounts.of(scopes_of(lease))
-        prices = accounts.prices_of(every, accounts.beside_usd_per_hour(lease.spec))
-        found = decide(of_scopes, prices, reserved_seconds(lease))
-        if isinstance(found, Refusal):
-            log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
-            record_refusal(self.state, lease, found)
-            raise LimitReached(found, self.state.settings.limits.of(found.scope))
-        left = [x for x, price in zip(every, prices, strict=True) if found.allows(price)]
-        return _within(lease, left, found)
+        return self.admit_together([lease])[0]
+
+    def admit_together(self, leases: Sequence[Lease]) -> list[Lease]:
+        """Leases of one server's owner that want the same, each with its first hour beside those of
+        the others. Raises `LimitReached` where they cannot all afford it.
+
+        The caller puts them on the waiting list before it awaits anything.
+        """
+        if not self.state.settings.limits.bind or not leases:
+            return list(leases)
+        first = leases[0]
+        accounts = Accounts(self.state, self.market, start=first)
+        every = self.market.offers.all_for(first.spec)
+        of_scopes = accounts.of(scopes_of(first))
+        prices = accounts.prices_of(every, accounts.beside_usd_per_hour(first.spec))
+        seconds, admitted = reserved_seconds(first), []
+        for lease in leases:
+            found = decide(of_scopes, prices, seconds)
+            if isinstance(found, Refusal):
+                log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
+                record_refusal(self.state, lease, found)
+                raise LimitReached(found, self.state.settings.limits.of(found.scope))
+            allowed = [price for price in prices if found.allows(price)]
+            left = [x for x, price in zip(every, prices, strict=True) if found.allows(price)]
+            admitted.append(_within(lease, left, found))
+            dearest = OfferPrice(
+                max((each.usd_per_hour or 0.0 for each in allowed), default=0.0),
+                max((each.gpus for each in allowed), default=0.0),
+            )
+            of_scopes = tuple(account.with_start(dearest, seconds) for account in of_scopes)
+        return admitted
 
     def preview(self, user: str, server: str, payer: str) -> Preview:
         """What a user can start now as this server, if this payer pays."""

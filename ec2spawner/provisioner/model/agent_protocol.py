@@ -15,7 +15,7 @@ SPOKEN = (PROTOCOL, PROTOCOL - 1)
 
 def what_it_lacks(lease: Lease, protocol: int) -> str:
     """What the lease needs and an agent of this protocol cannot do; empty for nothing."""
-    if protocol < 2 and lease.home_kind == "efs":
+    if protocol < 2 and (lease.home_kind == "efs" or lease.mounts.efs):
         return "homes on EFS"
     if protocol < 2 and (lease.spec.data_volumes or lease.mounts.buckets):
         return "data volumes and buckets"

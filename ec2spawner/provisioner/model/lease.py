@@ -26,6 +26,7 @@ from ...core.sleep.rules import SleepRules
 from ...core.starts.phases import Marks
 from ...wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
+from .cluster import Cluster
 from .denied_start import DeniedStart
 from .mounts import Mounts
 from .pool_override import SetByHand
@@ -169,6 +170,10 @@ class Lease:
     """What it has taken over from that lease."""
     marks: Marks = field(default_factory=Marks)
     """What its start has reached, and when."""
+    cluster: Cluster | None = None
+    """The workers that its user wants beside it; None where they never wanted any."""
+    head: str = ""
+    """Of a worker: id of the lease of the server that it works for. Empty for a server."""
 
     @property
     def steps(self) -> Set[Step]:

@@ -44,5 +44,7 @@ class Contact:
     """When its user last chose another idle limit, on the loop's clock in seconds."""
     agent_stopped: bool = False
     """Of an ending lease: notebook and home are closed, or nothing is left to close."""
+    workers_worked_at: datetime | None = None
+    """Of a server with a cluster: when one of its workers was last seen working, UTC."""
     reckoned: tuple[tuple[object, ...], datetime | None] | None = None
     """When its server will end, and from which inputs that was computed: each pass reads it."""

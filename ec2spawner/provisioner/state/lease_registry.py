@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow
@@ -19,12 +19,16 @@ from ...core.sleep.spot_events import Notices
 from ...wire import Step
 from ..model.lease import LIVE, OPEN, Lease, LeaseState, Snapshot, StepEvent
 from ..model.lease_costs import costs_of, scopes_of
+from ..model.worker import worker_number
 from ..runtime.clock import Clock
 from ..store.store import Store
 from ..store.write_behind import Write
 from .agent_contact import Contact
 from .lease_table import LeaseTable, ServedInstances
 from .start_times import StartTimes
+
+WORKERS_REMEMBERED: Final = 16
+"""Of each cluster."""
 
 
 class LeaseRegistry:
@@ -116,6 +120,10 @@ class LeaseRegistry:
         """The open lease that holds the instance."""
         return self._leases.of_instance(instance_id)
 
+    def workers_of(self, head_id: str) -> list[Lease]:
+        """The workers of a server's lease, also those that ended within minutes."""
+        return self._leases.of_head(head_id)
+
     def last_ended(self, user: str, server: str) -> Lease | None:
         """The newest ended lease of a server: the next login shows why it stopped."""
         return self._last_ended.get((user, server))
@@ -203,12 +211,22 @@ class LeaseRegistry:
 
         Raises `StoreError`: the change holds nevertheless, and the next pass stores it.
         """
+        lease = self._replace(lease_id, changes)
+        await self._save(lease)
+        return lease
+
+    def begin_changing(self, lease_id: str, **changes: Any) -> asyncio.Task[None]:
+        """The same: it holds at once, and the task stores it before what begins to be stored
+        later."""
+        lease = self._replace(lease_id, changes)
+        return self._store.write_behind.begin(lease_id, self._write_of(lease))
+
+    def _replace(self, lease_id: str, changes: dict[str, Any]) -> Lease:
         lease = replace(self._leases[lease_id], **changes)
         self._leases[lease_id] = lease
         self.announce(lease_id)
-        if lease.state is LeaseState.ENDED and not self._was_continued(lease):
+        if lease.state is LeaseState.ENDED and not lease.head and not self._was_continued(lease):
             self._set_last_ended(lease)
-        await self._save(lease)
         return lease
 
     def _set_last_ended(self, lease: Lease) -> None:
@@ -327,7 +345,8 @@ class LeaseRegistry:
                 await self.wait_for_change(lease_id, timeout)
 
     def ended_before(self, before: datetime) -> list[Lease]:
-        """The leases in memory that ended before then and are stored."""
+        """The leases in memory that ended before then and are stored, without the last workers of
+        clusters that are there: how they ended decides whether others are bought."""
         is_pending = self._store.write_behind.is_pending
         return [
             lease
@@ -335,7 +354,14 @@ class LeaseRegistry:
             if lease.ended_at is not None
             and lease.ended_at < before
             and not is_pending(lease.lease_id)
+            and not self._is_last_worker(lease)
         ]
+
+    def _is_last_worker(self, lease: Lease) -> bool:
+        head = self._leases.get(lease.head) if lease.head else None
+        if head is None or head.cluster is None or head.state is LeaseState.ENDED:
+            return False
+        return worker_number(lease) > head.cluster.last_number - WORKERS_REMEMBERED
 
     def forget(self, lease: Lease) -> None:
         """Drop an ended lease from memory.

@@ -1,4 +1,4 @@
-"""Leases by id, in the order of their requests, and found by state, server and instance.
+"""Leases by id, in the order of their requests, and found by state, server, head and instance.
 
 A hub with thousands of running servers asks for the few leases that wait, or for that of one
 instance, with every call of an agent: no such question may scan all leases.
@@ -47,6 +47,7 @@ class LeaseTable(MutableMapping[str, Lease]):
         self._next_number = count()
         self._in_state: defaultdict[LeaseState, set[str]] = defaultdict(set)
         self._of_server: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        self._of_head: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._of_instance: dict[str, str] = {}
         """By instance id: the open lease that holds it."""
 
@@ -68,6 +69,8 @@ class LeaseTable(MutableMapping[str, Lease]):
         self._leases[lease_id] = lease
         self._in_state[lease.state].add(lease_id)
         self._of_server[lease.user, lease.server][lease_id] = None
+        if lease.head:
+            self._of_head[lease.head][lease_id] = None
         if lease.instance_id is not None and lease.state is not LeaseState.ENDED:
             self._of_instance[lease.instance_id] = lease_id
         self._served.replace(old, lease)
@@ -87,6 +90,10 @@ class LeaseTable(MutableMapping[str, Lease]):
         """Those of a server, the one that was changed last at the end."""
         return [self._leases[x] for x in self._of_server.get((user, server), ())]
 
+    def of_head(self, head_id: str) -> list[Lease]:
+        """The workers of a server's lease, open and ended ones."""
+        return [self._leases[x] for x in self._of_head.get(head_id, ())]
+
     def of_instance(self, instance_id: str) -> Lease | None:
         """The open lease that holds the instance."""
         lease_id = self._of_instance.get(instance_id)
@@ -98,6 +105,10 @@ class LeaseTable(MutableMapping[str, Lease]):
         del of_server[lease_id]
         if not of_server:
             del self._of_server[lease.user, lease.server]
+        if lease.head:
+            del self._of_head[lease.head][lease_id]
+            if not self._of_head[lease.head]:
+                del self._of_head[lease.head]
         if self._of_instance.get(lease.instance_id or "") == lease_id:
             del self._of_instance[lease.instance_id or ""]
 

@@ -188,6 +188,8 @@ class State:
         if found := interruption_of(replace(lease, stop=stop), self.clock.now()):
             self.interruptions.record(found)
         self.termination_wanted.set()
+        if lease.cluster is not None:
+            self.wake()  # its workers end, too
         self.leases.notify_agent(lease_id)  # its heartbeat wakes after the change, before the store
         marks = lease.marks if lease.ready_at else self.leases.times.ended(lease)
         changes = {"stop": stop, "stop_requested_at": self.clock.now(), "marks": marks}

@@ -241,6 +241,7 @@ def start_durations(connection: Connection, profile: str, limit: int) -> Mapping
             column.ready_at.is_not(None),
             column.replaced == 0,
             column.continues == "",  # it has waited for the home that its server was leaving
+            column.head == "",  # a worker starts no notebook
         )
         .order_by(column.ready_at.desc(), column.lease_id)
         .limit(NEWEST_STARTS * limit)
@@ -285,7 +286,8 @@ def _step_seconds(events: Sequence[StepEvent]) -> Mapping[Step, float]:
 
 
 def _newest_ended(since: datetime) -> Select[tuple[str]]:
-    """Ids of the newest lease of each (user, server) that ended at `since` or later.
+    """Ids of the newest lease of each (user, server) that ended at `since` or later; of workers
+    none.
 
     Of a server that continued on another instance, the last one, whichever was closed last.
     """
@@ -302,7 +304,7 @@ def _newest_ended(since: datetime) -> Select[tuple[str]]:
     )
     ranked = (
         select(lease.lease_id, place.label("place"))
-        .where(has_ended, lease.lease_id.not_in(was_continued))
+        .where(has_ended, lease.head == "", lease.lease_id.not_in(was_continued))
         .subquery()
     )
     return select(ranked.c.lease_id).where(ranked.c.place == 1)

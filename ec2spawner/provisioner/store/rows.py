@@ -23,6 +23,7 @@ from ...core.sleep.rules import SleepRules
 from ...core.starts.phases import Marks
 from ...wire import IdlePolicy, Market, Step, Stop
 from ..model.cloud import Image, LaunchRequest, LaunchSpec
+from ..model.cluster import Cluster
 from ..model.lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
 from ..model.mounts import Mounts
 from ..model.shared_values import shared
@@ -44,6 +45,7 @@ _GPU_USE = TypeAdapter(tuple[GpuUse, ...])
 _SLEEP = TypeAdapter(SleepRules)
 _MARKS = TypeAdapter(Marks)
 _TAKEN_OVER = TypeAdapter(TakenOver)
+_CLUSTER = TypeAdapter(Cluster)
 
 
 def lease_row(lease: Lease) -> Row:
@@ -85,6 +87,10 @@ def lease_row(lease: Lease) -> Row:
         "sleep": _SLEEP.dump_python(lease.sleep, mode="json"),
         "marks": _MARKS.dump_python(lease.marks, mode="json"),
         "taken_over": _TAKEN_OVER.dump_python(lease.taken_over, mode="json"),
+        "cluster": None
+        if lease.cluster is None
+        else _CLUSTER.dump_python(lease.cluster, mode="json"),
+        "head": lease.head,
     }
 
 
@@ -128,6 +134,8 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         sleep=shared(_SLEEP.validate_python(row["sleep"] or {})),
         marks=_MARKS.validate_python(row["marks"] or {}),
         taken_over=_TAKEN_OVER.validate_python(row["taken_over"] or {}),
+        cluster=None if row["cluster"] is None else _CLUSTER.validate_python(row["cluster"]),
+        head=row["head"],
         segments=tuple(map(segment_from, segments)),
     )
 

@@ -115,6 +115,9 @@ lease_table = Table(
     Column("sleep", JSON(none_as_null=True)),
     Column("taken_over", JSON(none_as_null=True)),
     Column("marks", JSON(none_as_null=True)),
+    Column("cluster", JSON(none_as_null=True)),
+    # Of a worker: id of the lease of the server that it works for; empty for a server.
+    Column("head", String, nullable=False, server_default=""),
     Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),

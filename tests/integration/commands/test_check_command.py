@@ -371,6 +371,7 @@ async def test_permissions_on_the_hubs_own_resources_are_tried_and_nothing_is_te
         for action in (*OF_EXISTING, COPY_HOME):
             assert states[f"permission {action}"] == "ok", ended.output
         assert states["permission ec2:CreateFleet"] == "ok", "tried with the template of the hub"
+        assert states["permission ec2:CreateSecurityGroup"] == "ok", "the demo has clusters"
         [instance] = await embedded.instances()
         assert instance["instance_id"] == answer.instances[0].instance_id
     finally:

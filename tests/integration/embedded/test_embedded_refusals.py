@@ -22,7 +22,7 @@ IN_USE = {
     "DescribeLaunchTemplates": {"launch-template-name", "tag:<key>"},
     "DescribeNetworkInterfaces": {"description", "status", "tag:<key>"},
     "DescribeReservedInstances": {"state"},
-    "DescribeSecurityGroups": {"vpc-id"},
+    "DescribeSecurityGroups": {"group-name", "tag:<key>", "vpc-id"},
     "DescribeSnapshots": {"tag:<key>"},
     "DescribeSpotPriceHistory": {"availability-zone", "instance-type", "product-description"},
     "DescribeVolumes": {"status", "tag-key", "tag:<key>", "volume-id"},

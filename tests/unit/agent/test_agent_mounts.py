@@ -508,6 +508,21 @@ async def test_the_users_folder_is_shown_as_the_home_and_no_other(shared: Settin
     await again.release()
 
 
+async def test_a_worker_reads_the_home_and_does_not_write_to_it(shared: Settings) -> None:
+    server = efs(shared)
+    await server.mount()
+    (shared.user.home / "train.py").write_text("print('epoch 1')")
+    await server.release()
+
+    worker = efs(shared, read_only=True)
+    await worker.mount()
+    assert (shared.user.home / "train.py").read_text() == "print('epoch 1')"
+    with pytest.raises(OSError, match="Read-only file system"):
+        (shared.user.home / "train.py").write_text("changed")
+    await worker.release()
+    assert not os.path.ismount(shared.user.home)
+
+
 async def test_a_symlink_left_in_the_file_system_is_not_followed(
     shared: Settings, disk: Path, tmp_path: Path
 ) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ec2spawner.check.dry_runs import DryRun
+from ec2spawner.check.dry_runs import DryRun, of_clusters
+from ec2spawner.check.facts.network import Subnet
 from ec2spawner.check.finding import State
 from ec2spawner.check.permissions import _tried
 from ec2spawner.provisioner.model.cloud import CloudError
@@ -43,3 +44,11 @@ async def test_nothing_is_terminated_where_dry_run_may_be_ignored(
     findings = {f.name: f for f in await _tried(dry_runs, endpoint.ask, trusted=trusted)}
     assert endpoint.asked == asked
     assert findings["permission end"].state is ended
+
+
+async def test_a_hub_with_clusters_that_may_make_no_groups_is_shown_the_policy() -> None:
+    [dry_run] = of_clusters("research", [Subnet("subnet-1", "us-east-1a", "vpc-1", 100)])
+    [finding] = await _tried([dry_run], Endpoint(**{dry_run.action: DENIED}).ask, trusted=True)
+    assert finding.state is State.FAILED
+    assert "configs/clusters-policy.json" in finding.fix
+    assert dry_run.parameters["VpcId"] == "vpc-1"

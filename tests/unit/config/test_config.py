@@ -283,6 +283,14 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
         ({"subnets": ["subnet-1", ""]}, "c.EC2Spawner.subnets[1]:", "subnet-0a1b2c3d"),
         ({"subnets": ["vpc-1"]}, "c.EC2Spawner.subnets[0]:", "subnet-0a1b2c3d"),
         ({"security_groups": ["web"]}, "c.EC2Spawner.security_groups[0]:", "sg-0a1b2c3d"),
+        (
+            {
+                "security_groups": [f"sg-0a1b2c3{n}" for n in range(5)],
+                "clusters": {"max_workers": 2},
+            },
+            "c.EC2Spawner.clusters",
+            "at most 4",
+        ),
         ({"image": ""}, "c.EC2Spawner.image: names no image", "leave it out"),
         ({"image": "ubuntu"}, 'c.EC2Spawner.image: "ubuntu" is no image', "ami-0a1b2c3d"),
         ({"image": "ami_1"}, 'c.EC2Spawner.image: "ami_1" is no image', "ami-0a1b2c3d"),

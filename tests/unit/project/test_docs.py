@@ -442,6 +442,11 @@ def test_the_policy_allows_exactly_the_calls_made(
     second = json.loads((CONFIGS / "interruptions-policy.json").read_text(encoding="utf-8"))
     apart |= set().union(*map(actions_of, second["Statement"])) - {"iam:PassRole"}
     assert apart <= called
+    # So are those of clusters, but for what both need.
+    third = json.loads((CONFIGS / "clusters-policy.json").read_text(encoding="utf-8"))
+    of_clusters = set().union(*map(actions_of, third["Statement"]))
+    assert of_clusters <= called
+    apart |= of_clusters - allowed
     assert allowed == (called | {"ec2:RunInstances"}) - apart
 
 

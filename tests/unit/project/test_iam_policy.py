@@ -28,7 +28,11 @@ from tests import policy_use
 
 ROOT = Path(__file__).resolve().parents[3]
 POLICY = (ROOT / "configs" / "iam-policy.json").read_text(encoding="utf-8")
-STATEMENTS: Sequence[Mapping[str, Any]] = json.loads(POLICY)["Statement"]
+OF_CLUSTERS = (ROOT / "configs" / "clusters-policy.json").read_text(encoding="utf-8")
+BOTH = pytest.mark.parametrize("policy", [POLICY, OF_CLUSTERS], ids=["all", "clusters"])
+STATEMENTS: Sequence[Mapping[str, Any]] = [
+    statement for policy in (POLICY, OF_CLUSTERS) for statement in json.loads(policy)["Statement"]
+]
 
 MAX_SIZE = 6144
 """Characters of a managed policy, without whitespace, says "IAM and AWS STS quotas"."""
@@ -74,12 +78,13 @@ def test_a_reservation_that_another_account_shares_may_be_used() -> None:
     )
 
 
+@BOTH
 @pytest.mark.parametrize("partition", PARTITIONS)
-def test_it_fits_into_a_managed_policy_of_every_partition(partition: str) -> None:
+def test_it_fits_into_a_managed_policy_of_every_partition(partition: str, policy: str) -> None:
     regions = botocore.session.get_session().get_available_regions("ec2", partition)
     assert regions
     for region in regions:
-        filled = POLICY.replace('"small-team"', json.dumps("x" * MAX_HUB_NAME))
+        filled = policy.replace('"small-team"', json.dumps("x" * MAX_HUB_NAME))
         filled = filled.replace("us-east-1", region)
         assert len(re.sub(r"\s", "", filled)) <= MAX_SIZE, region
 
@@ -146,7 +151,8 @@ def keys_in(types: Mapping[str, Mapping[str, Any]], kind: str) -> Sequence[str]:
     return found
 
 
-def test_parliament_finds_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH
+def test_parliament_finds_nothing_else(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     """It asks each statement for all resources that an action requires; ours stand in several."""
     # parliament needs one function of a module that setuptools no longer has.
     stand_in = ModuleType("pkg_resources")
@@ -154,7 +160,7 @@ def test_parliament_finds_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pkg_resources", stand_in)
     import parliament
 
-    found = parliament.analyze_policy_string(POLICY).findings
+    found = parliament.analyze_policy_string(policy).findings
     findings = [each for each in found if each.issue != "UNKNOWN_ACTION"]
     # Its newest release is older than the action.
     unknown = [each.detail for each in found if each.issue == "UNKNOWN_ACTION"]

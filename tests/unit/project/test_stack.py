@@ -170,13 +170,19 @@ def test_users_reach_the_page_from_where_the_admin_says(account: Any, other: Sta
     assert rules(account, hub) == {(8081, notebooks), (443, "203.0.113.0/24")}
 
 
-def test_the_hubs_role_has_the_policy_of_this_account(account: Any, other: Stack) -> None:
+@pytest.mark.parametrize(
+    ("policy", "file"),
+    [("HubPolicy", "iam-policy.json"), ("HubClusterPolicy", "clusters-policy.json")],
+)
+def test_the_hubs_role_has_the_policies_of_this_account(
+    account: Any, other: Stack, policy: str, file: str
+) -> None:
     iam = boto3.client("iam")
     attached = iam.list_attached_role_policies(RoleName=other.resources["HubRole"])
-    arn = other.resources["HubPolicy"]
+    arn = other.resources[policy]
     assert arn in {each["PolicyArn"] for each in attached["AttachedPolicies"]}
     version = iam.get_policy_version(PolicyArn=arn, VersionId="v1")
-    expected = (CONFIGS / "iam-policy.json").read_text().replace("small-team", "physics")
+    expected = (CONFIGS / file).read_text().replace("small-team", "physics")
     assert version["PolicyVersion"]["Document"] == json.loads(expected)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,17 +12,19 @@ from rich.console import Console
 
 from ec2spawner.aws.compute.templates import Template
 from ec2spawner.core.tags import HUB, INTENT, LEASE, STORE
-from ec2spawner.provisioner.model.cloud import Instance, InstanceState, Volume
+from ec2spawner.provisioner.model.cloud import Instance, InstanceState, SecurityGroup, Volume
+from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState, Snapshot
 from ec2spawner.provisioner.store.read_only import Peek
 from ec2spawner.reap.command import status_of
 from ec2spawner.reap.report import Report, as_json, print_table
 from ec2spawner.reap.rows import Account, Row, rows_of
 from ec2spawner.wire import Market
-from tests.stored import NOW, intent, lease
+from tests.stored import NOW, SPEC, intent, lease
 
 OURS = {HUB: "hub", STORE: "store", INTENT: "spot-1"}
 HOUR = timedelta(hours=1)
+CLUSTER = Cluster(1, "ray", "a10g", "A10G", SPEC)
 
 
 def instance(age: timedelta = HOUR, **tags: str) -> Instance:
@@ -108,3 +111,36 @@ def test_the_table_has_the_reasons_and_the_exit_status_the_result(
 
 def test_a_store_that_cannot_be_read_is_a_failure() -> None:
     assert status_of(Report("hub", "", False, [], None, "broken")) == 1
+
+
+def test_a_security_group_ends_once_neither_cluster_nor_instance_has_it() -> None:
+    group = SecurityGroup("sg-1", "ec2spawner-x", OURS | {LEASE: "lease-x"})
+    head = lease(lease_id="lease-x", state=LeaseState.READY, cluster=CLUSTER)
+    member = replace(instance(), security_groups=("sg-1",))
+    cases = (
+        (Account(security_groups=[group]), peek(), "its cluster is gone", True),
+        (
+            Account(security_groups=[group]),
+            peek(Snapshot(leases=(head,))),
+            "the cluster of ada has it",
+            False,
+        ),
+        (
+            Account(security_groups=[group], instances=[member]),
+            peek(),
+            "i-1 has it",
+            False,
+        ),
+        (
+            Account(security_groups=[replace(group, tags=OURS | {STORE: "other"})]),
+            peek(),
+            "another store made it: other",
+            False,
+        ),
+    )
+    for account, seen, why, ends in cases:
+        [row] = [x for x in rows_of(account, seen, "hub", NOW) if x.id == "sg-1"]
+        assert (row.why, row.ends) == (why, ends)
+    lost = Account(security_groups=[replace(group, tags=OURS | {STORE: "other"})])
+    [row] = rows_of(lost, None, "hub", NOW, other_store="other")
+    assert row.ends

@@ -125,7 +125,7 @@ class ClaimsHandler(AgentHandler):
         lease, home = granted.lease, granted.home
         try:
             start = self.service.seal.open(lease.sealed_start)
-            certificates = await self.certificates(lease)
+            certificates = None if lease.head else await self.certificates(lease)
         except (SealBroken, CannotSign) as error:
             self.log.error("%s cannot be started: %s", lease.lease_id, error)
             sealed = isinstance(error, SealBroken)
@@ -141,7 +141,7 @@ class ClaimsHandler(AgentHandler):
             lease_token=granted.token,
             environment=start.environment | self.continued(lease),
             command=start.command,
-            container=self.service.options.image.container,
+            container="" if lease.head else self.service.options.image.container,
             base_url=start.base_url,
             port=self.service.options.port,
             home=lease.mounts.efs
@@ -157,6 +157,7 @@ class ClaimsHandler(AgentHandler):
             upload_to=_upload_to(lease),
             continues=lease.sleep.after_interruption != "stop",
             profile=lease.profile_name,
+            is_worker=bool(lease.head),
             hub_lost_after_seconds=self.service.options.hub_lost_after,
             certificates=certificates,
         )
@@ -242,7 +243,9 @@ class EventsHandler(LeaseHandler):
             await provisioner.agents.stopped(lease, message, event.session, notice)
         else:
             address = await self.address(lease)
-            scheme = "https" if self.service.authority else "http"
+            # A worker has no certificate: only the notebook of its cluster calls it.
+            is_https = self.service.authority is not None and not lease.head
+            scheme = "https" if is_https else "http"
             url = f"{scheme}://{address}:{event.port or self.service.options.port}"
             await provisioner.agents.event(lease, event, url)
         self.set_status(204)

@@ -4,7 +4,7 @@ not use the owner's own login at the hub."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....core.profiles.choices import OptionsRefused
 from ....provisioner.lifecycle.server_moves import CannotMove
@@ -20,24 +20,11 @@ from ...spawn.hardware_change import continue_on
 from ...spawn.limits import limit_words_of
 from ...spawn.server_options import ProfileListError
 from ..environment import reachable_api_url
-from .calls import LEASE, LeaseHandler
-
-if TYPE_CHECKING:
-    from jupyterhub.spawner import Spawner
+from .calls import LEASE
+from .owner import OwnersHandler
 
 
-class _OwnersHandler(LeaseHandler):
-    """A call on the owner's behalf."""
-
-    def owners_spawner(self, lease: Lease) -> Spawner:
-        """Ends the request with 409 if the owner has no account any more."""
-        user = self.find_user(lease.user)
-        if user is None or lease.server not in user.orm_spawners:
-            self.refuse(409, "the owner of this server has no account any more")
-        return user.spawners[lease.server]
-
-
-class HardwareHandler(_OwnersHandler):
+class HardwareHandler(OwnersHandler):
     """`POST leases/{id}/hardware`: what else the owner of a ready server could continue on."""
 
     async def call(self, lease: Lease) -> None:
@@ -51,7 +38,7 @@ class HardwareHandler(_OwnersHandler):
         self.answer(200, hardware_choices(cards, lease))
 
 
-class ContinueHandler(_OwnersHandler):
+class ContinueHandler(OwnersHandler):
     """`POST leases/{id}/continue`: continue on another profile, or how far that is."""
 
     async def call(self, lease: Lease) -> None:

@@ -132,7 +132,7 @@ def _of_session(sleeping: SleepingSession) -> Mapping[str, str]:
 
 
 def _whose(subject: Subject) -> Mapping[str, str]:
-    """With JupyterHub's own names for user and server."""
+    """With JupyterHub's own names for user and server; workers of a cluster are `lab/2`."""
     return {
         "lease_id": subject.lease_id,
         "username": subject.user,

@@ -61,6 +61,15 @@ def test_a_gpu_server_idle_for_hours_is_reported_and_one_in_use_is_not() -> None
     assert "0.45 USD/hour (estimate)" in alarm.body
 
 
+def test_an_idle_worker_is_named_by_its_server() -> None:
+    idle = replace(SERVER, idle_since=ago(hours=6))
+    for server, name in (("/2", "ann, worker 2"), ("lab/2", "ann/lab, worker 2")):
+        alarm = idle_gpu(replace(idle, server=server), RULES, NOW)
+        assert alarm is not None
+        assert alarm.title.startswith(f"The GPU worker of {name} has")
+        assert "Ask the user to make the cluster smaller" in alarm.body
+
+
 def test_an_idle_server_is_reported_once_a_day() -> None:
     idle = replace(SERVER, idle_since=ago(hours=9))
     ids = {

@@ -19,6 +19,7 @@ from ec2spawner.core.tags import HUB, INTENT, STORE
 from ec2spawner.provisioner.alarms.watch import INTERVAL, AlarmWatch
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError, Volume
+from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import GpuSample, IdlePolicy, Market, Telemetry
 from tests.unit.provisioner.monitoring.counters import counted
@@ -100,6 +101,22 @@ async def test_an_unattended_gpu_is_reported_and_one_that_may_be_attended_is_not
         await old_agent.heartbeat(telemetry=telemetry)
         await evaluate(world)
     assert await raised(world) == [(Kind.UNATTENDED_GPU, mined.lease_id)]
+
+
+async def test_what_works_on_a_worker_of_a_cluster_is_not_unattended(watched: World) -> None:
+    world = watched
+    head, agent = await world.ready(idle=NEVER_STOPS)
+    shape = Cluster(1, "ray", "t4", "T4", SPEC, "10.0.0.1:6379", sealed_start="sealed worker")
+    await world.provisioner.clusters.begin(head.lease_id, shape)
+    await until(lambda: len(world.cloud.running()) == 2, "the worker's instance")
+    [instance_id] = set(world.cloud.running()) - {agent.instance_id}
+    worker = Agent(world, instance_id)
+    await worker.serve()
+    for _ in range(4):
+        await agent.heartbeat(gpu_unattended=False)
+        await worker.heartbeat(gpu_unattended=True)
+        await evaluate(world)
+    assert await raised(world) == []
 
 
 @pytest.mark.parametrize("pause", [False, None])

@@ -129,7 +129,13 @@ function clock(instant, now) {
   return at.toLocaleDateString([], day) + " " + time;
 }
 
-const serverName = (row) => (row.server ? row.user + " / " + row.server : row.user);
+/** `ann`, `ann / lab`; `ann / lab, worker 2` of a cluster: no server has a slash in its name. */
+function serverName(row) {
+  const [server, worker] = row.server.split("/");
+  return (server ? row.user + " / " + server : row.user) + (worker ? ", worker " + worker : "");
+}
+
+const isWorker = (row) => Boolean(row.worker);
 
 /** Who pays, unless it is the user. */
 const payerNote = ({ payer }) => (!payer || payer.startsWith("user:") ? "" : " · paid by " + payer.replace(":", " "));

@@ -1,4 +1,5 @@
-// The table of servers, and of instances that have none: filtered, ordered, 25 rows at a time.
+// The table of servers, and of instances that have none: filtered, ordered, 25 rows at a time. The
+// workers of a cluster follow their server.
 // Rows stay in place when refreshed, so that neither focus nor position is lost.
 const PAGE_ROWS = 25;
 
@@ -24,7 +25,7 @@ const KEYS = {
   since: (row) => Date.parse(row.since),
 };
 
-const table = { rows: [], now: new Date(), filter: "all", page: 0, shown: new Map() };
+const table = { rows: [], groups: [], now: new Date(), filter: "all", page: 0, shown: new Map() };
 
 const stateOf = (row) =>
   row.state === "waiting" ? "starting" : row.state === "ready" && row.idle_since ? "idle" : row.state;
@@ -51,9 +52,9 @@ function doing(row, now) {
   if (row.state === "unassigned") return UNASSIGNED[row.status];
   if (row.interruption_at) return "AWS reclaims it at " + clock(row.interruption_at, now);
   if (row.state === "waiting") return "waiting for an instance";
-  if (row.state === "starting") return "starting";
+  if (row.state === "starting") return isWorker(row) ? "joining the cluster" : "starting";
   if (row.state === "ending") return "stopping";
-  if (!row.idle_since) return row.doing || "in use";
+  if (!row.idle_since) return row.doing || (isWorker(row) ? "busy" : "in use");
   const idle = "idle " + lasting((now - Date.parse(row.idle_since)) / 1000);
   return row.stop_at ? idle + ", stops at " + clock(row.stop_at, now) : idle;
 }
@@ -65,13 +66,40 @@ function searched(row, words) {
   return words.every((word) => text.includes(word));
 }
 
+/** Each server with its workers behind it, and each other row alone: `[[server, worker, …], …]`. */
+function groups() {
+  const heads = new Map();
+  const found = [];
+  const nameOf = (user, server) => JSON.stringify([user, server]);
+  for (const row of table.rows.filter((row) => !isWorker(row))) {
+    const group = [row];
+    found.push(group);
+    if (isServer(row)) heads.set(nameOf(row.user, row.server), group);
+  }
+  for (const row of table.rows.filter(isWorker).sort((a, b) => a.worker - b.worker)) {
+    const group = heads.get(nameOf(row.user, row.head));
+    if (group) group.push(row);
+    else found.push([row]); // its server has ended, and so does it
+  }
+  return found;
+}
+
+const matching = (filter) => table.groups.filter(([first]) => filter(first));
+
+/** What the rows of a group are worth together in this order. */
+function keyOf(group, key) {
+  const values = group.map(key);
+  const isSum = key === KEYS.usd || key === KEYS.usd_per_hour;
+  return isSum ? values.reduce((sum, value) => sum + value, 0) : values[0];
+}
+
 function selection() {
   const [, , filter] = FILTERS.find(([name]) => name === table.filter);
   const words = element("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = table.rows.filter((row) => filter(row) && searched(row, words));
+  const found = matching(filter).filter((group) => group.some((row) => searched(row, words)));
   const key = KEYS[element("sort").value];
-  const byName = (a, b) => a.user.localeCompare(b.user) || a.server.localeCompare(b.server);
-  return found.sort((a, b) => (key ? key(a) - key(b) : 0) || byName(a, b));
+  const byName = ([a], [b]) => a.user.localeCompare(b.user) || a.server.localeCompare(b.server);
+  return found.sort((a, b) => (key ? keyOf(a, key) - keyOf(b, key) : 0) || byName(a, b)).flat();
 }
 
 function newRow() {
@@ -85,6 +113,7 @@ function newRow() {
   dot.setAttribute("aria-hidden", "true");
   const made = {
     dot,
+    server: part("span", "visually-hidden"),
     name: part("span"),
     profile: part("div"),
     place: part("div", "ec2-minor"),
@@ -99,7 +128,7 @@ function newRow() {
   };
   made.gpuBar.append(make("span", {}));
   made.gpuBar.setAttribute("aria-hidden", "true");
-  const name = make("th", { scope: "row", className: "fw-semibold" }, dot, made.name);
+  const name = make("th", { scope: "row", className: "fw-semibold" }, dot, made.server, made.name);
   name.setAttribute("role", "rowheader");
   const row = make(
     "tr",
@@ -115,9 +144,12 @@ function newRow() {
   return { row, made };
 }
 
-function writeRow({ made }, server, now) {
+function writeRow({ row, made }, server, now, isBelow) {
+  row.classList.toggle("ec2-below", isBelow);
   made.dot.dataset.state = stateOf(server);
-  setText(made.name, serverName(server));
+  // Its server is the row above, which a screen reader may not have read.
+  setText(made.server, isBelow ? serverName(server).replace(/worker \d+$/, "") : "");
+  setText(made.name, isBelow ? "worker " + server.worker : serverName(server));
   setText(made.profile, server.profile);
   setText(made.place, place(server));
   setText(made.since, clock(server.since, now));
@@ -153,7 +185,7 @@ function drawFilters() {
       });
       box.append(button);
     }
-    const found = table.rows.filter(matches);
+    const found = matching(matches).map(([first]) => first);
     const paid = found.filter((row) => !isServer(row) && isPaidHere(row));
     const cost = paid.length ? " · " + rateOf(paid) : "";
     setText(button, label + " " + found.length.toLocaleString("en-US") + cost);
@@ -171,6 +203,7 @@ function emptyText() {
 }
 
 function drawTable() {
+  table.groups = groups();
   drawFilters();
   const found = selection();
   const pages = Math.max(Math.ceil(found.length / PAGE_ROWS), 1);
@@ -183,7 +216,9 @@ function drawTable() {
     const key = JSON.stringify([server.user, server.server, server.state === "kept" && server.instance_id]);
     const entry = table.shown.get(key) || newRow();
     kept.set(key, entry);
-    writeRow(entry, server, table.now);
+    const above = rows[index - 1];
+    const isBelow = isWorker(server) && Boolean(above) && above.user === server.user;
+    writeRow(entry, server, table.now, isBelow && (isWorker(above) ? above.head : above.server) === server.head);
     writeButtons(entry.made.buttons, server);
     if (body.children[index] !== entry.row) body.insertBefore(entry.row, body.children[index] || null);
   });

@@ -1,0 +1,42 @@
+"""torchrun's rendezvous on the notebook's instance."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from importlib import metadata
+from typing import Final
+
+from . import engine_process
+from .errors import ClusterError
+from .rendezvous_store import STARTED
+from .run_folder import Record, folder, started_at
+
+
+class TorchrunHead:
+    """torchrun as the engine of a cluster.
+
+    The head hosts the rendezvous of all runs and does not train: a run that takes all memory ends
+    no notebook, and no interruption of a worker ends the rendezvous.
+    """
+
+    name: Final = "torchrun"
+
+    def version(self) -> str:
+        """Of the kernel's own PyTorch. Raises `ClusterError` without one."""
+        try:
+            return metadata.version("torch")
+        except metadata.PackageNotFoundError:
+            raise ClusterError(
+                "This kernel has no PyTorch. Use a kernel that has it, or install it with: %pip "
+                "install torch, and restart the kernel. Workers need the same version in their "
+                "image."
+            ) from None
+
+    def start(self, host: str) -> Record:
+        """Start the store at the instance's private address. Raises `ClusterError`."""
+        version, token, port = self.version(), secrets.token_hex(32), engine_process.free_port(host)
+        argv = (sys.executable, "-P", "-m", "ec2spawner.clusters.rendezvous_store", host, str(port))
+        pid = engine_process.start(argv, os.environ, folder() / "engine.log", STARTED)
+        return Record(self.name, version, f"{host}:{port}", token, pid, started_at(pid) or 0.0)

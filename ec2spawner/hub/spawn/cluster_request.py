@@ -1,0 +1,111 @@
+"""Turns what a user wants of a cluster into what the provisioner keeps of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ...config import Options, Profile
+from ...core.profiles.choices import Choice
+from ...provisioner.clusters.clusters import CannotCluster
+from ...provisioner.model.cluster import Cluster
+from ...provisioner.model.lease import Lease
+from ...provisioner.model.mounts import Mounts
+from ...provisioner.model.shared_values import shared
+from ...provisioner.provisioner import Provisioner
+from ...wire import JOIN, ClusterJoin
+from ..app.service import HubService
+from ..security.sealed_start import NotebookStart
+from .allowed_profiles import choose
+from .idle_policy import policy_of
+from .launch_spec import current_image, launch_spec
+from .lease_request import Server, mounts_of
+from .server_options import options_for_page
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+COMMAND: Final = ("python3", "-P", "-m", "ec2spawner.cluster_worker")
+"""Run by the Python of the image's agent, which is the first on the PATH of its notebooks."""
+
+
+async def wanted_cluster(
+    running: HubService,
+    provisioner: Provisioner,
+    spawner: Spawner,
+    head: Lease,
+    hub_api_url: str,
+    profile: str | None,
+    workers: int,
+) -> Cluster:
+    """Workers of a profile in the zone of the server, with its image, payer and price limits.
+
+    Raises `CannotCluster` with the reason in words, `OptionsRefused`, `ProfileListError` and
+    `SpawnError`.
+    """
+    options = await options_for_page(running.options, spawner)
+    _check(options, head, workers)
+    sent: dict[str, object] = {"profile": profile or head.profile}
+    if head.payer:
+        sent["payer"] = head.payer
+    choice = await choose(options, spawner, sent)
+    image = head.image or await current_image(provisioner)
+    spec = launch_spec(
+        choice, _subnets(provisioner, head), image, options, provisioner, hub_api_url
+    )
+    idle = await policy_of(options, spawner, choice.profile, None, choice.payer)
+    return Cluster(
+        workers=workers,
+        idle_seconds=idle.server_seconds,
+        engine="",
+        profile=choice.profile.slug,
+        profile_name=choice.profile.display_name,
+        spec=shared(spec),
+        mounts=_mounts(head, options, choice),
+    )
+
+
+def joining(running: HubService, cluster: Cluster, join: ClusterJoin) -> Cluster:
+    """The same with what its workers join. They get no token of the hub or of the notebook."""
+    start = NotebookStart(
+        environment={JOIN: join.model_dump_json()},
+        command=list(COMMAND),
+        api_token="",
+        base_url="/",
+    )
+    return replace(
+        cluster, engine=join.engine, address=join.address, sealed_start=running.seal.close(start)
+    )
+
+
+def _check(options: Options, head: Lease, workers: int) -> None:
+    most = options.clusters.max_workers
+    if not most:
+        raise CannotCluster(
+            f"this hub allows no clusters; ask {options.contact} to set c.EC2Spawner.clusters"
+        )
+    if workers > most:
+        raise CannotCluster(f"a cluster has at most {most} workers on this hub")
+    if options.image.container:
+        raise CannotCluster("servers in containers have no clusters")
+    if head.mounts.temporary_home:
+        raise CannotCluster("a temporary server has no cluster")
+
+
+def _subnets(provisioner: Provisioner, head: Lease) -> tuple[str, ...]:
+    """Those in the zone of the server: traffic between zones costs money and time."""
+    instance = provisioner.instance(head.instance_id)
+    here = instance.zone if instance is not None else ""
+    zones = provisioner.market.zones.by_subnet
+    found = tuple(x for x in provisioner.settings.subnets if zones.get(x) == here)
+    if not found:
+        raise CannotCluster("the zone of this server is not known yet; try again in a moment")
+    return found
+
+
+def _mounts(head: Lease, options: Options, choice: Choice[Profile]) -> Mounts:
+    """Buckets and scratch as its servers have them. A home has one writer: on EFS it is mounted
+    read-only, a volume cannot be."""
+    mounts = mounts_of(Server(head.user, head.server), options, choice.profile)
+    home = head.mounts.efs
+    return replace(mounts, efs=home and home.model_copy(update={"read_only": True}))

@@ -1,0 +1,54 @@
+"""Puts workers on the waiting list, all together or none."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from ...wire import Step
+from ..instances.demand import wake_claims_for
+from ..limits.admission import Admission
+from ..model.cluster import Cluster
+from ..model.lease import Lease, StepEvent
+from ..model.worker import new_worker
+from ..offers.market import MarketData
+from ..state.state import State
+
+
+async def request_workers(
+    state: State,
+    market: MarketData,
+    admission: Admission,
+    head_id: str,
+    cluster: Cluster,
+    count: int,
+) -> None:
+    """Let a server have this cluster, and `count` workers more: one launch call buys them all.
+
+    The cluster and the workers are in memory before anything is awaited, so that no pass sees one
+    without the other. Raises `LimitReached` where not all are affordable, and then nothing has
+    changed; and `StoreError`, although what was changed holds: the next pass stores it.
+    """
+    head, now = state.leases.get(head_id), state.clock.now()
+    assert head is not None
+    market.want(cluster.spec.instance_types)
+    begun = StepEvent(Step.REQUEST, now, "Looking for a machine")
+    last = cluster.last_number
+    workers = [
+        replace(new_worker(head, cluster, last + place, now), events=(begun,))
+        for place in range(1, count + 1)
+    ]
+    workers = admission.admit_together(workers)
+    # Stored first: a hub that is killed in between must not use a number twice.
+    cluster = replace(cluster, last_number=last + count)
+    stored = [state.leases.begin_changing(head_id, cluster=cluster)]
+    stored += [_begin(state, worker) for worker in workers]
+    await asyncio.gather(*map(asyncio.shield, stored))
+    for worker in workers:
+        wake_claims_for(state, worker)
+    state.wake()
+
+
+def _begin(state: State, worker: Lease) -> asyncio.Task[None]:
+    state.leases.times.requested(worker)
+    return state.leases.begin_adding(worker)

@@ -1,0 +1,52 @@
+"""The cluster of a server: which workers its user wants. Stored with the server's lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from .cloud import LaunchSpec
+from .mounts import Mounts
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Worker leases beside a server's lease, the *head*: of the same owner, payer and image."""
+
+    workers: int
+    """How many; 0 once the cluster was stopped."""
+    engine: str
+    """What runs the work: `ray` or `torchrun`."""
+    profile: str
+    """Slug of the workers' profile."""
+    profile_name: str
+    spec: LaunchSpec
+    address: str = ""
+    """`host:port` of the engine on the server's instance, which workers join."""
+    sealed_start: str = ""
+    """What a worker is started with, sealed with a key of the hub; empty once the server's lease
+    has ended, when only the shape of the cluster is of use."""
+    mounts: Mounts = field(default_factory=Mounts)
+    last_number: int = 0
+    """Of the worker that was added last. No number is used twice."""
+    idle_seconds: float = 0.0
+    """Idle time of the workers' profile; 0 is none, then that of the server counts."""
+    first_number: int = 1
+    """Of the first worker since its user asked for workers last."""
+    stopped_because: str = ""
+    """Why the hub stopped it, in words; empty while it runs, and where its user did."""
+    security_group: str = ""
+    """Id of the group that lets its nodes reach each other, once the server's instance has it;
+    empty before, and once it is deleted."""
+    default_group: str = ""
+    """Id of the group that EC2 gives to workers whose spec names none: a launch that names the
+    cluster's group has to name this one too. Empty where the spec names some."""
+
+    @property
+    def worker_groups(self) -> tuple[str, ...]:
+        """The security groups of a worker; empty until they are known."""
+        others = self.spec.security_groups or (self.default_group,)
+        return (*others, self.security_group) if self.security_group and all(others) else ()
+
+    def shape(self) -> Cluster:
+        """What a later start of the server offers again."""
+        return replace(self, address="", sealed_start="")

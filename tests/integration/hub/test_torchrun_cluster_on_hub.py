@@ -1,0 +1,183 @@
+"""A script on a cluster of torchrun: real hub, agents, kernel and PyTorch; EC2 is simulated."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.jupyter_by_hand import Jupyter, Kernel, printed
+
+pytestmark = [pytest.mark.long, pytest.mark.slow(seconds=180)]
+
+ROOT = Path(__file__).resolve().parents[3]
+
+OPTIONS = (
+    "c.EC2Spawner.clusters = {'max_workers': 4}",
+    "c.EC2Spawner.stop_timeout = '20s'",
+)
+
+STEPS = 60
+
+SCRIPT = """
+'Fits y = 3x + 1 by gradient descent, from the last checkpoint.'
+import os, sys, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+folder, steps = sys.argv[1], int(sys.argv[2])
+checkpoint = os.path.join(folder, 'checkpoint.pt')
+dist.init_process_group('gloo')
+rank, world = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(1, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+first = 0
+if os.path.exists(checkpoint):
+    state = torch.load(checkpoint, weights_only=True)
+    model.module.load_state_dict(state['model'])
+    first = state['step'] + 1
+print(f'rank {rank} of {world} begins at step {first}', flush=True)
+x = torch.linspace(-1, 1, 60)[rank::world].unsqueeze(1)
+for step in range(first, steps):
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(x), 3 * x + 1).backward()
+    optimizer.step()
+    if rank == 0:
+        torch.save({'model': model.module.state_dict(), 'step': step}, checkpoint + '.new')
+        os.replace(checkpoint + '.new', checkpoint)
+        with open(os.path.join(folder, 'steps'), 'a') as file:
+            file.write(f"{step} {world} {os.environ['TORCHELASTIC_RESTART_COUNT']}\\n")
+    time.sleep(0.25)
+if rank == 0:
+    weight, bias = (each.item() for each in model.module.parameters())
+    print(f'{os.environ["GREETING"]}: y = {weight:.3f} x + {bias:.3f}', flush=True)
+    with open(os.path.join(folder, 'result'), 'w') as file:
+        file.write(f'{weight} {bias}')
+dist.destroy_process_group()
+"""
+
+START = """
+import ec2spawner
+cluster = ec2spawner.cluster(3, 'cpu', engine='torchrun')
+print(cluster)
+"""
+
+EMPTY = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def torch_python() -> Path:
+    """A Python with PyTorch that sees this environment."""
+    path = Path(os.environ.get("EC2SPAWNER_TORCH") or ROOT / ".venv/torch") / "bin/python"
+    probe = "import ec2spawner, ipykernel, importlib.metadata as found; found.version('torch')"
+    if not path.exists() or subprocess.run([path, "-c", probe], check=False, cwd="/").returncode:
+        pytest.fail(f"{path} has no torch: run `make torch`")
+    return path
+
+
+def install_kernel(data: Path) -> None:
+    """As `python -m ipykernel install --name torch` does."""
+    folder = data / "kernels/torch"
+    folder.mkdir(parents=True)
+    argv = [str(torch_python()), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": "torch", "language": "python"}
+    (folder / "kernel.json").write_text(json.dumps(spec))
+
+
+@asynccontextmanager
+async def notebook_of(hub: Hub, user: str) -> AsyncIterator[Kernel]:
+    async with Jupyter(f"{hub.url}/user/{user}/", await hub.user_token(user)) as notebook:
+        body = {"type": "notebook", "format": "json", "content": EMPTY}
+        assert (await notebook.call("PUT", "api/contents/train.ipynb", json=body))[0] == 201
+        yield Kernel(notebook, await notebook.start_notebook("train.ipynb", kernel="torch"))
+
+
+async def running(embedded: Embedded) -> list[dict[str, Any]]:
+    instances = await embedded.instances()
+    return [each for each in instances if each["state"] in {"pending", "running"}]
+
+
+def steps_of(storage: Path) -> list[tuple[int, int, int]]:
+    """Of rank 0: the step, the number of ranks, and how often torchrun has started it again."""
+    path = storage / "steps"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [tuple(map(int, line.split())) for line in lines]  # type: ignore[misc]
+
+
+async def test_training_completes_although_a_worker_is_interrupted(
+    embedded: Embedded,
+    tmp_path: Path,
+) -> None:
+    """And the workers end with the notebook."""
+    data, storage = tmp_path / "jupyter", tmp_path / "storage"
+    storage.mkdir()
+    install_kernel(data)
+    options = (*OPTIONS, f"c.EC2Spawner.environment = {{'JUPYTER_PATH': {str(data)!r}}}")
+    hub = Hub(tmp_path / "hub", embedded, config=demo_config(tmp_path / "config", *options))
+    (tmp_path / "train.py").write_text(SCRIPT)
+    try:
+        await hub.start()
+        await hub.start_server("ann", options={"profile": "cpu"})
+        async with notebook_of(hub, "ann") as kernel:
+            said = printed(await kernel.run(START))
+            print(said)
+            assert "3 of 3 workers have joined" in said
+            said = printed(await kernel.run("cluster.ray"))
+            assert "cluster.run" in said
+            arguments = f"{str(tmp_path / 'train.py')!r}, {str(storage)!r}, {STEPS}"
+            start = f"run = cluster.run({arguments}, environment={{'GREETING': 'Fitted'}})"
+            print(printed(await kernel.run(f"{start}; print(run)")))
+
+            async def three_train() -> bool:
+                return any(world == 3 and step > 5 for step, world, _ in steps_of(storage))
+
+            await until(three_train, 90, "three ranks to train")
+            before = steps_of(storage)[-1]
+            workers = await running(embedded)
+            said = printed(await kernel.run("print(*(x.instance_id for x in cluster.workers))"))
+            assert len(workers) == 4
+            victim = said.split()[0]
+            await embedded.control(f"interrupt/{victim}", {"notice_seconds": 5})
+
+            said = printed(await kernel.run("run.wait(80)"))
+            print("before the interruption:", before, said)
+            print("steps of rank 0:", *steps_of(storage), sep="\n")
+            print(printed(await kernel.run("print(run.logs()[-6000:])")))
+            weight, bias = map(float, (storage / "result").read_text().split())
+            assert (weight, bias) == (pytest.approx(3, abs=0.02), pytest.approx(1, abs=0.02))
+            check_steps(steps_of(storage), before)
+            said = printed(await kernel.run("print(run.status, run.exit_code, cluster.last_run)"))
+            print(said)
+            assert said.startswith("succeeded 0 ")
+            again = "print(ec2spawner.cluster().last_run.wait(20))"
+            assert printed(await kernel.run(again)).strip().endswith("0")
+            said = printed(await kernel.run("cluster.wait(3); print(cluster)"))
+            print(said)
+            assert "3 of 3 workers have joined" in said
+            assert len(await running(embedded)) == 4
+        await hub.stop_server("ann")
+
+        async def none_runs() -> bool:
+            return not await running(embedded)
+
+        await until(none_runs, 30, "the workers to end")
+    finally:
+        await hub.stop()
+        print(hub.tail(150))
+
+
+def check_steps(steps: list[tuple[int, int, int]], before: tuple[int, int, int]) -> None:
+    """Each step was done, and after the interruption a later one than the first came first."""
+    numbers = [step for step, _, _ in steps]
+    assert set(numbers) == set(range(STEPS))
+    again = [numbers[at] for at in range(1, len(steps)) if steps[at][2] != steps[at - 1][2]]
+    assert again, "torchrun started nothing again"
+    assert min(again) > before[0] - 5, "training began anew"
