@@ -12,6 +12,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { DisposableSet, type IDisposable } from '@lumino/disposable';
 
 import { reportInput } from './api/inputReport.js';
+import { ClusterActions } from './commands/clusterActions.js';
 import { addCommands } from './commands/commands.js';
 import { ServerActions } from './commands/serverActions.js';
 import { openKernels, reconnectKernels } from './documents/kernelReconnection.js';
@@ -19,6 +20,7 @@ import { MissedOutputs } from './documents/missedOutputs.js';
 import { ScrollPositions } from './documents/scrollPositions.js';
 import { ScrollRestoration } from './documents/scrollRestoration.js';
 import { chipIcon } from './icon.js';
+import { ClusterModel } from './model/clusterModel.js';
 import { HistoryModel } from './model/historyModel.js';
 import { ServerCost } from './model/serverCost.js';
 import { SettingsModel } from './model/settingsModel.js';
@@ -77,9 +79,22 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     const actions = new ServerActions({ app, model, trans });
     const isWatched = (): boolean => panel.isVisible && model.view.phase === 'live';
     const history = own(new HistoryModel({ serverSettings, isWatched }));
+    const hasAgent = (): boolean => isWatched() && model.view.status?.managed === true;
+    const cluster = own(new ClusterModel({ serverSettings, isWatched: hasAgent }));
+    const clusterActions = new ClusterActions({ model: cluster, trans });
     const opener = new WorkerOpener(app);
     const panel: Panel = own(
-      new Panel({ model, history, actions, opener, settings, themes, trans })
+      new Panel({
+        model,
+        history,
+        cluster,
+        clusterActions,
+        actions,
+        opener,
+        settings,
+        themes,
+        trans
+      })
     );
     panel.id = 'ec2spawner-panel';
     panel.title.icon = chipIcon;

@@ -26,6 +26,7 @@ import pytest
 from ec2spawner.core.idle.extension import keep_choices
 from ec2spawner.notebook.notices import notices
 from ec2spawner.wire import (
+    ClusterStatus,
     Cost,
     GpuSample,
     History,
@@ -141,6 +142,14 @@ class Server:
         else:
             file.write_text(history.model_dump_json())
 
+    def has_cluster(self, cluster: ClusterStatus | None) -> None:
+        """What workers this server has from now on; None for none."""
+        file = self.folder / "cluster.json"
+        if cluster is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(cluster.model_dump_json())
+
     def ends(self, end: ServerEnd | None) -> None:
         """What the hub says of this server from now on; None where it knows no such server."""
         file = self.folder / "end.json"
@@ -186,6 +195,7 @@ class Server:
         self.says(status())
         self.remembers(None)
         self.ends(None)
+        self.has_cluster(None)
         self.forget_posts()
         self.choose_theme("Light")
         self.choose_settings(None)
@@ -242,6 +252,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "HOME": str(home),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_DATA_DIR": str(home / "data"),
+        # The bundle of this checkout, whichever one the environment has.
+        "JUPYTER_PREFER_ENV_PATH": "0",
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(settings),
         # Without node, which JupyterLab would run twice for each page that loads.

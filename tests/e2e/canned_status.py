@@ -2,8 +2,9 @@
 
 `CANNED_STATUS` names a folder: `status.json` is the answer (without `now`; absent means that
 the endpoint is absent too), `history.json` the last hour, and each POST becomes a line in
-`posts.jsonl`; `end.json` is what the hub says of its end. A POST to `emit` goes out on the event
-websocket, with the time of this process's clock, which the statuses have as well.
+`posts.jsonl`; `end.json` is what the hub says of its end, `cluster.json` its workers. A POST to
+`emit` goes out on the event websocket, with the time of this process's clock, which the statuses
+have as well.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from ec2spawner.notebook.notice_events import SCHEMA_ID, schema
-from ec2spawner.wire import History
+from ec2spawner.wire import ClusterAnswer, ClusterPrice, ClusterStatus, History, Market
 
 
 def _folder() -> Path:
@@ -113,6 +114,49 @@ class ContinueHandler(APIHandler):
         self.finish({"state": state, "profile_name": "No GPU", "message": message})
 
 
+class ClusterHandler(APIHandler):
+    @web.authenticated
+    def get(self) -> None:
+        self.finish(_cluster().model_dump_json())
+
+    @web.authenticated
+    def post(self) -> None:
+        """0.31 USD/hour for each worker; six are too many."""
+        body = self.get_json_body() or {}
+        _note("cluster", {"body_action": body["action"], **body, "action": "cluster"})
+        if body.get("workers", 0) >= 6:
+            self.set_status(409)
+            detail = "this hub allows at most 5 workers"
+            self.finish(
+                {"ok": False, "sentence": {"code": "refused", "params": {"detail": detail}}}
+            )
+            return
+        answer = _cluster()
+        if body["action"] == "price":
+            usd = 0.31 * body["workers"]
+            price = ClusterPrice(
+                profile_name="A10G, 24 GB",
+                workers=body["workers"],
+                instance_type="g5.xlarge",
+                market=Market.SPOT,
+                usd_per_hour=usd,
+                max_usd_per_hour=3 * usd,
+            )
+            answer = answer.model_copy(update={"price": price})
+        else:
+            update: dict[str, Any] = {"wanted": body.get("workers", 0)}
+            status = answer.status.model_copy(update=update)
+            answer = ClusterAnswer(status=status)
+            (_folder() / "cluster.json").write_text(status.model_dump_json())
+        self.finish(answer.model_dump_json())
+
+
+def _cluster() -> ClusterAnswer:
+    file = _folder() / "cluster.json"
+    status = ClusterStatus.model_validate_json(file.read_text()) if file.exists() else None
+    return ClusterAnswer(status=status or ClusterStatus())
+
+
 def _note(action: str, body: dict[str, Any]) -> None:
     with (_folder() / "posts.jsonl").open("a") as log:
         log.write(json.dumps({"action": action, **body}) + "\n")
@@ -136,6 +180,7 @@ def _load_jupyter_server_extension(server: ServerApp) -> None:
             ("/hub/end", EndHandler),
             (url_path_join(root, "hardware"), HardwareHandler),
             (url_path_join(root, "continue"), ContinueHandler),
+            (url_path_join(root, "cluster"), ClusterHandler),
             (url_path_join(root, "(extend|stop|sleep|idle|input)"), PostHandler),
         ],
     )

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ec2spawner.wire import (
+    ClusterStatus,
     Cost,
     GpuHistory,
     GpuSample,
@@ -18,6 +19,7 @@ from ec2spawner.wire import (
     MigSlice,
     Telemetry,
     Worker,
+    WorkerStatus,
 )
 
 STEP_SECONDS = 5.0
@@ -160,6 +162,47 @@ def eight_gpus() -> Telemetry:
     ]
     shown = [gpus[0], slowed, hot, *gpus[3:], cut, lost]
     return machine(*shown, cpu_count=96, memory_total_mib=1179648, workers=workers)
+
+
+def worker(number: int, **changes: Any) -> WorkerStatus:
+    """One of a cluster, which works."""
+    values: dict[str, Any] = {
+        "state": "ready",
+        "instance_id": f"i-{number}",
+        "instance_type": "g5.xlarge",
+        "zone": "us-east-1b",
+        "market": Market.SPOT,
+        "since": datetime.now(UTC) - timedelta(minutes=20),
+        "gpu_percent": 100 - 9.4 * number,
+        "usd_per_hour": 0.31,
+        "usd": 0.103,
+    }
+    return WorkerStatus(number=number, **values | changes)
+
+
+def cluster(**changes: Any) -> ClusterStatus:
+    """Five workers are wanted, each in another state; the sixth ends."""
+    now = datetime.now(UTC)
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("gpu_percent", "usd_per_hour", "usd", "market"),
+    ) | dict.fromkeys(("instance_id", "instance_type", "zone"), "")
+    workers = [
+        worker(1),
+        worker(2, idle_since=now - timedelta(minutes=4), gpu_percent=0),
+        worker(3, interruption_at=now + timedelta(minutes=2), state="ready"),
+        worker(4, state="ending", gpu_percent=None, usd_per_hour=None, usd=1.874),
+        worker(5, state="starting", message="Joining Ray", gpu_percent=None, usd=0.004),
+        worker(6, state="waiting", message="Looking for a machine", **nothing),
+    ]
+    values: dict[str, Any] = {
+        "wanted": 5,
+        "engine": "ray",
+        "profile": "a10g-24-gb",
+        "profile_name": "A10G, 24 GB",
+        "workers": workers,
+        "problem": "EC2 has no g5.xlarge in us-east-1b now",
+    }
+    return ClusterStatus(**values | changes)
 
 
 def last_hour(gpus: int = 1, until: float | None = None) -> History:

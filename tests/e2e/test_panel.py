@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.wire import (
+    ClusterStatus,
     History,
     Idleness,
     IdlePolicy,
@@ -510,6 +511,99 @@ def test_eight_gpus_are_listed_each_with_its_problems(lab: Lab) -> None:
         expect(parts.nth(3).get_by_role("img", name=label)).to_have_count(1)
     expect(panel.get_by_text("and 3 more")).to_be_visible()
     assert lines(panel)["a long name of a notebook, number 0.ipynb"].startswith("GPU 0-3, 5 ·")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_workers_of_a_cluster_are_listed(lab: Lab, theme: str) -> None:
+    lab.choose_theme(theme)
+    try:
+        section = shows_cluster(lab, scenes.cluster())
+        expect(section).to_contain_text("3 of 5 joined")
+        expect(section).to_contain_text("$1.24/h estimate")
+        expect(section).to_contain_text("EC2 has no g5.xlarge in us-east-1b now.")
+        states = ["busy", "idle", "being reclaimed", "ending", "joining", "looking for a machine"]
+        expect(section.locator(".ec2-ClusterWorker-state")).to_have_text(states)
+        for width in WIDTHS[:2]:
+            lab.widen(width)
+            assert sticks_out(lab.panel) == []
+            section.scroll_into_view_if_needed()
+            picture_of(section, f"cluster-{theme.lower()}-{width}")
+        assert violations(lab.page, PANEL) == []
+    finally:
+        lab.widen(WIDTHS[0])
+        lab.server.has_cluster(None)
+
+
+def shows_cluster(lab: Lab, cluster: ClusterStatus) -> Any:
+    """The section, once the panel has asked."""
+    lab.server.has_cluster(cluster)
+    with lab.page.expect_response(re.compile(r"/api/cluster")):
+        lab.page.evaluate("window.jupyterapp.shell.collapseRight()")
+        lab.page.evaluate("window.jupyterapp.shell.activateById('ec2spawner-panel')")
+    return lab.panel.get_by_role("region", name="Cluster")
+
+
+def test_a_cluster_is_scaled_after_its_price_is_shown_and_stopped_after_a_question(
+    lab: Lab,
+) -> None:
+    ready = [scenes.worker(number) for number in (1, 2, 3)]
+    try:
+        section = shows_cluster(lab, scenes.cluster(wanted=3, workers=ready, problem=""))
+        said = section.get_by_role("status")
+        section.get_by_role("button", name="One worker more").press("Enter")
+        expect(said).to_have_text(
+            "4 workers: about $1.24/h, at most $3.72/h (estimate, without disks)."
+        )
+        expect(section.get_by_role("button", name="Change to 4")).to_be_enabled()
+        number = section.get_by_role("spinbutton", name="Workers")
+        number.fill("7")
+        expect(said).to_have_text("The hub refused: this hub allows at most 5 workers.")
+        expect(section.get_by_role("button", name="Change to 7")).to_be_disabled()
+        number.fill("0")
+        expect(said).to_contain_text("Choose 1 to 64 workers")
+        expect(section.get_by_role("button", name="Change to")).to_have_count(0)
+        number.fill("2")
+        expect(said).to_contain_text("At least 1 busy worker ends, with what runs on it.")
+        assert {each["body_action"] for each in cluster_posts(lab)} == {"price"}
+        number.press("Enter")
+        expect(section).to_contain_text("3 of 2 joined")
+        assert cluster_posts(lab)[-1] == {"body_action": "scale", "workers": 2}
+        section.get_by_role("button", name="Stop cluster…").press("Enter")
+        dialog = lab.page.get_by_role("dialog")
+        expect(dialog).to_contain_text("This server stays on")
+        assert violations(lab.page, ".jp-Dialog-content") == []
+        dialog.get_by_role("button", name="Stop cluster").click()
+        expect(section).to_contain_text("The cluster is being stopped.")
+        assert cluster_posts(lab)[-1] == {"body_action": "stop"}
+        expect(section.get_by_role("button")).to_have_count(0)
+    finally:
+        lab.server.has_cluster(None)
+
+
+def cluster_posts(lab: Lab) -> list[dict[str, Any]]:
+    return [
+        {key: value for key, value in post.items() if key != "action" and key != "profile"}
+        for post in lab.server.posts("cluster")
+    ]
+
+
+def test_a_guest_changes_no_cluster_and_a_past_one_can_be_started_again(lab: Lab) -> None:
+    try:
+        section = shows_cluster(lab, scenes.cluster())
+        lab.shows(working(can_control=False))
+        expect(section).to_contain_text("3 of 5 joined")
+        expect(section.get_by_role("button")).to_have_count(0)
+        lab.shows(working())
+        last = ClusterStatus(last_workers=4, last_profile="a10g-24-gb", last_engine="ray")
+        section = shows_cluster(lab, last)
+        expect(section).to_contain_text("had 4 workers (a10g-24-gb) before its last stop")
+        expect(section.locator("code")).to_have_text('ec2spawner.cluster(4, "a10g-24-gb")')
+        assert violations(lab.page, PANEL) == []
+        picture_of(section, "cluster-before")
+        shows_cluster(lab, ClusterStatus())
+        expect(section).to_have_count(0)
+    finally:
+        lab.server.has_cluster(None)
 
 
 def test_without_an_agent_it_shows_the_instance_and_no_cost(lab: Lab) -> None:

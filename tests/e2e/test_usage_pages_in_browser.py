@@ -150,6 +150,38 @@ async def test_a_thousand_servers_are_there_at_once_and_found(hub: Hub, visit: V
     await is_accessible(page)
 
 
+async def test_workers_follow_their_server_and_have_no_buttons(hub: Hub, visit: Visit) -> None:
+    def worker(number: int, head: str, **changes: Any) -> dict[str, Any]:
+        named = {"user": "ann", "server": f"{head}/{number}", "head": head, "worker": number}
+        return server(4, **named, usd=90.0, usd_per_hour=0.5, doing="", **changes)
+
+    scene = instances(3)
+    scene["servers"] += [
+        worker(2, ""),
+        worker(10, ""),
+        server(0, user="ann", server="", usd=1.0),
+        server(0, user="ann", server="lab", usd=0.5),
+        worker(1, "lab", state="waiting"),
+        worker(7, "gone", state="ending"),
+    ]
+    page = await open_page(hub, visit, "instances", {"instances": scene})
+    await expect(page.locator("#ec2-count")).to_contain_text("5 servers · 4 workers")
+    await page.get_by_label("Order").select_option("user")
+    names = rows(page).locator("th")
+    expected = ["ann", "ann, worker 2", "ann, worker 10", "ann / gone, worker 7", "ann / lab"]
+    expected += ["ann / lab, worker 1"]
+    found = [" ".join(text.split()) for text in (await names.all_text_contents())[-8:-2]]
+    assert found == expected
+    assert await rows(page).locator(":scope.ec2-below").count() == 3
+    await expect(page.get_by_role("button", name=re.compile("worker"))).to_have_count(0)
+    await expect(page.get_by_role("button", name="Stop ann", exact=True)).to_be_visible()
+    await page.get_by_label("Order").select_option("usd")
+    assert (await names.all_text_contents())[1] == "ann", "with its workers 181 USD"
+    await is_accessible(page)
+    await page.set_viewport_size(PHONE)
+    assert await is_as_wide_as_the_screen(page)
+
+
 async def test_the_pool_is_shown_with_its_reasons_and_set_by_hand(hub: Hub, visit: Visit) -> None:
     answers = {"instances": instances(3), "pool": pool()}
     page = await open_page(hub, visit, "instances", answers)

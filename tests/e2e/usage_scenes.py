@@ -24,6 +24,8 @@ def server(number: int, **changes: Any) -> dict[str, Any]:
     known: dict[str, Any] = {
         "user": f"user{number:04}",
         "server": "sweep" if number % 10 == 4 else "",
+        "head": "",
+        "worker": None,
         "state": state,
         "profile": profile,
         "instance_id": f"i-{number:017x}",

@@ -15,7 +15,16 @@ const TIMEOUT_MS = 15_000;
 export async function request(
   serverSettings: ServerConnection.ISettings,
   path:
-    Question | 'extend' | 'idle' | 'stop' | 'sleep' | 'continue' | 'input' | 'saved' | 'outputs',
+    | Question
+    | 'cluster'
+    | 'extend'
+    | 'idle'
+    | 'stop'
+    | 'sleep'
+    | 'continue'
+    | 'input'
+    | 'saved'
+    | 'outputs',
   body?: unknown
 ): Promise<unknown> {
   const url = URLExt.join(serverSettings.baseUrl, 'ec2spawner/api') + `/${path}`;
@@ -32,7 +41,8 @@ export async function request(
   return answer;
 }
 
-type Question = 'status' | 'hardware' | `history?since=${number}` | `outputs?path=${string}`;
+type Question =
+  'status' | 'hardware' | 'cluster?' | `history?since=${number}` | `outputs?path=${string}`;
 
 function isQuestion(path: string): path is Question {
   return path === 'status' || path === 'hardware' || path.includes('?');

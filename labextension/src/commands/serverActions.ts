@@ -1,12 +1,12 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { UUID } from '@lumino/coreutils';
-import { Widget } from '@lumino/widgets';
 
 import { filesSentence } from '../text/serverText.js';
 import { time } from '../text/format.js';
 import { sentenceText } from '../text/sentenceText.js';
+import { confirm } from './confirmation.js';
 import { saveAll } from './documents.js';
 import { HardwareChange } from './hardwareChange.js';
 import type { StatusModel } from '../model/statusModel.js';
@@ -203,35 +203,7 @@ export namespace ServerActions {
   }
 }
 
-interface IConfirmOptions {
-  title: string;
-  texts: string[];
-  accept: string;
-  cancel: string;
-}
-
-/** Whether a person agrees to the end of the server. */
-async function confirm({ title, texts, accept, cancel }: IConfirmOptions): Promise<boolean> {
-  const { button } = await showDialog({
-    title,
-    body: paragraphs(texts),
-    buttons: [Dialog.cancelButton({ label: cancel }), Dialog.warnButton({ label: accept })],
-    defaultButton: 0
-  });
-  return button.accept;
-}
-
 /** True where the hub was asked and said no; every other failure may be the stop itself. */
 function isRefusal(reason: unknown): boolean {
   return reason instanceof RefusedError && reason.response.status === 409;
-}
-
-/** Text as text, whoever wrote it. */
-function paragraphs(texts: string[]): Widget {
-  const body = new Widget();
-  body.addClass('ec2-Dialog-body');
-  for (const text of texts) {
-    body.node.appendChild(document.createElement('p')).textContent = text;
-  }
-  return body;
 }

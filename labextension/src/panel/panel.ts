@@ -3,12 +3,15 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
+import type { ClusterActions } from '../commands/clusterActions.js';
 import type { ServerActions } from '../commands/serverActions.js';
 import { LiveRegion } from './liveRegion.js';
+import { ClusterSection } from './clusterSection.js';
 import { CostSection } from './costSection.js';
 import { sentences, troubleSentences } from '../text/serverText.js';
 import { element, fill, setAttribute, setText } from '../dom.js';
 import { GpuSection } from './gpuSection.js';
+import type { ClusterModel } from '../model/clusterModel.js';
 import type { SettingsModel } from '../model/settingsModel.js';
 import type { HistoryModel } from '../model/historyModel.js';
 import { InstanceSection } from './instanceSection.js';
@@ -22,10 +25,12 @@ import { WorkerSection } from './workerSection.js';
 
 /** The sidebar: what this server costs, what it does and who uses it, and when it stops. */
 export class Panel extends Widget {
-  constructor({ model, history, actions, opener, settings, themes, trans }: Panel.IOptions) {
+  constructor(options: Panel.IOptions) {
+    const { model, history, cluster, actions, opener, settings, themes, trans } = options;
     super();
     this._model = model;
     this._history = history;
+    this._clusterModel = cluster;
     this._trans = trans;
     this.addClass('ec2-Panel');
     this.node.tabIndex = -1;
@@ -36,6 +41,12 @@ export class Panel extends Widget {
     this._gpus = new GpuSection(settings, trans);
     this._machine = new InstanceSection(trans);
     this._workers = new WorkerSection(opener, trans);
+    this._cluster = new ClusterSection({
+      model: cluster,
+      server: actions,
+      actions: options.clusterActions,
+      trans
+    });
     this._session = new SessionSection(opener, trans);
     this._stop = new StopSection({ actions, opener, trans });
     const sections = this._sections();
@@ -46,6 +57,7 @@ export class Panel extends Widget {
     );
     model.changed.connect(this._onChanged, this);
     settings.changed.connect(this._onChanged, this);
+    cluster.changed.connect(this._onChanged, this);
     history.changed.connect(this._onHistory, this);
     themes?.themeChanged.connect(this._onTheme, this);
   }
@@ -65,6 +77,7 @@ export class Panel extends Widget {
     super.onAfterShow(message);
     this._model.refresh();
     this._history.refresh();
+    this._clusterModel.refresh();
     this.update();
   }
 
@@ -89,7 +102,15 @@ export class Panel extends Widget {
 
   /** From the top. */
   private _sections(): (Section & { update(view: IView): void })[] {
-    return [this._session, this._cost, this._gpus, this._workers, this._machine, this._stop];
+    return [
+      this._session,
+      this._cost,
+      this._gpus,
+      this._workers,
+      this._cluster,
+      this._machine,
+      this._stop
+    ];
   }
 
   private _onChanged(): void {
@@ -120,6 +141,8 @@ export class Panel extends Widget {
   private readonly _gpus: GpuSection;
   private readonly _machine: InstanceSection;
   private readonly _workers: WorkerSection;
+  private readonly _clusterModel: ClusterModel;
+  private readonly _cluster: ClusterSection;
   private readonly _session: SessionSection;
   private readonly _stop: StopSection;
 }
@@ -128,6 +151,8 @@ export namespace Panel {
   export interface IOptions {
     model: StatusModel;
     history: HistoryModel;
+    cluster: ClusterModel;
+    clusterActions: ClusterActions;
     actions: ServerActions;
     opener: WorkerOpener;
     settings: SettingsModel;
