@@ -22,6 +22,7 @@ from rich.table import Table
 
 from tests.bench import interruption, offers, spawn
 from tests.bench.bench_hub import StartFailedError
+from tests.bench.cluster import bench as cluster
 from tests.bench.faults import bench as faults
 from tests.bench.figures import Result
 from tests.bench.kill import bench as kill
@@ -29,6 +30,7 @@ from tests.bench.scale import bench as scale
 from tests.bench.widget import bench as widget
 
 BENCHES: dict[str, Callable[..., Result]] = {
+    "cluster": cluster.run,
     "faults": faults.run,
     "interruption": interruption.run,
     "kill": kill.run,
@@ -83,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
         "--starts",
         type=_count,
         metavar="N",
-        help="starts of each hub; of `offers`, hubs; of `kill` and `faults`, hubs at once; of "
-        "`scale`, starts at once; of `widget`, kernels",
+        help="starts of each hub; of `cluster`, repetitions; of `offers`, hubs; of `kill` and "
+        "`faults`, hubs at once; of `scale`, starts at once; of `widget`, kernels",
     )
     parser.add_argument("--list", action="store_true", help="of `kill`: name its points")
     parser.add_argument(

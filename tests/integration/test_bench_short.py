@@ -135,6 +135,16 @@ async def test_short_scale_bench_loses_nothing_and_makes_few_calls() -> None:
     assert figures["calls_per_min_2000"] is None
 
 
+async def test_short_cluster_bench_buys_at_once_and_leaks_nothing() -> None:
+    said = await short_bench("cluster")
+    figures = said["figures"]
+    assert figures["joins"] == 3
+    for name in ("join", "plain_ray_start"):
+        assert 0 < figures[f"{name}_median_s"] <= figures[f"{name}_p95_s"]
+    # These are counts, and so the same on any machine.
+    assert all(said["met"].values()), said["figures"]
+
+
 async def test_short_widget_bench_measures_with_and_without_the_widget() -> None:
     said = await short_bench("widget")
     figures = said["figures"]

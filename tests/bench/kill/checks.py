@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from ec2spawner.core.tags import HOME, HUB, STORE
-from tests.bench.kill.killable_hub import KillableHub
+from tests.bench.kill.killable_hub import KillableHub, StoredLease
 from tests.bench.kill.stub_server import MARKER
 
 LEAKED_INSTANCE, LEAKED_VOLUME, LEAKED_INTERFACE = (
@@ -19,9 +19,18 @@ LEAKED_INSTANCE, LEAKED_VOLUME, LEAKED_INTERFACE = (
     "leaked_volumes",
     "leaked_interfaces",
 )
-LOST_HOME, LOST_SERVER, STUCK = "lost_homes", "lost_servers", "stuck"
-KINDS = (LEAKED_INSTANCE, LEAKED_VOLUME, LEAKED_INTERFACE, LOST_HOME, LOST_SERVER, STUCK)
-"""Figures of the bench. `stuck` is a start, stop or hub that does not come to its end."""
+LOST_HOME, LOST_SERVER, LOST_WORKER, STUCK = "lost_homes", "lost_servers", "lost_workers", "stuck"
+KINDS = (
+    LEAKED_INSTANCE,
+    LEAKED_VOLUME,
+    LEAKED_INTERFACE,
+    LOST_HOME,
+    LOST_SERVER,
+    LOST_WORKER,
+    STUCK,
+)
+"""Figures of the bench. `stuck` is a start, stop, cluster or hub that does not come to its end. A
+worker that outlives its server is a leaked instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,8 @@ class Account:
         self._ec2 = hub.embedded.client()
         self._volume_files = hub.embedded.data_dir / "ec2/volumes"
         self._ours = [{"Name": f"tag:{HUB}", "Values": [hub.name]}]
+        self._of_others = set(self._interfaces())
+        """Of the hub's own address, and of what was there before this hub."""
 
     async def problems(self, people: list[Person]) -> list[Problem]:
         return await asyncio.to_thread(self._problems, people)
@@ -75,11 +86,24 @@ class Account:
         )
         return str(answer["Instances"][0]["InstanceId"])
 
+    async def alive(self) -> set[str]:
+        """Instances of the hub that run, or begin to."""
+        return await asyncio.to_thread(self._alive)
+
+    async def joined_workers(self) -> set[str]:
+        """Leases of workers that have joined, and whose instances run."""
+        alive = await self.alive()
+        return {
+            x.lease_id
+            for x in self._hub.leases()
+            if x.head and x.state == "ready" and x.instance_id in alive
+        }
+
     def _problems(self, people: list[Person]) -> list[Problem]:
         alive = self._alive()
         volumes = self._pages("describe_volumes", "Volumes", Filters=self._ours)
         return [
-            *self._leaked_instances(alive),
+            *leaked_instances(self._hub.leases(), alive),
             *self._leaked_volumes(alive, volumes),
             *self._leaked_interfaces(),
             *self._lost_homes(volumes, people),
@@ -93,13 +117,6 @@ class Account:
             for instance in reservation["Instances"]
             if instance["State"]["Name"] not in {"shutting-down", "terminated"}
         }
-
-    def _leaked_instances(self, alive: set[str]) -> list[Problem]:
-        leased = {x.instance_id for x in self._hub.leases() if x.state != "ended"}
-        return [
-            Problem(LEAKED_INSTANCE, f"{instance_id} runs without a lease")
-            for instance_id in sorted(alive - leased)
-        ]
 
     def _leaked_volumes(self, alive: set[str], volumes: list[Any]) -> list[Problem]:
         recorded = set(self._hub.home_volumes().values())
@@ -123,12 +140,18 @@ class Account:
             for instance in reservation["Instances"]
             if instance["State"]["Name"] != "terminated"
         }
-        for interface in self._pages("describe_network_interfaces", "NetworkInterfaces"):
-            holder = interface.get("Attachment", {}).get("InstanceId")
-            if holder not in alive:
-                text = f"{interface['NetworkInterfaceId']} belongs to {holder or 'no instance'}"
+        for interface_id, holder in self._interfaces().items():
+            if holder not in alive and interface_id not in self._of_others:
+                text = f"{interface_id} belongs to {holder or 'no instance'}"
                 found.append(Problem(LEAKED_INTERFACE, text))
         return found
+
+    def _interfaces(self) -> dict[str, str]:
+        """The instance of each, by the interface's id; empty for none."""
+        return {
+            each["NetworkInterfaceId"]: each.get("Attachment", {}).get("InstanceId", "")
+            for each in self._pages("describe_network_interfaces", "NetworkInterfaces")
+        }
 
     def _lost_homes(self, volumes: list[Any], people: list[Person]) -> list[Problem]:
         recorded = self._hub.home_volumes()
@@ -169,3 +192,32 @@ async def server_problems(hub: KillableHub, person: Person) -> list[Problem]:
         text = f"the server of {person.name} does not see {', '.join(missing)}"
         return [Problem(LOST_HOME, text)]
     return []
+
+
+def leaked_instances(leases: Sequence[StoredLease], alive: Set[str]) -> list[Problem]:
+    """Instances that run for nobody: without a lease, or as a worker of a server that has ended."""
+    open_leases = {x.lease_id: x for x in leases if x.state != "ended"}
+    leased = {x.instance_id for x in open_leases.values()}
+    headless = {x.instance_id for x in open_leases.values() if x.head and x.head not in open_leases}
+    why = {
+        **dict.fromkeys(sorted(alive - leased), "runs without a lease"),
+        **dict.fromkeys(sorted(alive & headless), "is a worker whose server has ended"),
+    }
+    return [Problem(LEAKED_INSTANCE, f"{instance} {text}") for instance, text in why.items()]
+
+
+def cluster_problems(leases: Sequence[StoredLease], joined: Set[str]) -> list[Problem]:
+    """Of clusters of servers that run: each has the workers that it wants, and of those that had
+    `joined` before as many as it can have."""
+    found = []
+    for server in (x for x in leases if x.state == "ready" and not x.head):
+        workers = [x for x in leases if x.head == server.lease_id]
+        ready = {x.lease_id for x in workers if x.state == "ready"}
+        before = joined & {x.lease_id for x in workers}
+        if len(ready) != server.wanted:
+            text = f"{server.user} has {len(ready)} of {server.wanted} workers"
+            found.append(Problem(STUCK, text))
+        elif len(ready & before) < min(len(before), server.wanted):
+            text = f"{server.user} keeps {len(ready & before)} of {len(before)} joined workers"
+            found.append(Problem(LOST_WORKER, text))
+    return found

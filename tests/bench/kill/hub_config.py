@@ -1,6 +1,6 @@
 """The demo's hub that reports its moments and dies at one, with the documented waits made short.
 
-Only times differ from a hub in production, and what a server runs (`stub_server`).
+Only times differ from a hub in production, and what a server and a worker run (`stub_server`).
 """
 
 import dataclasses
@@ -9,7 +9,10 @@ import os
 import sys
 from pathlib import Path
 
+from ec2spawner.core.backoff import Backoff
 from ec2spawner.hub import startup
+from ec2spawner.hub.spawn import cluster_request
+from ec2spawner.provisioner.clusters import controller
 from ec2spawner.provisioner.lifecycle.heartbeat import Heartbeats
 from tests.bench.kill import moments
 from tests.harness import CONFIG
@@ -21,6 +24,8 @@ bench = json.loads(os.environ["BENCH_KILL"])
 
 c.EC2Spawner.hub_name = bench["hub_name"]
 c.EC2Spawner.cmd = [sys.executable, "-P", str(Path(moments.__file__).with_name("stub_server.py"))]
+cluster_request.COMMAND = tuple(c.EC2Spawner.cmd)
+c.EC2Spawner.clusters = {"max_workers": bench["max_workers"]}
 c.EC2Spawner.profile_list = [
     {"display_name": "Plain", "slug": "plain", "gpu": "T4", "default": True},
     {
@@ -36,6 +41,7 @@ c.EC2Spawner.http_timeout = bench["http_timeout"]
 c.ConfigurableHTTPProxy.should_start = False
 
 # What no option makes so short.
+controller.PAUSE = Backoff(**bench["worker_pause"])
 settings_of = startup.settings_of
 
 

@@ -37,6 +37,12 @@ SETTINGS = {
 }
 """The provisioner's other waits, in seconds."""
 
+MAX_WORKERS = 5
+"""Of one cluster."""
+
+WORKER_PAUSE = {"first": 1.0, "longest": 2.0}
+"""Seconds between two tries to get the workers that are missing."""
+
 QUIET = 0.7
 """Seconds without a moment, after which a hub that has just started has read what it reads."""
 
@@ -47,6 +53,10 @@ class StoredLease:
     user: str
     state: str
     instance_id: str | None
+    head: str
+    """Of a worker of a cluster: the lease of its server; otherwise empty."""
+    wanted: int
+    """How many workers it wants."""
 
 
 class KillableHub(Hub):
@@ -63,6 +73,8 @@ class KillableHub(Hub):
             "hold": HOLD,
             "http_timeout": HTTP_TIMEOUT,
             "settings": SETTINGS,
+            "max_workers": MAX_WORKERS,
+            "worker_pause": WORKER_PAUSE,
         }
         super().__init__(
             directory,
@@ -179,9 +191,10 @@ class KillableHub(Hub):
     # --- what the store holds ---
 
     def leases(self) -> list[StoredLease]:
+        query = "SELECT lease_id, user_name, state, instance_id, head, cluster FROM lease"
         return [
-            StoredLease(*row)
-            for row in self._read("SELECT lease_id, user_name, state, instance_id FROM lease")
+            StoredLease(lease_id, user, state, instance_id, head, _workers(cluster))
+            for lease_id, user, state, instance_id, head, cluster in self._read(query)
         ]
 
     def home_volumes(self) -> dict[str, str | None]:
@@ -209,7 +222,7 @@ class KillableHub(Hub):
         return model is None or not (model["ready"] or model["pending"])
 
     async def ask_server(
-        self, method: str, user: str, token: str, path: str = ""
+        self, method: str, user: str, token: str, path: str = "", body: Any = None
     ) -> httpx.Response:
         """Ask a server's stub through the proxy, as a browser or a script would."""
         async with httpx.AsyncClient(verify=False, timeout=15) as client:
@@ -217,4 +230,10 @@ class KillableHub(Hub):
                 method,
                 f"{self.url}/user/{user}/bench{path}",
                 headers={"Authorization": f"token {token}"},
+                json=body,
             )
+
+
+def _workers(cluster: str | None) -> int:
+    """How many workers a stored cluster wants."""
+    return int(json.loads(cluster)["workers"]) if cluster else 0

@@ -1,20 +1,32 @@
-"""The legs of every life: start, stop and reap, each as JupyterHub's people meet it."""
+"""The legs of every life: start, stop, reap and clusters, each as JupyterHub's people meet it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import sys
 from contextlib import suppress
 
-from tests.bench.kill.life import Leg, Life
+from ec2spawner.wire import ClusterJoin
+from tests.bench.kill.life import WITHIN, Leg, Life
 from tests.harness import until
 
 ANN, BOB = "ann", "bob"
 """Ann's server is there from the first leg on; what happens, happens to Bob."""
 
-WITHIN = 60.0
-"""Seconds for what a leg waits for while nothing is killed."""
+WORKERS, SCALED = 3, 5
+"""Of Bob's cluster, and once it was scaled."""
+
+JOIN = ClusterJoin(
+    engine="ray",
+    address="127.0.0.1:6379",
+    token="t" * 32,
+    python=sys.executable,
+    python_version="3.11.0",
+    engine_version="2.52.0",
+).model_dump(mode="json")
+"""The workers of this bench join nothing: `stub_server` is what they run."""
 
 
 async def nothing(_: Life) -> None:
@@ -95,6 +107,52 @@ async def silence(life: Life) -> None:
                     os.kill(process["pid"], signal.SIGSTOP)
 
 
+async def bob_has_no_cluster(life: Life) -> None:
+    await ann_is_ready(life)
+    await life.ensure_gone(BOB)
+    await life.ensure_ready(BOB)
+
+
+async def begin_cluster(life: Life) -> None:
+    await life.ask_cluster(BOB, action="start", workers=WORKERS, join=JOIN)
+    await life.wait_workers(BOB, WORKERS)
+
+
+async def bob_has_a_cluster(life: Life) -> None:
+    await bob_is_ready(life)
+    if len(life.workers_of(BOB)) != WORKERS:
+        await bob_has_no_cluster(life)
+        await begin_cluster(life)
+
+
+async def end_a_worker_by_hand(life: Life) -> None:
+    """EC2 takes it without a notice."""
+    life.victim = str(life.workers_of(BOB)[0].instance_id)
+    await life.account.run(lambda ec2: ec2.terminate_instances(InstanceIds=[life.victim]))
+
+
+async def worker_is_replaced(life: Life) -> None:
+    await life.wait_workers(BOB, WORKERS, without=life.victim)
+
+
+async def scale_cluster(life: Life) -> None:
+    """To more workers, and back."""
+    for number in (SCALED, WORKERS):
+        await life.ask_cluster(BOB, action="scale", workers=number)
+        await life.wait_workers(BOB, number)
+
+
+async def bob_scales(life: Life) -> None:
+    """What he has asked for is there by now, and he can still ask for more."""
+    await life.ask_cluster(BOB, action="scale", workers=WORKERS)
+    await life.wait_workers(BOB, WORKERS)
+
+
+async def stop_with_workers(life: Life) -> None:
+    await stop_of_user(life)
+    await life.wait_workers(BOB, 0)
+
+
 LEGS = (
     Leg("first start", nothing, first_start, ann_is_ready, user=ANN),
     Leg("stop", bob_is_ready, stop_of_user, bob_is_gone, user=BOB),
@@ -110,6 +168,26 @@ LEGS = (
     ),
     Leg("reap: unowned", ann_is_ready, stray_is_gone, nothing, happens=launch_stray),
     Leg("reap: idle", bob_is_brief, bob_ends, nothing, user=BOB, must_be_gone=True),
+    Leg("cluster: begin", bob_has_no_cluster, begin_cluster, nothing, user=BOB),
+    Leg(
+        "cluster: worker lost",
+        bob_has_a_cluster,
+        worker_is_replaced,
+        bob_scales,
+        user=BOB,
+        happens=end_a_worker_by_hand,
+    ),
+    Leg("cluster: scale", bob_has_a_cluster, scale_cluster, bob_scales, user=BOB),
+    Leg("cluster: stop of its server", bob_has_a_cluster, stop_with_workers, bob_is_gone, user=BOB),
+    Leg(
+        "cluster: its server ended by hand",
+        bob_has_a_cluster,
+        bob_ends,
+        nothing,
+        user=BOB,
+        must_be_gone=True,
+        happens=end_by_hand,
+    ),
     Leg(
         "reap: silent",
         bob_is_ready,

@@ -6,12 +6,21 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 
-from tests.bench.kill.checks import STUCK, Account, Person, Problem, server_problems
-from tests.bench.kill.killable_hub import KillableHub
+from tests.bench.kill.checks import (
+    STUCK,
+    Account,
+    Person,
+    Problem,
+    cluster_problems,
+    server_problems,
+)
+from tests.bench.kill.killable_hub import KillableHub, StoredLease
 from tests.bench.kill.stub_server import MARKER
+from tests.harness import until
 
 AFTERMATH = 1.2
 """Seconds after a leg has come to its end in which moments still belong to it, such as its tags."""
@@ -21,6 +30,9 @@ SETTLED_WITHIN = 60.0
 one after the other, on a machine with other things to do."""
 
 PASSES = 2
+
+WITHIN = 60.0
+"""Seconds for what a leg waits for while nothing is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,10 @@ class Life:
     people: dict[str, Person] = field(default_factory=dict)
     bystanders: set[str] = field(default_factory=set)
     """Users whose servers are ready, and stay so whatever happens to others."""
+    joined: set[str] = field(default_factory=set)
+    """Leases of the workers that had joined when the hub was killed last."""
+    victim: str = ""
+    """The instance of the worker that was ended by hand last."""
     account: Account = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,12 +102,14 @@ class Life:
     async def _judge(self, leg: Leg, died: bool) -> Outcome:
         began = time.monotonic()
         try:
+            self.joined = await self.account.joined_workers() if died else set()
             if died:
                 await self.hub.start()
                 began = time.monotonic()
             problems = await self._settle(leg)
             seconds, passes = time.monotonic() - began, self.hub.passes
             if not problems:
+                self.joined.clear()  # what follows may give some of them up
                 await leg.finish(self)
                 problems = await self._settle(leg)
         except (AssertionError, httpx.HTTPError) as error:
@@ -119,6 +137,7 @@ class Life:
             if lease.state not in {"ready", "ended"}
         ]
         problems += await self.account.problems(list(self.people.values()))
+        problems += cluster_problems(self.hub.leases(), self.joined)
         for name in sorted(self.bystanders - {leg.user}):
             problems += await server_problems(self.hub, self.people[name])
         if not leg.user:
@@ -151,9 +170,41 @@ class Life:
             await self.hub.stop_server(user)
 
     def instance_of(self, user: str) -> str:
-        [lease] = [x for x in self.hub.leases() if x.user == user and x.state == "ready"]
-        assert lease.instance_id is not None
-        return lease.instance_id
+        instance_id = self.lease_of(user).instance_id
+        assert instance_id is not None
+        return instance_id
+
+    def lease_of(self, user: str) -> StoredLease:
+        """Of the server that is ready."""
+        [lease] = [
+            x for x in self.hub.leases() if x.user == user and x.state == "ready" and not x.head
+        ]
+        return lease
+
+    def workers_of(self, user: str) -> list[StoredLease]:
+        """Workers that have joined, by lease; none without a server that is ready."""
+        leases = self.hub.leases()
+        servers = {x.lease_id for x in leases if x.user == user and x.state == "ready"}
+        ready = (x for x in leases if x.head in servers and x.state == "ready")
+        return sorted(ready, key=lambda x: x.lease_id)
+
+    async def ask_cluster(self, user: str, **request: Any) -> None:
+        """A call about a cluster, as a kernel of the user's server makes it."""
+        token = self.people[user].token
+        reply = await self.hub.ask_server("POST", user, token, "/cluster", request)
+        assert reply.status_code == httpx.codes.OK, f"{reply.status_code} {reply.text}"
+
+    async def wait_workers(self, user: str, number: int, without: str = "") -> None:
+        """Until so many workers have joined, and no others are there; `without` is an instance
+        that must not be among them."""
+
+        async def joined() -> bool:
+            workers = self.workers_of(user)
+            others = [x for x in self.hub.leases() if x.head and x.state not in {"ready", "ended"}]
+            is_without = without not in {x.instance_id for x in workers}
+            return len(workers) == number and not others and is_without
+
+        await until(joined, WITHIN, f"{number} workers of {user}")
 
 
 def _short(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """What a server of this bench runs: it listens, keeps files in its home, and knows its user.
 
 It answers only whom the hub knows by their token, so an answer through the proxy shows that the
-route, the server, the user's token and the server's own are all still good.
+route, the server, the user's token and the server's own are all still good. A worker of a cluster
+runs the same, and is asked nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from ec2spawner.clusters.agent_request import ask
+from ec2spawner.clusters.errors import ClusterError
+from ec2spawner.wire import ClusterRequest
 
 MARKER = "bench-marker-"
 
@@ -30,6 +35,16 @@ class Handler(BaseHTTPRequestHandler):
             with (Path.home() / name).open("x") as file:
                 os.fsync(file.fileno())
             self.answer(201, name)
+
+    def do_POST(self) -> None:
+        """A call about the cluster, as a kernel makes it."""
+        length = int(self.headers.get("Content-Length", 0))
+        request = ClusterRequest.model_validate_json(self.rfile.read(length))
+        if self.is_allowed():
+            try:
+                self.answer(200, ask(request).model_dump(mode="json"))
+            except ClusterError as error:
+                self.answer(409, str(error))
 
     def is_allowed(self) -> bool:
         given = self.headers.get("Authorization", "").removeprefix("token ")

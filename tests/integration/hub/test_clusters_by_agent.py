@@ -220,7 +220,7 @@ async def test_a_worker_gets_nothing_of_its_owners_but_the_cluster(hub: Hub) -> 
         assert head["environment"]["JUPYTERHUB_API_TOKEN"]
         assert head["home"]["kind"] == "ebs"
         assert set(grant["environment"]) == {JOIN}
-        assert json.loads(grant["environment"][JOIN]) == ENGINE
+        assert json.loads(grant["environment"][JOIN]) == {**ENGINE, "image_python": ""}
         assert grant["is_worker"] is True
         home = grant["home"]
         assert (home["kind"], home["volume_id"]) == ("none", None)

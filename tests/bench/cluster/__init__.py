@@ -1,0 +1,1 @@
+"""The bench `cluster`; `bench` says what it does."""
