@@ -108,7 +108,7 @@ clean:  ## Remove what was built; the environment in .venv stays
 
 # --- the development environment ---------------------------------------------------------------
 
-venv: $(DONE)/python $(DONE)/labextension $(DONE)/links $(DONE)/startup $(DONE)/proxy  ## All of it, in .venv
+venv: $(DONE)/python $(DONE)/scheduler $(DONE)/labextension $(DONE)/links $(DONE)/startup $(DONE)/proxy  ## All of it, in .venv
 
 $(DONE)/tools:
 	@test -n "$(PYTHON)" || { echo 'Python 3.11 or later is needed' >&2; exit 1; }
@@ -174,6 +174,13 @@ $(DONE)/torch: tests/torch-requirements.txt | $(DONE)/python
 	packages='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 	echo "import site; site.addsitedir('$$($(VENV)/bin/python -c "$$packages")')" \
 		> "$$($(VENV)/torch/bin/python -c "$$packages")/ec2spawner-environment.pth"
+	touch $@
+
+# Beside the environment, because in it every notebook server of the tests would load its extensions.
+$(DONE)/scheduler: $(CONSTRAINTS) | $(DONE)/python
+	rm -rf $(VENV)/scheduler
+	$(VENV)/bin/python -m pip install --quiet --constraint $< --no-deps --target $(VENV)/scheduler \
+		jupyter_scheduler croniter pytz
 	touch $@
 
 # --- what the tests use of the system ----------------------------------------------------------

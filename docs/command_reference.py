@@ -41,6 +41,10 @@ SEE: dict[str, str] = {
     "pool": "See [The warm pool](../how-to/warm-pool.md#set-it-by-hand). It needs a token in "
     "`JUPYTERHUB_API_TOKEN` of a person who may see the page *Instances*.",
     "load-test": "See [Load test](../how-to/load-test.md), with the exit statuses.",
+    "run": "See [Run a notebook to completion](../how-to/runs.md#from-a-terminal). Exit status 0 "
+    "where it was submitted, or with `--wait` where all have succeeded; 1 where the hub refused or "
+    "a run did not succeed; 2 for a wrong request.",
+    "runs": "See [Run a notebook to completion](../how-to/runs.md#from-a-terminal).",
     "gpu-check": "See [GPU check](../how-to/gpu-check.md), with the exit statuses.",
 }
 """Command -> the page that explains it."""

@@ -12,12 +12,13 @@ from .cli_help import SUMMARIES, description, epilog
 from .gpu_check.options import gpu_check_options
 from .load_test.options import load_test_options
 from .plan.rehearsal.options import rehearsal_options
+from .runs.options import run_options, runs_options
 
 STOPPED = 130
 """Exit status after Ctrl-C, as of a shell."""
 
 
-WITHOUT_HUB_OPTIONS = frozenset({"gpu-check", "interrupt", "load-test", "pool"})
+WITHOUT_HUB_OPTIONS = frozenset({"gpu-check", "interrupt", "load-test", "pool", "run", "runs"})
 """Commands that read no configuration of a hub."""
 
 
@@ -42,6 +43,14 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .gpu_check.command import run_gpu_check
 
         return run_gpu_check(arguments)
+    if arguments.command == "run":
+        from .runs.command import run_run
+
+        return run_run(arguments)
+    if arguments.command == "runs":
+        from .runs.overview_command import run_runs
+
+        return run_runs(arguments)
     iri_grammar.defer()
     if arguments.command == "check":
         from .check.command import run_check
@@ -106,6 +115,8 @@ def command_line() -> argparse.ArgumentParser:
         "interrupt": _interrupt,
         "pool": _pool,
         "load-test": load_test_options,
+        "run": run_options,
+        "runs": runs_options,
         "gpu-check": gpu_check_options,
     }
     for name, add_options in options_of.items():

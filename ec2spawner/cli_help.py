@@ -16,6 +16,8 @@ SUMMARIES: Mapping[str, str] = {
     "interrupt": "rehearse a spot interruption of a server: do what AWS does",
     "pool": "show the warm pool of a running hub, and set it by hand",
     "load-test": "let simulated users start and use servers of a hub; report how long it takes",
+    "run": "run a notebook or script to completion on an instance of its own",
+    "runs": "list, show and cancel your runs, and read their results",
     "gpu-check": "compare the speed of this machine's GPUs with their datasheets",
 }
 
@@ -92,6 +94,22 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
             "for programs; exit status 1 if something failed"
         ),
     },
+    "run": {
+        "ec2spawner run train.ipynb --profile a10g": "in a terminal of your server",
+        "ec2spawner run train.ipynb --profile a10g -p lr 0.1 -p name test --max-usd 5": "with "
+        "parameters, and a cap for its cost",
+        "ec2spawner run train.py --profile a10g --params grid.csv --at-once 8": "an array: one run "
+        "for each line of the file",
+        "ec2spawner run train.ipynb --profile a10g --deadline 8h --wait": "show its progress; exit "
+        "status 1 unless it succeeded",
+    },
+    "runs": {
+        "ec2spawner runs": "all of yours",
+        "ec2spawner runs show 12": "state, progress and cost of one",
+        "ec2spawner runs cancel 12": "a run, or an array by its first number",
+        "ec2spawner runs result 12 --to so-far.ipynb": "the executed notebook so far, or the log",
+        "ec2spawner runs table 12 --csv > grid.csv": "an array with parameters and costs",
+    },
     "gpu-check": {
         "ec2spawner gpu-check": "run it in a terminal on the instance",
         "ec2spawner gpu-check --short": "finish within three seconds",
@@ -116,5 +134,5 @@ def epilog(command: str) -> str:
     lines = ["examples:"]
     for example, does in EXAMPLES[command].items():
         lines += [f"  {example}", f"      {does}"]
-    without = ("gpu-check", "interrupt", "load-test", "pool")
+    without = ("gpu-check", "interrupt", "load-test", "pool", "run", "runs")
     return "\n".join(lines if command in without else [*lines, "", OF_THE_HUB])

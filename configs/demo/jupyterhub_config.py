@@ -66,6 +66,7 @@ c.EC2Spawner.profile_list = [
 ]
 c.EC2Spawner.home = {"kind": "ebs", "size_gib": 100}
 c.EC2Spawner.clusters = {"max_workers": 4}
+c.EC2Spawner.runs = {"at_once": 4}
 c.EC2Spawner.idle = {
     "server": "1h",
     "kernel": "2h",

@@ -361,6 +361,10 @@ class LeaseRun:
         shown = self._status.idleness
         if self._status.assess():
             self._heartbeat.news()
+        if self._status.must_end():
+            # A hub that answers has ended it by then: nobody else would end the instance.
+            why = "The time that this run may take, or its cost cap, is used up."
+            self._finish_for_good(PowerOffError(why))
         if self._is_abandoned():
             why = "The hub was unreachable for too long while this server was idle."
             self._finish_for_good(PowerOffError(why))

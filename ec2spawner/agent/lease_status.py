@@ -44,6 +44,9 @@ NEAR = timedelta(seconds=90)
 the next heartbeat is early enough."""
 
 
+END_SECONDS = 10.0
+"""For ending the processes of a lease, and for the instance to shut down."""
+
 DEFAULT_SESSION_BYTES = 50 * 2**30
 """For a hub that does not set it."""
 
@@ -78,6 +81,9 @@ class LeaseStatus:
         self.extended_until: datetime | None = None
         self.stop: Stop | None = None
         self.message: AdminMessage | None = None
+        self.undelivered_runs = 0
+        self._ends_at = math.inf
+        """On the monotonic clock."""
         self.state_seen = 0
         self.hub_reachable = True
         self.full_disks: list[Sentence] = []
@@ -119,6 +125,9 @@ class LeaseStatus:
         self.extended_until = answer.extended_until
         self.stop = answer.stop or self._own_stop
         self.message = answer.message
+        self.undelivered_runs = answer.undelivered_runs
+        left = answer.ends_in_seconds
+        self._ends_at = math.inf if left is None else self._monotonic() + left
         self.state_seen = answer.state
         self.assess()
 
@@ -167,6 +176,11 @@ class LeaseStatus:
         """Whether the server has reached its maximum age, which ends it even while busy."""
         limit = self.policy.max_age_seconds
         return limit > 0 and (self._now() - self._started_at).total_seconds() >= limit
+
+    def must_end(self) -> bool:
+        """Whether the time that the hub has named is nearly over, for all processes have to end
+        within it."""
+        return self._monotonic() >= self._ends_at - END_SECONDS
 
     def stopping_limit(self) -> Limit | None:
         """The limit of spending or use whose announced stop comes first; None if none is."""
@@ -222,6 +236,7 @@ class LeaseStatus:
             continues=self._grant.continues,
             files_kept=self._grant.home.kind != "none",
             message=self.message,
+            undelivered_runs=self.undelivered_runs,
         )
 
     def _signals(self) -> Signals:

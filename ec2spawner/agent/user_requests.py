@@ -11,6 +11,7 @@ from ..wire import (
     Limit,
     NotebookReply,
     NotebookRequest,
+    RunsRequest,
     Sentence,
     sentence,
 )
@@ -45,6 +46,12 @@ class UserRequests:
             if request.type == "cluster":
                 found_cluster = await self._hub.cluster(request.cluster or ClusterRequest())
                 return NotebookReply(id=request.id, ok=True, cluster=found_cluster)
+            if request.type == "runs":
+                found_runs = await self._hub.runs(request.runs or RunsRequest())
+                return NotebookReply(id=request.id, ok=True, runs=found_runs)
+            if request.type == "run" and request.run is not None:
+                work = await self._hub.report_run(request.run)
+                return NotebookReply(id=request.id, ok=True, work=work)
             if request.type in {"stop", "sleep"}:
                 await self._hub.stop(sleep=request.type == "sleep")
                 granted = None

@@ -18,6 +18,10 @@ ROOT: Final = Path(".ec2spawner/checkpoints")
 NOTEBOOK: Final = "JPY_SESSION_NAME"
 """Jupyter Server sets it for each kernel to the notebook's path."""
 
+RUN: Final = "EC2SPAWNER_RUN"
+"""On the instance of a run its number. Runs of one notebook may have different parameters, so each
+has checkpoints of its own, which all its attempts share."""
+
 UNNAMED: Final = "loop"
 
 
@@ -29,7 +33,12 @@ def notebook_path() -> str:
 def key(name: str) -> str:
     """Folder of the loop below the place of all checkpoints: of its notebook or script, and its
     name."""
-    return f"{_slug(_script() or notebook_path() or 'interactive')}/{_slug(name or UNNAMED)}"
+    document = _script() or notebook_path() or "interactive"
+    run = os.environ.get(RUN, "")
+    if run.isascii() and run.isdecimal():
+        # By the name alone: where the home is mounted may differ between its instances.
+        return f"run-{run}-{_slug(Path(document).name)}/{_slug(name or UNNAMED)}"
+    return f"{_slug(document)}/{_slug(name or UNNAMED)}"
 
 
 def home() -> Path:

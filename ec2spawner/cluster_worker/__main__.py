@@ -12,19 +12,18 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
+from ..agent_socket import SOCKET
+from ..agent_socket.notices import watch_notices
 from ..wire import JOIN, ClusterJoin
 from .engine import CannotJoin, WorkerEngine
 from .engine_python import find_python
 from .log_tail import LogTail
-from .notices import watch_notices
 from .ray_node import RayNode
 from .service import Service
 from .torchrun_node import TorchrunNode
 
 SERVICE_URL: Final = "JUPYTERHUB_SERVICE_URL"
 """Where the agent expects this process to listen: at the private address of the instance."""
-
-AGENT_SOCKET: Final = "EC2SPAWNER_AGENT_SOCKET"
 
 ENGINES: Final[dict[str, Callable[[ClusterJoin, str, str, LogTail], WorkerEngine]]] = {
     "ray": RayNode,
@@ -74,7 +73,7 @@ async def _unless_stopped(engine: WorkerEngine, stopped: asyncio.Event) -> None:
 async def _until_end(engine: WorkerEngine, stopped: asyncio.Event) -> int:
     ended = asyncio.ensure_future(engine.wait())
     stopping = asyncio.ensure_future(stopped.wait())
-    notices = asyncio.ensure_future(watch_notices(os.environ.get(AGENT_SOCKET, ""), engine.drain))
+    notices = asyncio.ensure_future(watch_notices(os.environ.get(SOCKET, ""), engine.drain))
     try:
         await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if ended.done():

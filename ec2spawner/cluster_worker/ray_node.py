@@ -12,10 +12,10 @@ from typing import Final
 
 from aiohttp import web
 
+from ..process_end import until_ended
 from ..wire import ClusterJoin
 from .engine import CannotJoin
 from .log_tail import LogTail
-from .process_end import until_ended
 
 STARTED: Final = "Ray runtime started"
 """What `ray start` prints once the node belongs to the cluster."""

@@ -12,9 +12,9 @@ from typing import Final, Literal
 
 import psutil
 
+from ..process_end import processes_below, until_ended
 from ..wire import RunOrder, RunStatus
 from .log_tail import LogTail
-from .process_end import until_ended
 
 StopReason = Literal["cancelled", "drained"]
 
@@ -62,14 +62,14 @@ class TorchrunProcess:
         if process.returncode is not None:
             return
         self._stopped = self._stopped or reason
-        below = _processes_below(process.pid)
+        below = processes_below(process.pid)
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await until_ended(process)
         # The script's processes have sessions of their own, so that no group has them all.
-        for each in {*below, *_processes_below(process.pid)}:
+        for each in {*below, *processes_below(process.pid)}:
             with contextlib.suppress(psutil.Error):
                 each.kill()
         if process.returncode is None:
@@ -126,10 +126,3 @@ def command(python: str, order: RunOrder, address: str, host: str) -> list[str]:
 
 def _processes_per_node() -> str:
     return "gpu" if any(Path("/dev").glob(GPUS)) else "1"
-
-
-def _processes_below(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        return []

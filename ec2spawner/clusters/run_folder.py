@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from .agent_request import SOCKET
+from ..agent_socket import SOCKET
 from .errors import ClusterError
 
 RECORD: Final = "cluster.json"

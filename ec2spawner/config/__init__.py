@@ -16,6 +16,7 @@ from .entries.image import ImageConfig
 from .entries.limits import BoundsConfig, LimitsConfig, PayersConfig, ProjectConfig
 from .entries.mounts import BucketConfig, DataVolumeConfig
 from .entries.profile import DiskBounds, Profile, ProfileOptions
+from .entries.runs import RunsConfig
 from .entries.sleep import InterruptionConfig, SleepConfig
 from .entries.warm_pool import WarmPoolConfig
 from .options import Options
@@ -57,6 +58,7 @@ __all__ = [
     "Profile",
     "ProfileOptions",
     "ProjectConfig",
+    "RunsConfig",
     "SleepConfig",
     "SnapshotSchedule",
     "UserMaySet",

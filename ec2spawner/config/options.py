@@ -27,6 +27,7 @@ from .entries.limits import LimitsConfig, PayersConfig, TimeZone
 from .entries.mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
 from .entries.profile import DEFAULT_PROFILES, Profile
 from .entries.read_ahead import ENVIRONMENT, TORCH, ReadAheadPatterns
+from .entries.runs import RunsConfig
 from .entries.sleep import InterruptionConfig, SleepConfig, sleep_rules
 from .entries.warm_pool import WHEN, UsdPerHour, WarmPoolConfig, pool_rules
 from .store import POSTGRESQL_EXAMPLE, SQLITE_EXAMPLE, StoreURL
@@ -312,6 +313,13 @@ class Options(Words):
         "instances of their own, and that end with it. Limits count each worker as a server. "
         "By default there are none.",
         examples=[{"max_workers": 8}],
+    )
+    runs: RunsConfig = Field(
+        default=as_written({}),
+        description="Notebooks and scripts that users have executed to completion, each on an "
+        "instance of its own that ends with it. Limits count each as a server. By default there "
+        "are none.",
+        examples=[{"at_once": 20, "at_once_per_user": 10, "priorities": {"group:research": 10}}],
     )
     time_zone: TimeZone = Field(
         default="UTC",

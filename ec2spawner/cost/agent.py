@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from ..agent_socket import MAX_LINE, SOCKET
 from .notice import Notice, announced
 
 if TYPE_CHECKING:
     from ..wire import Cost
-
-SOCKET: Final = "EC2SPAWNER_AGENT_SOCKET"
-"""Set in the environment of the notebook server, and so of its kernels and terminals."""
 
 TIMEOUT: Final = 0.5
 """Seconds for one reading."""
@@ -37,9 +35,6 @@ SILENT: Final = 30.0
 
 PAUSE: Final = 0.02
 """Seconds between two tries if the agent has too many connections."""
-
-MAX_LINE: Final = 4 * 1024 * 1024
-"""Bytes; a state with the telemetry of 8 GPUs and 20 kernels is a hundredth of it."""
 
 NOT_OURS: Final = "this server was not started by ec2spawner"
 NO_RESPONSE: Final = "the agent of this machine does not answer"

@@ -52,10 +52,11 @@ from .api import (
     rehearsal,
     server_end,
 )
+from .api import runs as runs_api
 from .api import sleep as sleep_api
 from .api import usage as usage_api
 from .api import user as user_api
-from .api.agents import calls, clusters, hardware
+from .api.agents import calls, clusters, hardware, runs
 from .api.save_before_stop import saving_before_stop
 from .app import api_address, internal_ssl
 from .app.default_payers import default_payers, user_names
@@ -68,8 +69,9 @@ from .app.reporting.event_log import EventLog
 from .app.resume import Resumes
 from .app.route_times import noting_routes
 from .app.service import HubService, publish, utc_now
-from .pages import start_page, usage_pages
+from .pages import runs_page, start_page, usage_pages
 from .pages.jinja_environment import TEMPLATES
+from .runs.starts import RunStarts
 from .security import instances_scope
 from .security.notebook_certificates import AUTHORITY, NotebookAuthority
 from .security.sealed_start import Seal
@@ -117,14 +119,16 @@ def arrange() -> None:
         pool,
         sleep_api,
         usage_api,
+        runs_api,
     )
-    for module in (calls, clusters, hardware, *of_users, costs):
+    for module in (calls, clusters, hardware, runs, *of_users, costs):
         apihandlers.default_handlers.extend(module.handlers)
-    page_handlers.default_handlers.extend(usage_pages.handlers)
+    page_handlers.default_handlers.extend((*usage_pages.handlers, *runs_page.handlers))
     page_handlers.default_handlers[:0] = start_page.handlers
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
     app.proxy_class = without_activity(noting_routes(saving_before_stop(app.proxy_class)))
     _show_our_templates(app)
+    runs_page.define(app)
     # JupyterHub serves no request until it has checked every running server, or until this
     # timeout. Ours are checked once their agents call, which needs a hub that serves.
     app.init_spawners_timeout = 0
@@ -219,6 +223,7 @@ async def _begin(app: JupyterHub) -> None:
             provisioner.spawn(delivery.run(), "delivery of alarms")
         service.started(provisioner)
         provisioner.spawn(Resumes(app, service, provisioner).run(), "resumes")
+        provisioner.spawn(RunStarts(app, service, provisioner).run(), "starts of runs")
         address = api_address.api_address(app, options).url
         provisioner.spawn(PoolSpecs(options, provisioner, address).run(), "warm pool")
         pauses = GCPauses(lambda: nothing_starts_or_stops(provisioner.lease_states()))
@@ -331,6 +336,7 @@ def settings_of(options: Options) -> Settings:
         time_zone=ZoneInfo(options.time_zone),
         limits=limits,
         pool=options.pool_rules,
+        runs=options.runs.rules(),
         spending_days=limits.days,
     )
 

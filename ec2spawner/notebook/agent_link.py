@@ -18,10 +18,12 @@ from ..wire import (
     NotebookReply,
     NotebookRequest,
     Observation,
+    RunsRequest,
     SessionSaved,
     SleepProgress,
     sentence,
 )
+from ..wire.runs import MAX_RUN_BODY_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +34,8 @@ FIRST_RECONNECT_SECONDS = 0.1
 RECONNECT_SECONDS = 10.0
 """The shortest and the longest wait before the next try to reach the agent."""
 
-MAX_LINE_BYTES = 1024 * 1024
+MAX_LINE_BYTES = MAX_RUN_BODY_BYTES + 4096
+"""The result of a run is the largest message by far."""
 
 SAID = TypeAdapter(AgentState | NotebookReply)
 
@@ -93,16 +96,22 @@ class AgentLink:
 
     async def ask(
         self,
-        kind: Literal["extend", "stop", "sleep", "idle", "hardware", "continue", "cluster"],
+        kind: Literal["extend", "stop", "sleep", "idle", "hardware", "continue", "cluster", "runs"],
         seconds: float | None = None,
         profile: str | None = None,
         cluster: ClusterRequest | None = None,
+        runs: RunsRequest | None = None,
     ) -> NotebookReply:
         """Put a request of the user to the agent. Raises `AgentGoneError`."""
         if self._writer is None:
             raise AgentGoneError("agent-silent")
         request = NotebookRequest(
-            type=kind, id=next(self._ids), seconds=seconds, profile=profile, cluster=cluster
+            type=kind,
+            id=next(self._ids),
+            seconds=seconds,
+            profile=profile,
+            cluster=cluster,
+            runs=runs,
         )
         reply: asyncio.Future[NotebookReply] = asyncio.get_running_loop().create_future()
         self._replies[request.id] = reply

@@ -25,6 +25,7 @@ from .handlers import (
 )
 from .home_environment import HomeEnvironment, activate
 from .image_kernels import extend_image_kernels
+from .runs_handler import RunsHandler
 from .service import NotebookService
 from .sleep.session_locks import session_locks
 from .terminal_shell import shell_command
@@ -92,7 +93,10 @@ class NotebookExtension(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """The calls below `ec2spawner/api/`, see docs/reference/http.md."""
+        assert self.serverapp is not None
         arguments = {"service": self.service}
+        root = Path(self.serverapp.root_dir).expanduser()
+        folders = {"root": root, "home": Path.home()}
         self.handlers.extend(
             [
                 (r"/ec2spawner/api/status", StatusHandler, arguments),
@@ -103,6 +107,7 @@ class NotebookExtension(ExtensionApp):
                 (r"/ec2spawner/api/hardware", HardwareHandler, arguments),
                 (r"/ec2spawner/api/continue", ContinueHandler, arguments),
                 (r"/ec2spawner/api/cluster", ClusterHandler, arguments),
+                (r"/ec2spawner/api/runs", RunsHandler, arguments | folders),
                 (r"/ec2spawner/api/stop", StopHandler, arguments),
                 (r"/ec2spawner/api/input", InputHandler, arguments),
                 (r"/ec2spawner/api/saved", SavedHandler, arguments),

@@ -9,11 +9,14 @@ import os
 import time
 from collections.abc import Coroutine
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from jupyter_server.serverapp import ServerApp
 
 from ..core.idle.policy import shortest_limit
+from ..runs.agent_request import answer_in
+from ..runs.delivery import Delivery
 from ..telemetry import HistoryBuffer
 from ..wire import (
     AgentState,
@@ -22,6 +25,8 @@ from ..wire import (
     NotebookReply,
     NotebookStatus,
     Observation,
+    RunsAnswer,
+    RunsRequest,
     ServerState,
 )
 from ..wire.sleep import MAX_BYTES
@@ -89,6 +94,7 @@ class NotebookService:
         self.history = HistoryBuffer()
         self.link = AgentLink(agent_socket, self._learn) if agent_socket else None
         self.cluster = ClusterStatusCache(self._ask_cluster)
+        self.delivery = Delivery(self._ask_runs, Path.home(), log)
         self.observer = Observer(server)
         self.outputs = OutputRecorder(server)
         self.standalone = None if self.link else Standalone(self.observer, self.history)
@@ -127,6 +133,7 @@ class NotebookService:
         if self.link is not None:
             self._spawn(self.link.run(), "agent link")
             self._spawn(self._observe_for_agent(self.link), "observe")
+            self._spawn(self.delivery.run(), "deliver runs")
             assert self.sleep is not None
             self.sleep.begin()
         else:
@@ -176,6 +183,11 @@ class NotebookService:
         """How the cluster of this server stands. Raises `AgentGoneError`."""
         assert self.link is not None
         return await self.link.ask("cluster", cluster=ClusterRequest())
+
+    async def _ask_runs(self, request: RunsRequest) -> RunsAnswer:
+        """The hub's answer. Raises `AgentGoneError` and `RunError`."""
+        assert self.link is not None
+        return answer_in(await self.link.ask("runs", runs=request))
 
     def _last_status(self) -> NotebookStatus | None:
         """The last status, without a new measurement; None before the first."""
@@ -249,6 +261,8 @@ class NotebookService:
         """Apply a state that the agent sent."""
         self.history.add(state.telemetry)
         self._cull(state)
+        if state.hub_reachable:
+            self.delivery.learn(state.undelivered_runs)
         if state.stop is not None and self.pages is None and self.link is not None:
             self.pages = OpenPages(self._server.event_logger)
             self._check_notices.set()

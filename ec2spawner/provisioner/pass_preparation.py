@@ -33,6 +33,7 @@ class ClockUpkeep:
             return
         log.warning("The hub's clock was set by %.0f s", set_by.total_seconds())
         self.state.leases.clock_was_set(set_by)
+        self.state.runs.clock_was_set(set_by)
         if self.state.retained.clock_was_set(set_by):
             self.tasks.spawn(self.state.retained.save_all(), "times of what is kept")
 

@@ -81,6 +81,8 @@ from .reports.gpu_time import GpuTime
 from .reports.lease_reports import LeaseReports
 from .retention.controller import Retention
 from .retention.running_costs import RunningCosts
+from .runs.controller import RunLeases
+from .runs.runs import UserRuns
 from .runtime.clock import Clock
 from .runtime.task_group import TaskGroup
 from .sleeping import Sleeping
@@ -161,6 +163,8 @@ class Provisioner:
             # Workers follow their server, whose end is decided by now.
             ClusterWorkers(state, market, admission),
             ClusterSecurityGroups(state, cloud, tasks),
+            # Runs whose lease is over are queued again, or end.
+            RunLeases(state, store, tasks),
             # What is retained serves its user before anything is bought, or becomes surplus.
             self._retention,
             # What shall wait for nobody in particular comes after what somebody waits for.
@@ -200,6 +204,7 @@ class Provisioner:
         self.admin_actions = AdminActions(state)
         self.spot_events = SpotEvents(state)
         self.clusters = Clusters(state, market, admission)
+        self.runs = UserRuns(state, store, market, admission)
         self.moves = ServerMoves(state, market, admission)
         self.spot_waits = SpotWaits(state, admission)
         self.start_durations = StartDurations(store, tasks)

@@ -93,6 +93,14 @@ from .notebook import (
     ServerState,
     TerminalState,
 )
+from .runs import (
+    RunReport,
+    RunsAnswer,
+    RunsRequest,
+    RunSubmission,
+    RunSummary,
+    RunWork,
+)
 from .sentences import Code, Sentence, sentence
 from .sleep import (
     LostVariable,
@@ -174,7 +182,13 @@ __all__ = [
     "ProtocolNumber",
     "Refusal",
     "RunOrder",
+    "RunReport",
     "RunStatus",
+    "RunSubmission",
+    "RunSummary",
+    "RunWork",
+    "RunsAnswer",
+    "RunsRequest",
     "SavedKernel",
     "SavedSession",
     "SavedVariable",

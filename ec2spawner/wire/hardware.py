@@ -35,6 +35,9 @@ class HardwareChoices(Message):
     """Hub -> agent: the other profiles, in the order of the spawn page."""
 
     choices: Annotated[list[HardwareChoice], Field(max_length=MAX_CHOICES)] = []
+    own: HardwareChoice | None = None
+    """The server's own profile, for a run on an instance of its own; None where the hub no longer
+    has it, and from a hub that is older than runs."""
     deletes_disk: bool = False
     """Whether a stop would keep the instance with its own disk, and a move deletes it."""
 

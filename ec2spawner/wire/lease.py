@@ -232,6 +232,11 @@ class HeartbeatResponse(Message):
     """Set: save, stop the notebook, unmount, report `stopped`."""
     message: AdminMessage | None = None
     """For the user's open pages; None once it is withdrawn or too old."""
+    undelivered_runs: Annotated[int, Field(ge=0)] = 0
+    """Runs that have ended and whose result belongs into the home of this server."""
+    ends_in_seconds: Seconds | None = None
+    """The agent ends the lease by itself by then, whether it reaches the hub or not: a run has used
+    up its cost cap, or its deadline is over. None for any time."""
 
 
 class ExtendRequest(Message):

@@ -11,6 +11,7 @@ from .hardware import HardwareChoices, Move
 from .idle import Idleness, IdlePolicy
 from .lease import AdminMessage, Cost, Stop
 from .message import Message, ShortText
+from .runs import RunReport, RunsAnswer, RunsRequest, RunWork
 from .sentences import Sentence
 from .sleep import SleepOrder, SleepProgress, Wake
 from .telemetry import Telemetry
@@ -62,15 +63,21 @@ class Observation(Message):
 class NotebookRequest(Message):
     """Notebook extension -> agent: the user pressed a button."""
 
-    type: Literal["extend", "stop", "sleep", "idle", "hardware", "continue", "cluster"]
+    type: Literal[
+        "extend", "stop", "sleep", "idle", "hardware", "continue", "cluster", "runs", "run"
+    ]
     """`extend`: keep for `seconds` from now. `sleep`: save the session, then stop. `idle`: stop
-    after `seconds` without work."""
+    after `seconds` without work. `run`: of the process that executes a run, on its instance."""
     id: int
     seconds: Annotated[float, Field(gt=0)] | None = None
     profile: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     """Of `continue`: the slug to continue on; None asks only how far a move is."""
     cluster: ClusterRequest | None = None
     """Of `cluster`."""
+    runs: RunsRequest | None = None
+    """Of `runs`."""
+    run: RunReport | None = None
+    """Of `run`."""
 
 
 class DocumentsSaved(Message):
@@ -93,6 +100,10 @@ class NotebookReply(Message):
     """Of `continue`."""
     cluster: ClusterAnswer | None = None
     """Of `cluster`."""
+    runs: RunsAnswer | None = None
+    """Of `runs`."""
+    work: RunWork | None = None
+    """Of `run`."""
 
 
 class ServerState(Message):
@@ -121,6 +132,8 @@ class ServerState(Message):
     """False where the home ends with the instance."""
     message: AdminMessage | None = None
     """What an admin wants the user to read now."""
+    undelivered_runs: int = 0
+    """Runs that have ended and whose result belongs into this home."""
 
 
 class AgentState(ServerState):

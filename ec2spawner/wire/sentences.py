@@ -83,6 +83,7 @@ Code = Literal[
     "limit-not-extended",
     "idle-time-bounded",
     "refused",
+    "run-invalid",
     "hub-silent",
     "hub-timeout",
     "agent-silent",
@@ -128,6 +129,7 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     "message-text": frozenset({"text"}),
     "idle-time-bounded": frozenset({"min_seconds", "max_seconds", "seconds"}),
     "refused": frozenset({"detail"}),
+    "run-invalid": frozenset({"detail"}),
 }
 
 

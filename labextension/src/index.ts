@@ -14,6 +14,7 @@ import { DisposableSet, type IDisposable } from '@lumino/disposable';
 import { reportInput } from './api/inputReport.js';
 import { ClusterActions } from './commands/clusterActions.js';
 import { addCommands } from './commands/commands.js';
+import { RunOn } from './commands/runOn.js';
 import { ServerActions } from './commands/serverActions.js';
 import { openKernels, reconnectKernels } from './documents/kernelReconnection.js';
 import { MissedOutputs } from './documents/missedOutputs.js';
@@ -105,7 +106,8 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     const item = own(new StatusItem({ model, settings, trans, open: openPanel }));
     item.id = 'ec2spawner-status';
     own(showItem(app, statusBar, item, model));
-    own(addCommands({ app, palette, model, actions, openPanel, trans }));
+    const runOn = new RunOn({ app, trans });
+    own(addCommands({ app, palette, model, actions, runOn, openPanel, trans }));
     void app.restored.then(loadToasts);
     own(
       new NoticeNotifications({

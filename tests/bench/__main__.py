@@ -2,8 +2,8 @@
 
 Of `kill` besides: `--list` names its points, `--only TEXT` takes those with TEXT in their names;
 of `faults`, `--only EXPRESSION` takes the cells whose names it matches somewhere: they are as in
-`stop: TerminateInstances, hang, once`; of `scale`, `--only TEXT` takes the parts with TEXT in their
-names. `widget --no-peers` installs nothing.
+`stop: TerminateInstances, hang, once`; of `scale` and `cluster`, `--only TEXT` takes the parts with
+TEXT in their names. `widget --no-peers` installs nothing.
 
 Exit status 0 when everything was measured, whether goals are met or not; 1 when it could not be.
 """
@@ -55,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run = partial(kill.run, only=options.only, listing=options.list)
     if options.bench == "faults":
         run = partial(faults.run, only=options.only)
+    if options.bench == "cluster":
+        run = partial(cluster.run, only=options.only)
     if options.bench == "scale":
         run = partial(scale.run, only=options.only)
     if options.bench == "widget":
@@ -90,7 +92,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--list", action="store_true", help="of `kill`: name its points")
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help="of `kill`, `faults`, `scale`: only such"
+        "--only",
+        default="",
+        metavar="TEXT",
+        help="of `cluster`, `kill`, `faults`, `scale`: only such",
     )
     parser.add_argument(
         "--no-peers", dest="peers", action="store_false", help="of `widget`: ours alone"

@@ -21,7 +21,15 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from ec2spawner.notebook.notice_events import SCHEMA_ID, schema
-from ec2spawner.wire import ClusterAnswer, ClusterPrice, ClusterStatus, History, Market
+from ec2spawner.wire import (
+    ClusterAnswer,
+    ClusterPrice,
+    ClusterStatus,
+    History,
+    Market,
+    RunsAnswer,
+    RunSummary,
+)
 
 
 def _folder() -> Path:
@@ -100,7 +108,8 @@ class HardwareHandler(APIHandler):
             }
             for slug, name in names.items()
         ]
-        self.finish({"choices": choices})
+        own = choices[0] | {"profile": "t4", "name": "T4, 16 GB", "usd_per_hour": 0.2}
+        self.finish({"choices": choices, "own": own})
 
 
 class ContinueHandler(APIHandler):
@@ -151,6 +160,30 @@ class ClusterHandler(APIHandler):
         self.finish(answer.model_dump_json())
 
 
+class RunsHandler(APIHandler):
+    @web.authenticated
+    def post(self) -> None:
+        """Run 12; on a CPU there is none."""
+        body = self.get_json_body() or {}
+        _note("runs", body)
+        if body["profile"] == "cpu":
+            self.set_status(409)
+            detail = "at most 4 <b>runs</b>"
+            self.finish(
+                {"ok": False, "sentence": {"code": "refused", "params": {"detail": detail}}}
+            )
+            return
+        run = RunSummary(
+            number=12,
+            path=body["path"],
+            profile=body["profile"],
+            profile_name="T4",
+            state="queued",
+            submitted_at=datetime.now(UTC),
+        )
+        self.finish(RunsAnswer(runs=[run]).model_dump_json())
+
+
 def _cluster() -> ClusterAnswer:
     file = _folder() / "cluster.json"
     status = ClusterStatus.model_validate_json(file.read_text()) if file.exists() else None
@@ -181,6 +214,7 @@ def _load_jupyter_server_extension(server: ServerApp) -> None:
             (url_path_join(root, "hardware"), HardwareHandler),
             (url_path_join(root, "continue"), ContinueHandler),
             (url_path_join(root, "cluster"), ClusterHandler),
+            (url_path_join(root, "runs"), RunsHandler),
             (url_path_join(root, "(extend|stop|sleep|idle|input)"), PostHandler),
         ],
     )

@@ -51,7 +51,8 @@ PAYERS = (
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("pages")
     embedded = await Embedded(directory / "embedded").start()
-    running = Hub(directory / "hub", embedded, config=demo_config(directory / "config", *PAYERS))
+    options = (*PAYERS, "c.EC2Spawner.runs = {}")
+    running = Hub(directory / "hub", embedded, config=demo_config(directory / "config", *options))
     try:
         yield await running.start()
     finally:
@@ -180,6 +181,40 @@ async def test_workers_follow_their_server_and_have_no_buttons(hub: Hub, visit: 
     await is_accessible(page)
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
+
+
+async def test_a_run_is_shown_as_one_and_has_no_buttons(hub: Hub, visit: Visit) -> None:
+    named = {"user": "ann", "server": "/run/12", "run": 12, "usd": 9e9, "doing": ""}
+    scene = instances(3)
+    scene["servers"] += [server(4, **named), server(0, user="ann", server="lab")]
+    page = await open_page(hub, visit, "instances", {"instances": scene})
+    await expect(page.locator("#ec2-count")).to_contain_text("4 servers · 1 run ·")
+    await expect(rows(page).first.locator("th")).to_have_text("ann, run 12")
+    await expect(rows(page).first).to_contain_text("runs to completion")
+    await expect(rows(page).first.get_by_role("button")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Stop ann / lab", exact=True)).to_be_visible()
+    ended = usage()["sessions"][0] | {"server": "/run/11"}
+    scene = usage() | {"servers": [server(5, **named)], "sessions": [ended]}
+    await page.route("**/hub/api/ec2/usage", _answering(scene))
+    by_server = costs(("server", "purpose"))
+    for each in by_server["sums"]:
+        each["key"][0] = "/run/10"
+    await page.route("**/hub/api/ec2/usage/costs?*by=server,purpose", _answering(by_server))
+    await page.goto(f"{hub.url}/hub/ec2/usage")
+    await expect(page.locator("#ec2-running th")).to_have_text("admin, run 12")
+    await expect(page.locator("#ec2-ended th")).to_have_text("admin, run 11")
+    await expect(page.locator("#ec2-rate-of")).to_contain_text("0 servers, 1 run")
+    await page.get_by_role("combobox", name="Cost by").select_option("Server")
+    await expect(page.locator("#ec2-sums")).to_contain_text("run 10")
+
+
+async def test_a_hub_without_runs_says_whom_to_ask(hub: Hub, visit: Visit) -> None:
+    page = await open_page(hub, visit, "runs", {})
+    await expect(page.get_by_role("main")).to_contain_text("Ask an admin of this JupyterHub")
+    await expect(page.get_by_role("link", name="Usage")).to_be_visible()
+    await expect(page.get_by_role("link", name="Runs")).to_have_count(0)
+    await expect(page.get_by_text("Loading")).to_have_count(0)
+    await is_accessible(page)
 
 
 async def test_the_pool_is_shown_with_its_reasons_and_set_by_hand(hub: Hub, visit: Visit) -> None:

@@ -26,6 +26,7 @@ def server(number: int, **changes: Any) -> dict[str, Any]:
         "server": "sweep" if number % 10 == 4 else "",
         "head": "",
         "worker": None,
+        "run": None,
         "state": state,
         "profile": profile,
         "instance_id": f"i-{number:017x}",

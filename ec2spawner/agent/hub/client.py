@@ -25,15 +25,20 @@ from ...wire import (
     Message,
     Move,
     Refusal,
+    RunReport,
+    RunsAnswer,
+    RunsRequest,
+    RunWork,
     StopRequest,
 )
+from ...wire.runs import MAX_RUN_BODY_BYTES
 
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 15.0
 """Timeout of a call that the hub answers at once; added to the hold of a long poll."""
 
-MAX_RESPONSE_BYTES = 1024 * 1024
-"""A grant carries an environment and perhaps certificates; a larger response is not the hub's."""
+MAX_RESPONSE_BYTES = MAX_RUN_BODY_BYTES
+"""The work or the result of a run is the largest; a larger response is not the hub's."""
 
 MAX_RETRY_AFTER_SECONDS = 60.0
 """The hub asks for a few seconds. A proxy may ask for longer than an agent may be silent."""
@@ -131,6 +136,14 @@ class HubClient:
     async def cluster(self, request: ClusterRequest) -> ClusterAnswer:
         """Price, start, scale, stop or show the server's cluster. Raises `HubError`."""
         return _parse(ClusterAnswer, await self._call("cluster", request))
+
+    async def runs(self, request: RunsRequest) -> RunsAnswer:
+        """Submit, show or cancel runs on the owner's behalf. Raises `HubError`."""
+        return _parse(RunsAnswer, await self._call("runs", request))
+
+    async def report_run(self, report: RunReport) -> RunWork:
+        """Report on the run that this instance executes. Raises `HubError`."""
+        return _parse(RunWork, await self._call("run", report))
 
     async def _call(self, call: str, message: BaseModel, hold: float = 0.0) -> bytes:
         """A call about the lease, which the hub may hold for `hold` seconds; the body."""

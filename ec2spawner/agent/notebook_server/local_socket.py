@@ -28,6 +28,7 @@ from ...wire import (
     SessionSaved,
     SleepProgress,
 )
+from ...wire.runs import MAX_RUN_BODY_BYTES
 from ..settings import NotebookUser
 
 log = logging.getLogger(__name__)
@@ -39,8 +40,8 @@ MAX_CONNECTIONS = 8
 """The extension uses one, and a few more while it reconnects. Readers disconnect once they have a
 state; if they do not, the oldest is disconnected."""
 
-MAX_LINE_BYTES = 256 * 1024
-"""An observation of a hundred kernels with long names is half of this."""
+MAX_LINE_BYTES = MAX_RUN_BODY_BYTES + 4096
+"""The document of a run is the largest message by far."""
 
 WRITE_SECONDS = 5.0
 """A connection that does not read a reply within this is closed."""

@@ -35,6 +35,8 @@ class Kind(StrEnum):
     """A discount expires soon."""
     POOL_UNUSED = "pool-unused"
     """Instances of the warm pool wait, and no server takes them."""
+    RUN_ENDED = "run-ended"
+    """A run has ended whose user asked for that."""
     SUMMARY = "summary"
     """The weekly summary."""
 
@@ -51,6 +53,7 @@ SEVERITIES: Final[Mapping[Kind, Severity]] = MappingProxyType(
     dict.fromkeys(Kind, Severity.WARNING)
     | {
         Kind.DENIED_START: Severity.INFO,
+        Kind.RUN_ENDED: Severity.INFO,
         Kind.SUMMARY: Severity.INFO,
         Kind.UNATTENDED_GPU: Severity.FAILURE,
     }

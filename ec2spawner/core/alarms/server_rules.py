@@ -9,6 +9,8 @@ from ..text.durations import in_words
 from ..text.untrusted import visible
 from .alarm import Alarm, AlarmRules, Kind
 
+_RUN = "/run/"
+
 
 @dataclass(frozen=True, slots=True)
 class GpuServer:
@@ -17,7 +19,7 @@ class GpuServer:
     lease_id: str
     user: str
     server: str
-    """Empty for the default server; `lab/2` for the second worker of the server `lab`."""
+    """Empty for the default server, `lab/2` for worker 2 of `lab`, `/run/12` for run 12."""
     instance: str
     """Id and type, such as `i-0a1b (g5.xlarge)`."""
     usd_per_hour: float | None
@@ -27,14 +29,18 @@ class GpuServer:
     @property
     def name(self) -> str:
         """The user, with the name of the server where it has one; safe to show."""
+        if run := self.server.removeprefix(_RUN) if self.server.startswith(_RUN) else "":
+            return visible(f"{self.user}, run {run}")
         server, _, worker = self.server.partition("/")
         named = f"{self.user}/{server}" if server else self.user
         return visible(f"{named}, worker {worker}" if worker else named)
 
     @property
-    def is_worker(self) -> bool:
-        """Whether it is a worker of a cluster: no server has a slash in its name."""
-        return "/" in self.server
+    def kind(self) -> str:
+        """`server`, `run`, or `worker` of a cluster: no server has a slash in its name."""
+        if self.server.startswith(_RUN):
+            return "run"
+        return "worker" if "/" in self.server else "server"
 
 
 def idle_gpu(server: GpuServer, rules: AlarmRules, now: datetime) -> Alarm | None:
@@ -42,26 +48,25 @@ def idle_gpu(server: GpuServer, rules: AlarmRules, now: datetime) -> Alarm | Non
     if server.idle_since is None or (now - server.idle_since).total_seconds() < rules.idle_gpu:
         return None
     idle = in_words((now - server.idle_since).total_seconds())
-    what = "worker" if server.is_worker else "server"
     return Alarm(
         Kind.IDLE_GPU,
         server.lease_id,
         now.date().isoformat(),
-        f"The GPU {what} of {server.name} has been idle for {idle}",
-        f"{_described(server)} {_WORKER_RUNS if server.is_worker else _SERVER_RUNS}",
+        f"The GPU {server.kind} of {server.name} has been idle for {idle}",
+        f"{_described(server)} {_WHY_IT_RUNS[server.kind]}",
         now,
     )
 
 
-_SERVER_RUNS = (
-    "No idle rule has stopped it: its idle limit is off or longer, or its user extended it. Stop "
-    "it on the admin page, or set a shorter `idle`."
-)
-
-_WORKER_RUNS = (
-    "A cluster is stopped once all of its workers are idle for as long as the server's `idle` "
-    "allows. Ask the user to make the cluster smaller, or stop the server on the admin page."
-)
+_WHY_IT_RUNS = {
+    "server": "No idle rule has stopped it: its idle limit is off or longer, or its user extended "
+    "it. Stop it on the admin page, or set a shorter `idle`.",
+    "worker": "A cluster is stopped once all of its workers are idle for as long as the server's "
+    "`idle` allows. Ask the user to make the cluster smaller, or stop the server on the admin "
+    "page.",
+    "run": "A run ends with its notebook or script, and no idle rule stops it. It may load data, "
+    "or not use the GPU at all. Ask its user, who can cancel it on the page of runs.",
+}
 
 
 def unattended_gpu(server: GpuServer, seconds: float, now: datetime) -> Alarm:

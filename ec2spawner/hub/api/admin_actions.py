@@ -102,7 +102,7 @@ class ReleaseHandler(APIHandler):
 def _ready(handler: APIHandler, user: str, server: str) -> tuple[Provisioner, Lease]:
     _, provisioner = running()
     lease = provisioner.lease_of(user, server)
-    if lease is None or lease.head:  # workers of a cluster have no pages, and no idle stop
+    if lease is None or not lease.is_server:  # workers and runs have no pages, and no idle stop
         raise HTTPError(404, "no such server runs")
     if lease.state is not LeaseState.READY:
         raise HTTPError(409, "the server is not ready")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.sleep.rules import SleepRules
+from ..app.api_address import reachable_api_url
 from ..app.service import HubService
 from ..spawn.sleep_choice import sleep_environment
 from . import server_end
@@ -23,15 +24,10 @@ def notebook_environment(
         spawner.hub.base_url, secret, spawner.lease_id
     )
     own = environment["JUPYTERHUB_API_URL"]
-    reachable = reachable_api_url(own, running)
+    reachable = reachable_api_url(own, running.options)
     if running.authority is not None:
         # A notebook with certificates trusts only JupyterHub's own authorities.
         return environment, reachable
     for name in ("JUPYTERHUB_API_URL", "JUPYTERHUB_ACTIVITY_URL"):
         environment[name] = environment[name].replace(own, reachable, 1)
     return environment, reachable
-
-
-def reachable_api_url(own: str, running: HubService) -> str:
-    """The hub's API as agents reach it; `own` is what JupyterHub gives its servers."""
-    return running.options.hub_api_url.rstrip("/") or own

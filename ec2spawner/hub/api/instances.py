@@ -36,12 +36,15 @@ class ServerModel(Model):
 
     user: str
     server: str
-    """Empty for the default server; `lab/2` for the second worker of the server `lab`."""
+    """Empty for the default server; `lab/2` for the second worker of the server `lab`; `/run/12`
+    for run 12."""
     head: str
     """Of a worker of a cluster: the server that it works for. Empty for the default server, and
     where `worker` is null."""
     worker: int | None
     """The number of a worker; null for a server."""
+    run: int | None
+    """The number of a run; null for a server."""
     state: str
     """`waiting`, `starting`, `ready` or `ending`."""
     profile: str
@@ -261,6 +264,7 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
         server=lease.server,
         head=head_server(lease) if lease.head else "",
         worker=worker_number(lease) if lease.head else None,
+        run=lease.run or None,
         state=lease.state.value,
         profile=lease.profile_name,
         instance_id=lease.instance_id or "",
@@ -270,7 +274,7 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
         payer=payer_of(lease),
         since=lease.segments[0].start if lease.segments else lease.requested_at,
         ready_at=lease.ready_at,
-        idle_since=seen.idle_since if lease.ready_at else None,
+        idle_since=seen.idle_since if lease.ready_at and not lease.run else None,
         doing=seen.busy_because,
         stop_at=seen.stop_at,
         extended_until=lease.extended_until,

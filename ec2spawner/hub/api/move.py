@@ -17,12 +17,12 @@ from ...provisioner.limits.admission import LimitReached
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.store.store import StoreError
 from ...wire import Stop, Trigger
+from ..app.api_address import reachable_api_url
 from ..app.spawn_error import SpawnError
 from ..security.sealed_start import SealBroken
 from ..spawn.hardware_change import continue_on
 from ..spawn.limits import limit_words_of
 from ..spawn.server_options import ProfileListError
-from .environment import reachable_api_url
 from .user_call import Model, running, store_failed
 
 
@@ -72,7 +72,7 @@ class ContinueHandler(APIHandler):
         if not isinstance(wanted, dict) or server_name not in owner.orm_spawners:
             raise HTTPError(400, "the body is an object with the options of a start")
         spawner = owner.spawners[server_name]
-        url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub)
+        url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub.options)
         try:
             await continue_on(hub, provisioner, spawner, url, wanted)
         except OptionsRefused as error:

@@ -82,3 +82,8 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def reachable_api_url(own: str, options: Options) -> str:
+    """The hub's API as agents reach it; `own` is what JupyterHub gives its servers."""
+    return options.hub_api_url.rstrip("/") or own

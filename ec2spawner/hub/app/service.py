@@ -33,6 +33,13 @@ LEASE_CALLS = Rate(burst=100, per_second=10.0)
 pages."""
 
 
+RUN_DOCUMENTS = Rate(burst=10, per_second=0.5)
+"""Documents that one agent sends and reads: each is a read or write of up to some megabytes."""
+
+RUN_SUBMISSIONS = Rate(burst=20, per_second=0.1)
+"""Of one user through REST."""
+
+
 @dataclass(slots=True)
 class HubService:
     """Started and stopped with the hub by `hub.startup`."""
@@ -47,6 +54,10 @@ class HubService:
     gate: ClaimGate = field(init=False)
     lease_calls: RateLimit = field(default_factory=lambda: RateLimit(LEASE_CALLS))
     """By lease id."""
+    run_documents: RateLimit = field(default_factory=lambda: RateLimit(RUN_DOCUMENTS))
+    """By lease id."""
+    run_submissions: RateLimit = field(default_factory=lambda: RateLimit(RUN_SUBMISSIONS))
+    """By JupyterHub's id of the user."""
     start_turns: LoopTurns = field(default_factory=LoopTurns)
     """Of JupyterHub's own work when a start is requested."""
     ready_turns: LoopTurns = field(default_factory=LoopTurns)

@@ -13,6 +13,7 @@ from ...core.alarms import account_rules, server_rules
 from ...core.alarms.account_rules import RefusedQuota, Running, SpotPool
 from ...core.alarms.alarm import Alarm, Kind
 from ...core.alarms.limit_rules import limit_alarm
+from ...core.alarms.run_rules import EndedRun, runs_ended
 from ...core.alarms.server_rules import GpuServer
 from ...core.limits.bounds import Kind as LimitKind
 from ...core.limits.standing import COUNTED
@@ -21,8 +22,10 @@ from ...wire import Market
 from ..limits.reaches import Reaches, limited_scopes
 from ..model.cloud import Instance, InstanceState
 from ..model.lease import Lease, LeaseState
+from ..model.run import Run
 from ..offers.market import MarketData
 from ..pool.standing import WarmPool
+from ..runs.summary import summary
 from ..runtime.cooperative_iteration import cooperatively
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
@@ -33,6 +36,9 @@ from .unused_pool import unused_pool
 
 INTERVAL: Final = 60.0
 """Seconds between two evaluations: what they look for lasts for minutes at least."""
+
+ENDED_WITHIN = timedelta(days=1)
+"""Of runs whose end is reported."""
 
 HEARD_WITHIN: Final = 180.0
 """Seconds: what an agent reported longer ago says nothing about now. Agents call each minute."""
@@ -75,6 +81,7 @@ class AlarmWatch:
             await self._add_limits(now)
             await self._add_storm(now)
             await self.outbox.add(await self._of_leaks(now))
+            await self.outbox.add(self._of_runs(now))
             pool, after = WarmPool(self.state, self.market), self.outbox.rules.pool_unused
             await self.outbox.add([*unused_pool(pool, after, now)])
             await self._add_quotas(now)
@@ -121,12 +128,20 @@ class AlarmWatch:
         )
 
     def _is_unattended(self, lease: Lease) -> bool:
-        if lease.head:  # what works on a worker never belongs to a kernel or terminal
+        # What works on a worker, or for a run, never belongs to a kernel or terminal.
+        if not lease.is_server:
             return False
         contact, uptime = self.state.leases.contact(lease.lease_id), self.state.clock.uptime()
         if contact.heard_at is None or uptime - contact.heard_at > HEARD_WITHIN:
             return False
         return contact.gpu_unattended is True
+
+    # --- runs ---
+
+    def _of_runs(self, now: datetime) -> Sequence[Alarm]:
+        """Also of what ended while no hub raised alarms; each is raised once."""
+        ended = self.state.runs.ended_to_report(now - ENDED_WITHIN)
+        return [runs_ended([_ended(self.state, run) for run in runs], now) for runs in ended]
 
     # --- the account ---
 
@@ -203,3 +218,16 @@ class AlarmWatch:
         """This hub's instances that use a quota and cost money."""
         states = {InstanceState.PENDING, InstanceState.RUNNING}
         return (each for each in self.state.running() if each.state in states)
+
+
+def _ended(state: State, run: Run) -> EndedRun:
+    found = summary(state, run)
+    return EndedRun(
+        number=run.number,
+        array=run.array,
+        user=run.user,
+        path=run.path,
+        outcome=run.outcome or "failed",
+        message=run.message,
+        usd=found.usd,
+    )

@@ -68,7 +68,7 @@ class ClusterSecurityGroups:
     _under_way: set[str] = field(default_factory=set)
     """Those with a task: one at a time, so that no group is attached while it is deleted."""
     _deleted: set[str] = field(default_factory=set)
-    """Those that have ended and whose group is gone: an ended lease is not written again."""
+    """Those that have ended and whose group is gone: nothing is left to do for them."""
     _changing: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """By instance id: a call replaces all groups of an instance."""
 

@@ -199,7 +199,22 @@ class Heartbeats:
             extended_until=lease.extended_until,
             stop=lease.stop,
             message=contact.message if is_recent else None,
+            ends_in_seconds=self._ends_in(lease) if lease.run else None,
+            undelivered_runs=self.state.runs.count_undelivered(lease.user, lease.server),
         )
+
+    def _ends_in(self, lease: Lease) -> float | None:
+        """Seconds that the run of this lease has left, by its cost cap at the present price and by
+        its deadline; None without both. The hub ends it earlier, unless nobody hears of that."""
+        run, now = self.state.runs.get(lease.run), self.state.clock.now()
+        if run is None:
+            return None
+        left = [] if run.deadline is None else [(run.deadline - now).total_seconds()]
+        price = rate(lease.segments[-1], now).known_usd_per_hour if lease.segments else None
+        if run.max_usd is not None and price:
+            spent = run.spent_usd + (known_usd(lease.segments, now) or 0.0)
+            left.append((run.max_usd - spent) * 3600 / price)
+        return max(min(left), 0.0) if left else None
 
     def cost(self, lease: Lease) -> Cost:
         """What the lease's instances have cost so far, with their disks and public addresses."""

@@ -85,8 +85,8 @@ class Recovery:
 
     def load(self, leases: Sequence[Lease]) -> None:
         """These are open in the store: JupyterHub is expected to ask for their servers."""
-        # A worker follows its server: JupyterHub does not know it.
-        self._orphans = {lease.lease_id for lease in leases if not lease.head}
+        # JupyterHub knows servers only: a worker follows its server, and a run its number.
+        self._orphans = {lease.lease_id for lease in leases if lease.is_server}
 
     def take_up(self, user: str, server: str, lease_id: str) -> Lease | None:
         """The stored lease of a server that JupyterHub asks for, by id or else by name."""

@@ -306,7 +306,7 @@ class Start:
             return  # each line is a write to the store, and an agent is its user's
         match event.step:
             case "home":
-                words = "Mounting disks" if current.head else "Opening your home"
+                words = "Opening your home" if current.is_server else "Mounting disks"
                 await self.state.leases.note(lease.lease_id, Step.HOME, words)
             case "notebook":
                 # With it comes what could not be mounted.
@@ -314,7 +314,7 @@ class Start:
                 await self.state.leases.note(
                     lease.lease_id,
                     Step.NOTEBOOK,
-                    "Joining the cluster" if current.head else "Starting JupyterLab",
+                    _starting(current),
                     event.message,
                     marks=replace(current.marks, mounted=mounted),
                 )
@@ -322,7 +322,7 @@ class Start:
                 await self.state.leases.note(
                     lease.lease_id,
                     Step.READY,
-                    "It has joined the cluster" if current.head else "Your server is ready",
+                    _started(current),
                     event.message,
                     state=LeaseState.READY,
                     url=url,
@@ -358,3 +358,15 @@ def _wanted_at(lease: Lease) -> datetime:
     """Since when the lease pays for an instance: it never pays for two at once."""
     ends = [segment.end for segment in lease.segments if segment.end is not None]
     return max([lease.requested_at, *ends])
+
+
+def _starting(lease: Lease) -> str:
+    if lease.run:
+        return "Starting the run"
+    return "Joining the cluster" if lease.head else "Starting JupyterLab"
+
+
+def _started(lease: Lease) -> str:
+    if lease.run:
+        return "It runs"
+    return "It has joined the cluster" if lease.head else "Your server is ready"

@@ -30,6 +30,7 @@ from .cluster import Cluster
 from .denied_start import DeniedStart
 from .mounts import Mounts
 from .pool_override import SetByHand
+from .run import Run
 from .sleeping_session import SleepingSession
 
 
@@ -173,7 +174,15 @@ class Lease:
     cluster: Cluster | None = None
     """The workers that its user wants beside it; None where they never wanted any."""
     head: str = ""
-    """Of a worker: id of the lease of the server that it works for. Empty for a server."""
+    """Of a worker: id of the lease of the server that it works for. Empty for all others."""
+    run: int = 0
+    """Number of the run that it is an attempt of; 0 for all others."""
+
+    @property
+    def is_server(self) -> bool:
+        """Whether a notebook server runs under it, which JupyterHub knows: False for the workers of
+        a cluster and for runs."""
+        return not self.head and not self.run
 
     @property
     def steps(self) -> Set[Step]:
@@ -294,6 +303,10 @@ class Snapshot:
     """What an admin has set of the warm pool by hand."""
     sleeping: tuple[SleepingSession, ...] = ()
     """What was saved last of the session of each server."""
+    runs: tuple[Run, ...] = ()
+    """Those that have not ended, or not long ago, by number."""
+    last_run: int = 0
+    """The highest number of a run; 0 for none."""
     interrupted: tuple[Lease, ...] = ()
     """Leases that ended within `INTERRUPTED_LATELY` because EC2 reclaimed their instance."""
     costs: tuple[CostSum, ...] = ()

@@ -11,6 +11,7 @@ from ...core.limits.bounds import Limits
 from ...core.offers.reserved_capacity import ReservationChoice
 from ...core.pool.rules import PoolRules
 from ...core.pricing.discounts import Discount
+from ...core.runs.queue import QueueRules
 from .cloud import ImageQuery
 
 
@@ -97,6 +98,8 @@ class Settings:
     """Of users, payers and the hub."""
     pool: PoolRules = field(default_factory=PoolRules)
     """How many booted instances wait for servers of which profile."""
+    runs: QueueRules = field(default_factory=QueueRules)
+    """How many runs have an instance at the same time, and who comes first."""
     reap_interval: float = 600.0
     """Between scans for disks and network interfaces that are left over."""
     alarms: AlarmRules = field(default_factory=AlarmRules)

@@ -48,7 +48,7 @@ def new_worker(head: Lease, cluster: Cluster, number: int, now: datetime) -> Lea
         launch_key=launch_key_of(cluster.spec),
         home_kind="none",
         home_gib=0,
-        idle=_without_stop(head.idle),
+        idle=without_stop(head.idle),
         state=LeaseState.WAITING,
         requested_at=now,
         sealed_start=cluster.sealed_start,
@@ -60,8 +60,9 @@ def new_worker(head: Lease, cluster: Cluster, number: int, now: datetime) -> Lea
     )
 
 
-def _without_stop(policy: IdlePolicy) -> IdlePolicy:
-    """What counts as work is the server's policy; what follows is the cluster's to decide."""
+def without_stop(policy: IdlePolicy) -> IdlePolicy:
+    """What counts as work stays the server's policy; when a worker or a run ends is decided by its
+    cluster or its queue."""
     never = {
         "server_seconds": 0.0,
         "kernel_seconds": 0.0,

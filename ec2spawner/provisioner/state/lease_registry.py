@@ -225,7 +225,7 @@ class LeaseRegistry:
         lease = replace(self._leases[lease_id], **changes)
         self._leases[lease_id] = lease
         self.announce(lease_id)
-        if lease.state is LeaseState.ENDED and not lease.head and not self._was_continued(lease):
+        if lease.state is LeaseState.ENDED and lease.is_server and not self._was_continued(lease):
             self._set_last_ended(lease)
         return lease
 

@@ -38,6 +38,7 @@ from .instances.stock import Stock
 from .lease_events import LeaseEvents
 from .lease_registry import LeaseRegistry
 from .pool import PoolState
+from .runs import Runs
 from .sleeping_sessions import SleepingSessions
 from .spending.home_storage import HomeStorage
 from .spending.spending import Spending
@@ -80,6 +81,7 @@ class State:
         self.blocks = CapacityBlocks()
         self.pool = PoolState(store, clock)
         self.pool_starts = PoolStarts(clock)
+        self.runs = Runs(store, clock)
         self.spending = Spending(clock, settings)
         self.incidents = Incidents()
         self.denied_starts = DeniedStarts(store)
@@ -130,6 +132,7 @@ class State:
         self.denied_starts.load(snapshot.denied_starts)
         self.pool.load(snapshot.pool_overrides)
         self.sleeping.load(snapshot.sleeping)
+        self.runs.load(snapshot.runs, snapshot.last_run)
         self.interruptions.load((*snapshot.interrupted, *snapshot.leases))
         for lease in snapshot.leases:
             self.leases.contact(lease.lease_id).heard_at = self.loaded_at

@@ -62,11 +62,11 @@ def starts_since(
     connection: Connection, profiles: Collection[str], since: datetime
 ) -> Mapping[str, Sequence[PastStart]]:
     """By profile, the starts that got ready since then, in the order of their requests. A server
-    that continues on another instance is no start, nor is a worker of a cluster."""
+    that continues on another instance is no start, nor is a worker of a cluster or a run."""
     query = (
         select(_LEASE.profile, _LEASE.requested_at, _LEASE.user_name, _LEASE.server_name)
         .where(_LEASE.profile.in_(list(profiles)), _LEASE.ready_at >= since)
-        .where(_LEASE.continues == "", _LEASE.head == "")
+        .where(_LEASE.continues == "", _LEASE.head == "", _LEASE.run == 0)
         .order_by(_LEASE.requested_at)
     )
     found: dict[str, list[PastStart]] = {profile: [] for profile in profiles}

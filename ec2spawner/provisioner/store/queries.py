@@ -37,7 +37,7 @@ from ..model.lease import (
     Snapshot,
     StepEvent,
 )
-from . import denied_starts, pool_overrides, rows, sleeping_sessions, tables
+from . import denied_starts, pool_overrides, rows, runs, sleeping_sessions, tables
 from .ledger import cost_queries, storage_costs
 
 BINDINGS_LOADED: Final = timedelta(days=30)
@@ -88,6 +88,8 @@ def snapshot(
         denied_starts=denied_starts.load(connection),
         pool_overrides=pool_overrides.load(connection),
         sleeping=sleeping_sessions.load(connection),
+        runs=runs.load(connection, since - runs.KEPT),
+        last_run=runs.last_number(connection),
         interrupted=leases(connection, _interrupted(since - INTERRUPTED_LATELY)),
         costs=(
             *_older_costs(connection, costs_since, older_costs),
@@ -241,7 +243,8 @@ def start_durations(connection: Connection, profile: str, limit: int) -> Mapping
             column.ready_at.is_not(None),
             column.replaced == 0,
             column.continues == "",  # it has waited for the home that its server was leaving
-            column.head == "",  # a worker starts no notebook
+            column.head == "",  # a worker starts no notebook, and a run none
+            column.run == 0,
         )
         .order_by(column.ready_at.desc(), column.lease_id)
         .limit(NEWEST_STARTS * limit)
@@ -287,7 +290,7 @@ def _step_seconds(events: Sequence[StepEvent]) -> Mapping[Step, float]:
 
 def _newest_ended(since: datetime) -> Select[tuple[str]]:
     """Ids of the newest lease of each (user, server) that ended at `since` or later; of workers
-    none.
+    and runs none.
 
     Of a server that continued on another instance, the last one, whichever was closed last.
     """
@@ -304,7 +307,7 @@ def _newest_ended(since: datetime) -> Select[tuple[str]]:
     )
     ranked = (
         select(lease.lease_id, place.label("place"))
-        .where(has_ended, lease.head == "", lease.lease_id.not_in(was_continued))
+        .where(has_ended, lease.head == "", lease.run == 0, lease.lease_id.not_in(was_continued))
         .subquery()
     )
     return select(ranked.c.lease_id).where(ranked.c.place == 1)
@@ -362,6 +365,13 @@ def leases(connection: Connection, ids: Select[tuple[str]]) -> tuple[Lease, ...]
         rows.lease_from(row, events.get(row["lease_id"], ()), segments.get(row["lease_id"], ()))
         for row in _mappings(connection, query)
     )
+
+
+def one_lease(connection: Connection, lease_id: str) -> Lease | None:
+    """The lease with this id, in any state."""
+    column = tables.lease_table.c.lease_id
+    found = leases(connection, select(column).where(column == lease_id))
+    return found[0] if found else None
 
 
 def _events_of(connection: Connection, ids: Select[tuple[str]]) -> Mapping[str, list[rows.Row]]:

@@ -91,6 +91,7 @@ def lease_row(lease: Lease) -> Row:
         if lease.cluster is None
         else _CLUSTER.dump_python(lease.cluster, mode="json"),
         "head": lease.head,
+        "run": lease.run,
     }
 
 
@@ -136,6 +137,7 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         taken_over=_TAKEN_OVER.validate_python(row["taken_over"] or {}),
         cluster=None if row["cluster"] is None else _CLUSTER.validate_python(row["cluster"]),
         head=row["head"],
+        run=row["run"],
         segments=tuple(map(segment_from, segments)),
     )
 

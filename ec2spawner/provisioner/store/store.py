@@ -31,6 +31,7 @@ from ..model.denied_start import DeniedStart
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
 from ..model.past_start import PastStart
 from ..model.pool_override import SetByHand
+from ..model.run import Run
 from ..model.sleeping_session import SleepingSession
 from . import (
     alarms,
@@ -38,6 +39,7 @@ from . import (
     pool_overrides,
     queries,
     rows,
+    runs,
     sleeping_sessions,
     start_phases,
     tables,
@@ -359,6 +361,41 @@ class Store:
     async def forget_sleeping_session(self, user: str, server: str) -> None:
         """Delete the record; one that is not there is no error."""
         await self._write(lambda connection: sleeping_sessions.forget(connection, user, server))
+
+    # --- runs ---
+
+    async def add_runs(self, new: Sequence[Run], source: str, at: datetime) -> None:
+        """Insert the runs of one submission, with what they execute."""
+        await self._write(lambda connection: runs.add(connection, new, source, at))
+
+    async def save_run(self, run: Run, result: str | None, at: datetime) -> None:
+        """Replace a run and, unless it is None, its result, written at this instant."""
+        await self._write(lambda connection: runs.save(connection, run, result, at))
+
+    async def save_run_result(self, number: int, result: str, at: datetime) -> None:
+        """Replace what a run that has not ended has brought so far."""
+        await self._write(
+            lambda connection: runs.save_document(connection, "result", number, result, at)
+        )
+
+    async def run_document(self, kind: runs.Kind, number: int) -> str:
+        """What a run executes, or its result so far; empty for none."""
+        return await self._read(lambda connection: runs.document(connection, kind, number))
+
+    async def forget_run_source(self, number: int) -> None:
+        """Delete what the runs of one submission executed, once all have ended."""
+        await self._write(lambda connection: runs.forget_source(connection, number))
+
+    async def forget_run_documents(self, now: datetime, open_sources: Sequence[int]) -> None:
+        """Delete what is older than `runs.KEPT`, but for what these runs still execute."""
+        before = now - runs.KEPT
+        await self._write(
+            lambda connection: runs.forget_documents(connection, before, open_sources)
+        )
+
+    async def stored_lease(self, lease_id: str) -> Lease | None:
+        """A lease in any state; None for an id that was never stored."""
+        return await self._read(lambda connection: queries.one_lease(connection, lease_id))
 
     # --- the warm pool ---
 

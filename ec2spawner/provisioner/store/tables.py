@@ -23,6 +23,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     UniqueConstraint,
     false,
 )
@@ -107,6 +108,7 @@ lease_table = Table(
     Column("wait", JSON(none_as_null=True)),
     Column("on_retained", Boolean, nullable=False, server_default=false()),
     Column("payer", String, nullable=False, server_default=""),
+    Column("run", Integer, nullable=False, server_default="0"),
     Column("stop_requested_at", Instant),
     Column("idle_spans", JSON(none_as_null=True)),
     Column("gpu_use", JSON(none_as_null=True)),
@@ -349,6 +351,28 @@ pool_override_table = Table(
     Column("set_by", String, nullable=False),
     Column("set_at", Instant, nullable=False),
     Column("stopped", Integer),
+)
+
+# Runs. Rows stay, as those of leases do, because no number is used twice.
+run_table = Table(
+    "run",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("user_name", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("ended_at", Instant),
+    Column("record", JSON, nullable=False),
+    Index(None, "state", "ended_at"),
+)
+
+# What runs execute, `source/12`, and their results so far, `result/12`: deleted after a while.
+run_document_table = Table(
+    "run_document",
+    metadata,
+    Column("document_id", String, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("written_at", Instant, nullable=False, index=True),
+    Column("document", Text, nullable=False),
 )
 
 # What was saved last of the kernels of each server. The values themselves are in the home.

@@ -17,6 +17,7 @@ export async function request(
   path:
     | Question
     | 'cluster'
+    | 'runs'
     | 'extend'
     | 'idle'
     | 'stop'

@@ -1,26 +1,32 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { ICommandPalette } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { DisposableSet, type IDisposable } from '@lumino/disposable';
+import { DisposableDelegate, DisposableSet, type IDisposable } from '@lumino/disposable';
 
 import type { StatusModel } from '../model/statusModel.js';
+import { RUN_ON_ARGS, type RunOn } from './runOn.js';
 import type { ServerActions } from './serverActions.js';
+
+type ICommandOptions = Parameters<JupyterFrontEnd['commands']['addCommand']>[1];
+
+const RUN_ON = 'ec2spawner:run-on';
 
 export interface ICommandsOptions {
   app: JupyterFrontEnd;
   palette: ICommandPalette | null;
   model: StatusModel;
   actions: ServerActions;
+  runOn: RunOn;
   openPanel: () => void;
   trans: TranslationBundle;
 }
 
 /** Add the commands of this extension, until disposed. */
 export function addCommands(options: ICommandsOptions): IDisposable {
-  const { app, palette, model, actions, openPanel, trans } = options;
+  const { app, palette, model, actions, runOn, openPanel, trans } = options;
   const category = trans.__('Server');
   const added = new DisposableSet();
-  const commands = {
+  const commands: Record<string, ICommandOptions> = {
     'ec2spawner:open-panel': {
       label: trans.__('Show Server Cost and Usage'),
       isVisible: () => model.view.phase !== 'absent',
@@ -44,6 +50,15 @@ export function addCommands(options: ICommandsOptions): IDisposable {
       isVisible: () => model.view.phase !== 'absent',
       execute: () => actions.continueElsewhere()
     },
+    [RUN_ON]: {
+      label: trans.__('Run on…'),
+      describedBy: { args: RUN_ON_ARGS },
+      caption: trans.__('Run this notebook or script to completion on a machine of its own'),
+      // A toolbar is drawn before its notebook is the current tab.
+      isEnabled: args => actions.available && (args.toolbar === true || runOn.path(args) !== null),
+      isVisible: () => actions.available,
+      execute: args => runOn.run(args)
+    },
     'ec2spawner:stop': {
       label: trans.__('Stop This Server…'),
       isEnabled: () => actions.available,
@@ -55,12 +70,22 @@ export function addCommands(options: ICommandsOptions): IDisposable {
     added.add(
       app.commands.addCommand(id, {
         ...command,
-        describedBy: { args: { type: 'object', properties: {} } }
+        describedBy: command.describedBy ?? { args: { type: 'object', properties: {} } }
       })
     );
     if (palette) {
       added.add(palette.addItem({ command: id, category }));
     }
   }
+  // Toolbars ask again only when they are notified.
+  let wasAvailable = actions.available;
+  const onChanged = (): void => {
+    if (actions.available !== wasAvailable) {
+      wasAvailable = actions.available;
+      app.commands.notifyCommandChanged(RUN_ON);
+    }
+  };
+  model.changed.connect(onChanged);
+  added.add(new DisposableDelegate(() => void model.changed.disconnect(onChanged)));
   return added;
 }

@@ -35,3 +35,26 @@ export function hasUnsaved(shell: JupyterFrontEnd.IShell): boolean {
     title.className.split(' ').includes('jp-mod-dirty')
   );
 }
+
+/** The open document of this path; null where none is open. */
+export function openDocument(
+  shell: JupyterFrontEnd.IShell,
+  path: string
+): DocumentRegistry.Context | null {
+  for (const widget of shell.widgets('main')) {
+    const { context } = widget as Widget & Partial<Pick<IDocumentWidget, 'context'>>;
+    if (context?.path === path) {
+      return context;
+    }
+  }
+  return null;
+}
+
+/** Save it if it has changes; answers whether the file is now what is shown. */
+export async function save(context: DocumentRegistry.Context): Promise<boolean> {
+  if (context.model.dirty && context.contentsModel?.writable) {
+    // JupyterLab shows why it fails.
+    await context.save().catch(() => undefined);
+  }
+  return !context.model.dirty;
+}

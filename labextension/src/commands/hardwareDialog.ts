@@ -4,7 +4,7 @@ import { Widget } from '@lumino/widgets';
 
 import type { IHardwareChoice, IHardwareChoices, INotebookStatus } from '../api/wire/index.js';
 import { element } from '../dom.js';
-import { deletedDiskText, hardwareText } from '../text/hardwareText.js';
+import { deletedDiskText, hardwareText, type IHardwareText } from '../text/hardwareText.js';
 
 /** Which hardware to continue on; null where the dialog is dismissed. */
 export async function chooseHardware(
@@ -37,7 +37,7 @@ class HardwareList extends Widget implements Dialog.IBodyWidget<string | null> {
     const list = element('fieldset', 'ec2-Hardware');
     const first = choices.find(choice => choice.refusal === '' && choice.is_available);
     for (const choice of choices) {
-      list.append(line(choice, choice === first, status, trans));
+      list.append(hardwareLine(choice, choice === first, hardwareText(choice, status, trans)));
     }
     this.node.append(
       element(
@@ -60,18 +60,17 @@ class HardwareList extends Widget implements Dialog.IBodyWidget<string | null> {
   }
 }
 
-function line(
+/** One choice: a radio button with its name, price and notes. */
+export function hardwareLine(
   choice: IHardwareChoice,
-  isFirst: boolean,
-  status: INotebookStatus | null,
-  trans: TranslationBundle
+  isChecked: boolean,
+  text: IHardwareText
 ): HTMLElement {
-  const text = hardwareText(choice, status, trans);
   const radio = element('input');
   radio.type = 'radio';
   radio.name = 'ec2-hardware';
   radio.value = choice.profile;
-  radio.checked = isFirst;
+  radio.checked = isChecked;
   radio.disabled = text.refusal !== '';
   const notes = [text.refusal, ...text.notes].filter(Boolean);
   return element(

@@ -237,6 +237,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
           );
     case 'refused':
       return trans.__('The hub refused: %1.', withoutStop(params.detail));
+    case 'run-invalid':
+      return trans.__('This cannot be run: %1.', withoutStop(params.detail));
     case 'hub-silent':
       return trans.__('The hub does not respond. Try again in a moment.');
     case 'hub-timeout':

@@ -361,3 +361,20 @@ def test_the_sampler_sees_the_users_processes() -> None:
     assert latest.gpu_source == "none"
     assert 0 <= latest.cpu_percent <= 100
     assert 0 < latest.memory_used_mib < latest.memory_total_mib
+
+
+def test_a_run_ends_by_itself_when_its_time_is_over_and_no_hub_says_so(
+    clock: Clock, status: LeaseStatus
+) -> None:
+    clock.seconds += 10_000
+    assert not status.must_end(), "a server has no such time"
+    status.learn(answer(clock, ends_in_seconds=100.0))
+    clock.seconds += 80
+    assert not status.must_end()
+    status.learn(answer(clock, ends_in_seconds=60.0))
+    clock.seconds += 49
+    assert not status.must_end(), "the last answer counts"
+    clock.seconds += 2
+    assert status.must_end()
+    status.learn(answer(clock))
+    assert not status.must_end()

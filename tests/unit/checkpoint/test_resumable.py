@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from ec2spawner import checkpoint
+from ec2spawner.agent_socket import SOCKET
 from ec2spawner.checkpoint import loop as loop_module
-from ec2spawner.checkpoint.place import NOTEBOOK, key, notebook_path
+from ec2spawner.checkpoint.place import NOTEBOOK, RUN, key, notebook_path
 from ec2spawner.cost import agent as agent_line
-from ec2spawner.cost.agent import FRESH_AT_NOTICE, SOCKET
+from ec2spawner.cost.agent import FRESH_AT_NOTICE
 from ec2spawner.sleep import plan
 from ec2spawner.sleep.restart import BY_WAKE
 from ec2spawner.wire import SleepOrder
@@ -209,6 +210,17 @@ def test_the_place_is_of_the_notebook_or_script(monkeypatch: pytest.MonkeyPatch)
         assert notebook_path() == path
     assert len(keys) == 6
     assert key("a b") != key("a-b") != key("")
+
+
+def test_each_run_of_a_notebook_has_its_own_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [key("a")]
+    for number in ("3", "4"):
+        monkeypatch.setenv(RUN, number)
+        keys += [key("a")]
+        assert key("a") == keys[-1], "the same at each attempt"
+    assert len(set(keys)) == 3
+    monkeypatch.setenv(RUN, "../4")
+    assert key("a") == keys[0]
 
 
 # --- what goes wrong ---

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.clusters import agent_request
+from ec2spawner.agent_socket import SOCKET
 from ec2spawner.clusters.agent_request import ask
 from ec2spawner.clusters.errors import ClusterError
 from ec2spawner.wire import (
@@ -45,7 +45,7 @@ def agent(
 
         thread = threading.Thread(target=serve)
         thread.start()
-        monkeypatch.setenv(agent_request.SOCKET, str(path))
+        monkeypatch.setenv(SOCKET, str(path))
         yield
         thread.join(10)
 
@@ -93,6 +93,6 @@ def test_an_agent_of_an_older_image_is_said_so(
 
 
 def test_a_server_without_an_agent_has_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(agent_request.SOCKET, raising=False)
+    monkeypatch.delenv(SOCKET, raising=False)
     with pytest.raises(ClusterError, match="not started by ec2spawner"):
         ask(ClusterRequest())

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.clusters import agent_request, engine_process, run_folder
+from ec2spawner.agent_socket import SOCKET
+from ec2spawner.clusters import engine_process, run_folder
 from ec2spawner.clusters.errors import ClusterError
 from ec2spawner.clusters.run_folder import Record, started_at
 
@@ -24,7 +25,7 @@ IGNORES_SIGTERM = (
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_folder, "ROOT", tmp_path)
-    monkeypatch.setenv(agent_request.SOCKET, "/run/ec2spawner/agent.sock")
+    monkeypatch.setenv(SOCKET, "/run/ec2spawner/agent.sock")
 
 
 def started(program: str, tmp_path: Path) -> Record:
@@ -84,7 +85,7 @@ def test_instances_of_one_machine_have_folders_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = run_folder.folder()
-    monkeypatch.setenv(agent_request.SOCKET, "/run/another/agent.sock")
+    monkeypatch.setenv(SOCKET, "/run/another/agent.sock")
     assert run_folder.folder() != first
 
 

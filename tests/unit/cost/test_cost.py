@@ -20,8 +20,9 @@ import pytest
 
 from ec2spawner import cost
 from ec2spawner.agent.notebook_server.local_socket import MAX_CONNECTIONS
+from ec2spawner.agent_socket import SOCKET
 from ec2spawner.cost import agent as agent_line
-from ec2spawner.cost.agent import NO_RESPONSE, NOT_OURS, NOT_YET, SOCKET, read
+from ec2spawner.cost.agent import NO_RESPONSE, NOT_OURS, NOT_YET, read
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
 from tests.stub_agent_socket import cost as reported
 

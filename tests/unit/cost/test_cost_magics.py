@@ -10,6 +10,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from ec2spawner.agent_socket import SOCKET
 from ec2spawner.cost import agent as agent_line
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
 from tests.stub_agent_socket import cost as reported
@@ -21,7 +22,7 @@ COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s \(estimate in USD; \$3\.60/h, spo
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubAgentSocket]:
     monkeypatch.setattr(agent_line, "_last", ("", 0.0, agent_line.Reading()))
     with stub_agent_socket(reported()) as running:
-        monkeypatch.setenv(agent_line.SOCKET, running.path)
+        monkeypatch.setenv(SOCKET, running.path)
         yield running
 
 

@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ec2spawner import cost
+from ec2spawner.agent_socket import SOCKET
 from ec2spawner.cost import interruption
-from ec2spawner.cost.agent import NO_RESPONSE, NOT_YET, SOCKET, Reading
+from ec2spawner.cost.agent import NO_RESPONSE, NOT_YET, Reading
 from ec2spawner.cost.interruption import MAX_FUNCTIONS
 from ec2spawner.cost.notice import Notice
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket

@@ -27,7 +27,11 @@ LEASE = stored.lease(profile="t4")
 
 
 def test_every_profile_but_the_servers_own_is_a_choice() -> None:
-    [choice] = hardware_choices([T4, A10G], LEASE).choices
+    found = hardware_choices([T4, A10G], LEASE)
+    [choice] = found.choices
+    assert found.own is not None
+    assert found.own.profile == "t4"
+    assert hardware_choices([A10G], LEASE).own is None
     assert (choice.profile, choice.name, choice.usd_per_hour) == ("a10g", "A10G", 0.31)
     assert (choice.market, choice.is_available, choice.refusal) == (Market.SPOT, True, "")
     assert (choice.memory_bytes, choice.gpu_memory_bytes) == (16 * 2**30, 24 * 10**9)

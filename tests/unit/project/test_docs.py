@@ -40,8 +40,11 @@ from ec2spawner.core.offers.quotas import quota_of
 from ec2spawner.data import INTERRUPTIONS_SOURCE, instance_types
 from ec2spawner.embedded.demo.authenticator import OnePassword
 from ec2spawner.embedded.demo.hub import DemoHub
+from ec2spawner.hub.api import instances as instances_api
+from ec2spawner.hub.api import runs as runs_api
 from ec2spawner.hub.api import user as user_api
 from ec2spawner.hub.api.agents.calls import handlers as agent_handlers
+from ec2spawner.hub.api.agents.runs import handlers as agent_run_handlers
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import Market
 from tests.aws_actions import called_actions
@@ -329,6 +332,13 @@ MESSAGES = (
     wire.SessionSaved,
     wire.Wake,
     wire.WokenKernel,
+    wire.RunSubmission,
+    wire.RunSummary,
+    wire.RunsRequest,
+    wire.RunsAnswer,
+    wire.RunReport,
+    wire.RunWork,
+    instances_api.ServerModel,
     user_api.Profiles,
     user_api.ProfileModel,
     user_api.UserOptions,
@@ -355,12 +365,16 @@ def test_the_http_reference_names_every_value_of_the_costs() -> None:
 
 def test_the_http_reference_has_every_call_and_the_protocol() -> None:
     page = written(DOCS / "reference" / "http.md")
-    for pattern, _ in agent_handlers:
+    for pattern, _ in (*agent_handlers, *agent_run_handlers):
         call = re.sub(r"\(.*\)", "{id}", pattern).removeprefix("/api/ec2/")
         assert f"`POST {call}`" in page
     for pattern, handler in user_api.handlers:
         call = re.sub(r"\([^)]*\)", "{name}", pattern).removeprefix("/api/ec2/")
         assert f"`{'GET' if 'get' in vars(handler) else 'POST'} {call}`" in page
+    for pattern, handler in runs_api.handlers:
+        call = re.sub(r"\([^)]*\)", "{number}", pattern).removeprefix("/api/ec2/")
+        methods = {"get", "post", "delete"} & set(vars(handler))
+        assert all(f"`{method.upper()} {call}`" in page for method in methods)
     assert f"The number now is **{wire.PROTOCOL}**" in " ".join(page.split())
 
 

@@ -125,7 +125,7 @@ class ClaimsHandler(AgentHandler):
         lease, home = granted.lease, granted.home
         try:
             start = self.service.seal.open(lease.sealed_start)
-            certificates = None if lease.head else await self.certificates(lease)
+            certificates = await self.certificates(lease) if lease.is_server else None
         except (SealBroken, CannotSign) as error:
             self.log.error("%s cannot be started: %s", lease.lease_id, error)
             sealed = isinstance(error, SealBroken)
@@ -141,7 +141,7 @@ class ClaimsHandler(AgentHandler):
             lease_token=granted.token,
             environment=start.environment | self.continued(lease),
             command=start.command,
-            container="" if lease.head else self.service.options.image.container,
+            container=self.service.options.image.container if lease.is_server else "",
             base_url=start.base_url,
             port=self.service.options.port,
             home=lease.mounts.efs
@@ -157,7 +157,7 @@ class ClaimsHandler(AgentHandler):
             upload_to=_upload_to(lease),
             continues=lease.sleep.after_interruption != "stop",
             profile=lease.profile_name,
-            is_worker=bool(lease.head),
+            is_worker=not lease.is_server,
             hub_lost_after_seconds=self.service.options.hub_lost_after,
             certificates=certificates,
         )
@@ -243,8 +243,8 @@ class EventsHandler(LeaseHandler):
             await provisioner.agents.stopped(lease, message, event.session, notice)
         else:
             address = await self.address(lease)
-            # A worker has no certificate: only the notebook of its cluster calls it.
-            is_https = self.service.authority is not None and not lease.head
+            # Workers and runs have no certificate: JupyterHub's proxy does not call them.
+            is_https = self.service.authority is not None and lease.is_server
             scheme = "https" if is_https else "http"
             url = f"{scheme}://{address}:{event.port or self.service.options.port}"
             await provisioner.agents.event(lease, event, url)

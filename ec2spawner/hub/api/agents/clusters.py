@@ -26,11 +26,11 @@ from ....wire import (
     WorkerStatus,
 )
 from ....wire.cluster import MAX_SHOWN
+from ...app.api_address import reachable_api_url
 from ...app.spawn_error import SpawnError
 from ...spawn.cluster_request import joining, wanted_cluster
 from ...spawn.limits import limit_words_of
 from ...spawn.server_options import ProfileListError
-from ..environment import reachable_api_url
 from .calls import LEASE
 from .owner import OwnersHandler
 
@@ -42,8 +42,8 @@ class ClusterHandler(OwnersHandler):
         """Answer a `ClusterAnswer`; 409 with the reason where that is refused, 503 without
         profiles."""
         request = self.read(ClusterRequest)
-        if lease.head:
-            self.refuse(409, "a worker has no cluster of its own")
+        if not lease.is_server:
+            self.refuse(409, "a worker or a run has no cluster of its own")
         if request.action != "status":
             self.refuse_unless_ready(lease)
         try:
@@ -96,7 +96,7 @@ class ClusterHandler(OwnersHandler):
     async def wanted(self, lease: Lease, profile: str | None, workers: int) -> Cluster:
         """The cluster that the owner may have. Raises as `wanted_cluster`."""
         spawner, hub = self.owners_spawner(lease), self.service
-        url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub)
+        url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub.options)
         return await wanted_cluster(hub, self.provisioner, spawner, lease, url, profile, workers)
 
 

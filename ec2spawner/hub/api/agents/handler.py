@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
 from pydantic import ValidationError
@@ -43,6 +43,9 @@ T = TypeVar("T")
 class AgentHandler(APIHandler):
     """Reads a small body, answers a model."""
 
+    MAX_BODY_BYTES: ClassVar[int] = MAX_BODY_BYTES
+    """Of a request of this kind."""
+
     _accept_cookie_auth = False
     _accept_token_auth = False
 
@@ -54,10 +57,10 @@ class AgentHandler(APIHandler):
         self._chunks: list[bytes] = []
         declared = self.request.headers.get("Content-Length", "0")
         # Python refuses to parse a number of thousands of digits.
-        if not re.fullmatch("[0-9]{1,9}", declared) or int(declared) > MAX_BODY_BYTES:
-            self.refuse(413, f"a body may have {MAX_BODY_BYTES} bytes")
+        if not re.fullmatch("[0-9]{1,9}", declared) or int(declared) > self.MAX_BODY_BYTES:
+            self.refuse(413, f"a body may have {self.MAX_BODY_BYTES} bytes")
         # Tornado cuts off a body without a length, with a plain 400.
-        self.request.connection.set_max_body_size(MAX_BODY_BYTES)
+        self.request.connection.set_max_body_size(self.MAX_BODY_BYTES)
         self.request.connection.set_body_timeout(BODY_SECONDS)
         await super().prepare()
 

@@ -12,6 +12,7 @@ from ....provisioner.limits.admission import LimitReached
 from ....provisioner.model.lease import Lease, LeaseState
 from ....provisioner.provisioner import Provisioner
 from ....wire import ContinueRequest, Move
+from ...app.api_address import reachable_api_url
 from ...app.spawn_error import SpawnError
 from ...pages.spawn_page.hardware_choices import hardware_choices
 from ...pages.spawn_page.spawn_page import cards_of
@@ -19,7 +20,6 @@ from ...security.sealed_start import SealBroken
 from ...spawn.hardware_change import continue_on
 from ...spawn.limits import limit_words_of
 from ...spawn.server_options import ProfileListError
-from ..environment import reachable_api_url
 from .calls import LEASE
 from .owner import OwnersHandler
 
@@ -52,7 +52,7 @@ class ContinueHandler(OwnersHandler):
     async def begin(self, lease: Lease, profile: str) -> None:
         """Buy the other instance; ends the request with 409 or 503 where that is refused."""
         spawner, hub = self.owners_spawner(lease), self.service
-        url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub)
+        url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub.options)
         try:
             await continue_on(hub, self.provisioner, spawner, url, {"profile": profile})
         except ProfileListError as error:

@@ -11,10 +11,12 @@ from .profile_card_text import NO_DRIVER
 
 
 def hardware_choices(cards: Sequence[Card], lease: Lease) -> HardwareChoices:
-    """A choice for each card but that of the server's own profile, paid by the same payer."""
+    """A choice for each card, that of the server's own profile apart, paid by the same payer."""
+    own = next((card for card in cards if card.slug == lease.profile), None)
     others = [card for card in cards if card.slug != lease.profile][:MAX_CHOICES]
     return HardwareChoices(
         choices=[_choice(card, lease.payer) for card in others],
+        own=None if own is None else _choice(own, lease.payer),
         deletes_disk=_keeps_disk(lease),
     )
 

@@ -9,6 +9,7 @@
 export type * from './cluster.js';
 export type * from './cost.js';
 export type * from './idle.js';
+export type * from './runs.js';
 export type * from './sentence.js';
 export type * from './sleep.js';
 export type * from './status.js';

@@ -70,6 +70,7 @@ export interface ISentenceParameters {
   'limit-not-extended': { scope: string; name: string; at: number };
   'idle-time-bounded': { min_seconds: number; max_seconds: number; seconds: number };
   refused: { detail: string };
+  'run-invalid': { detail: string };
   'hub-silent': object;
   'hub-timeout': object;
   'agent-silent': object;

@@ -82,6 +82,8 @@ export interface IHardwareChoice {
 /** `GET hardware`. */
 export interface IHardwareChoices {
   choices: IHardwareChoice[];
+  /** The server's own profile, for a run on a machine of its own. */
+  own?: IHardwareChoice | null;
   /** Whether a stop would keep the machine's own disk, and a move deletes it. */
   deletes_disk?: boolean;
 }

@@ -76,6 +76,8 @@ export interface INotebookStatus {
   stop: IStop | null;
   hub_reachable: boolean;
   full_disks: ISentence[];
+  /** Runs that have ended and whose result is not in the home yet. */
+  undelivered_runs: number;
   /** When AWS reclaims this spot instance; null where it has not announced that. */
   interruption_at: string | null;
   /** When AWS began to recommend leaving this spot instance; null where it does not. */

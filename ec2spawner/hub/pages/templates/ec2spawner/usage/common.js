@@ -1,4 +1,4 @@
-// What both pages about money share: calls of the API, and words for numbers.
+// What the pages about money and runs share: calls of the API, and words for numbers.
 const { base_url: BASE, xsrf_token: XSRF } = window.jhdata;
 const REFRESH_MS = 10000;
 const TIMEOUT_MS = 20000;
@@ -36,33 +36,42 @@ async function request(path, options) {
   }
   if (reply.ok) return reply;
   const body = jsonIn(await reply.text());
-  throw new Error((body && body.message) || "The hub answered " + reply.status);
+  const why = (body && body.message) || "The hub answered " + reply.status;
+  const isLoggedOut = reply.status === 403 && /credentials|xsrf/i.test(why);
+  throw new Error(isLoggedOut ? "Your login has ended: reload this page to log in again" : why);
 }
+
+const sentence = (message) => message.charAt(0).toUpperCase() + message.slice(1).replace(/\.$/, "") + ".";
 
 const jsonIn = (text) => (text.startsWith("{") ? JSON.parse(text) : null);
 
 /** The same, as JSON; null where the answer has none. */
 const call = async (path, options) => jsonIn(await (await request(path, options)).text());
 
-/** Reads now, every ten seconds while the page is seen, and when it is seen again. */
-function keepFresh(read) {
+/** Reads now, so many milliseconds after each read while the page is seen, and when it is seen or
+ * online again. */
+function keepFresh(read, pause = () => REFRESH_MS) {
   let isReading = false;
+  let timer;
   async function refresh() {
+    clearTimeout(timer);
     if (isReading || document.hidden) return;
     isReading = true;
     try {
       await read();
       element("offline").hidden = true;
+      element("offline-old").hidden = false; // from now on something is shown
     } catch (error) {
-      setText(element("offline-why"), error.message + ".");
+      setText(element("offline-why"), sentence(error.message));
       element("offline").hidden = false;
     } finally {
       isReading = false;
       element("loading").hidden = true;
+      timer = setTimeout(refresh, pause());
     }
   }
   document.addEventListener("visibilitychange", refresh);
-  setInterval(refresh, REFRESH_MS);
+  window.addEventListener("online", refresh);
   refresh();
   return refresh;
 }
@@ -129,13 +138,40 @@ function clock(instant, now) {
   return at.toLocaleDateString([], day) + " " + time;
 }
 
-/** `ann`, `ann / lab`; `ann / lab, worker 2` of a cluster: no server has a slash in its name. */
+/** What the name of a server says: `lab/2` is a worker of a cluster and `/run/12` a run, for no server
+ * has a slash in its name. */
+function nameParts(name) {
+  const [server, ...rest] = name.split("/");
+  const [first, run] = rest;
+  if (!server && first === "run" && run) return { server, extra: "run " + run };
+  return { server, extra: first ? "worker " + first : "" };
+}
+
+/** `ann`, `ann / lab`, `ann / lab, worker 2`, `ann, run 12`. */
 function serverName(row) {
-  const [server, worker] = row.server.split("/");
-  return (server ? row.user + " / " + server : row.user) + (worker ? ", worker " + worker : "");
+  const { server, extra } = nameParts(row.server);
+  return (server ? row.user + " / " + server : row.user) + (extra ? ", " + extra : "");
+}
+
+/** A value of a dimension of costs: of `server` the same without the user. */
+function valueName(dimension, value) {
+  if (dimension !== "server" || !value) return value || "none";
+  const { server, extra } = nameParts(value);
+  return [server, extra].filter(Boolean).join(", ");
 }
 
 const isWorker = (row) => Boolean(row.worker);
+const isRun = (row) => Boolean(row.run);
+
+/** `5 servers · 4 workers · 1 run`, without what is not there. */
+function countedKinds(rows, separator) {
+  const workers = rows.filter(isWorker).length;
+  const runs = rows.filter(isRun).length;
+  const kinds = [counted(rows.length - workers - runs, "server")];
+  if (workers) kinds.push(counted(workers, "worker"));
+  if (runs) kinds.push(counted(runs, "run"));
+  return kinds.join(separator);
+}
 
 /** Who pays, unless it is the user. */
 const payerNote = ({ payer }) => (!payer || payer.startsWith("user:") ? "" : " · paid by " + payer.replace(":", " "));

@@ -13,15 +13,15 @@ const byDay = { bars: [], series: USE };
 const stackedBy = () => element("stack").value;
 
 /** The values that cost the most, in that order, and one for the rest. */
-function dearestSeries(sums) {
+function dearestSeries(sums, dimension) {
   const totals = new Map();
   for (const { key, usd } of sums) totals.set(key[1], (totals.get(key[1]) || 0) + usd);
   const values = [...totals.keys()].sort((a, b) => totals.get(b) - totals.get(a));
   const series = values.slice(0, MAX_SERIES).map((value, place) => ({
     value,
-    name: value || "none",
+    name: valueName(dimension, value),
     className: "ec2-series-" + (place + 1),
-    legend: value || "none",
+    legend: valueName(dimension, value),
   }));
   const rest = values.length - MAX_SERIES;
   if (rest > 0) series.push({ name: "others", className: "ec2-overhead", legend: counted(rest, "other") });
@@ -69,7 +69,7 @@ async function drawDays(days) {
   const dimension = stackedBy();
   const found = await latest("days", query(days, "day," + (dimension || "purpose")));
   if (!found) return;
-  byDay.series = dimension ? dearestSeries(found.sums) : USE;
+  byDay.series = dimension ? dearestSeries(found.sums, dimension) : USE;
   const names = byDay.series.map(({ name, value }) => (dimension ? value : name));
   const others = names.length - 1;
   byDay.bars = barsOf(found.sums, days, byDay.series, (value) => (names.includes(value) ? names.indexOf(value) : others));

@@ -93,7 +93,7 @@ async function drawBy(days) {
   const rows = [...byFirst(found).values()].sort((a, b) => b.usd - a.usd);
   const shown = rows.slice(0, 200);
   const cells = (row) => [
-    row.key || "none",
+    valueName(select.value, row.key),
     knownUsd(row.usd, row.unknown),
     ...knownParts(row),
     row.hours.toFixed(1),

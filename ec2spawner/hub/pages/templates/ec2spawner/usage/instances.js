@@ -35,12 +35,10 @@ function attention(found, now) {
 
 function tiles(found) {
   const { servers } = found;
-  const workers = servers.filter(isWorker).length;
   const spot = servers.filter((row) => row.market === "spot").length;
   const idle = servers.filter((row) => stateOf(row) === "idle");
   setText(element("rate"), knownRate(found.usd_per_hour, found.unknown_prices));
-  const counts = counted(servers.length - workers, "server") + (workers ? " · " + counted(workers, "worker") : "");
-  setText(element("count"), counts + " · " + spot + " spot · " + idle.length + " idle");
+  setText(element("count"), countedKinds(servers, " · ") + " · " + spot + " spot · " + idle.length + " idle");
   setText(
     element("rate-of"),
     "estimate; idle " + rateOf(idle) +

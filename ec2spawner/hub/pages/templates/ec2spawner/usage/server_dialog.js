@@ -65,8 +65,9 @@ let asked = null;
 function writeButtons(box, server) {
   box.server = server; // as it is now, for the buttons that are there
   const wanted = [];
-  // JupyterHub knows nothing of workers: they end with their server, or as its user wants.
-  if (isWorker(server)) return box.replaceChildren();
+  // JupyterHub knows nothing of workers and runs: they end with their server or their notebook, or as
+  // their user wants.
+  if (isWorker(server) || isRun(server)) return box.replaceChildren();
   if (server.state === "ready") wanted.push("message", "keep");
   if (MAY_STOP && server.state === "kept") wanted.push("release");
   else if (MAY_STOP && isServer(server) && server.state !== "ending") wanted.push("stop");

@@ -83,11 +83,10 @@ function drawEnded(found, now) {
 function drawNow(found, now) {
   const usd = found.servers.reduce((sum, row) => sum + (row.known_usd_per_hour ?? 0), 0);
   const unknown = unknownPrices(found.servers);
-  const workers = found.servers.filter(isWorker).length;
   setText(element("rate"), knownRate(usd, unknown));
   setText(
     element("rate-of"),
-    [counted(found.servers.length - workers, "server"), ...(workers ? [counted(workers, "worker")] : [])].join(", ") +
+    countedKinds(found.servers, ", ") +
       ", an estimate" + (unknown && "; " + unknown)
   );
   explainUnknown(element("rate-of"), found.servers);

@@ -1,4 +1,4 @@
-"""A worker hears from its instance's agent that AWS reclaims the instance, and drains once."""
+"""A process hears from its instance's agent that AWS reclaims the instance, and acts once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.cluster_worker import notices
-from ec2spawner.cluster_worker.notices import watch_notices
+from ec2spawner.agent_socket import notices
+from ec2spawner.agent_socket.notices import watch_notices
 
 
-async def test_the_node_is_drained_at_the_first_notice(
+async def test_the_first_notice_is_acted_upon_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "RECONNECT_SECONDS", 0.01)

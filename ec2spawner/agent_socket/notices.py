@@ -1,4 +1,4 @@
-"""Hears from the instance's agent that EC2 reclaims the instance."""
+"""Learns from the instance's agent that EC2 reclaims the instance."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Final
 
+from . import MAX_LINE
+
 log = logging.getLogger(__name__)
 
-MAX_LINE: Final = 4 * 1024 * 1024
 RECONNECT_SECONDS: Final = 5.0
 
 
-async def watch_notices(path: str, drain: Callable[[float], Awaitable[None]]) -> None:
-    """Call `drain` once with the seconds that are left, at the first notice. Runs until cancelled,
-    and comes back after the agent has hung up."""
+async def watch_notices(path: str, on_notice: Callable[[float], Awaitable[None]]) -> None:
+    """Call `on_notice` once with the seconds that are left, at the first notice.
+
+    Runs until cancelled, and comes back after the agent has hung up.
+    """
     while path:
         with contextlib.suppress(OSError, ValueError):
             if (at := await _first_notice(path)) is not None:
                 left = (at - datetime.now(UTC)).total_seconds()
-                log.info("AWS reclaims this instance in %.0f s: the node is drained", left)
-                await drain(max(left, 1.0))
+                log.info("AWS is reclaiming this instance in %.0f s", left)
+                await on_notice(max(left, 1.0))
                 return
         await asyncio.sleep(RECONNECT_SECONDS)
 

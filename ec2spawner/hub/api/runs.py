@@ -1,0 +1,207 @@
+"""Runs for users and their programs: submit, show, cancel, read results."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import math
+import time
+import zlib
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.user import User
+from pydantic import AwareDatetime, ValidationError
+from tornado.web import HTTPError
+
+from ...core.profiles.choices import OptionsRefused
+from ...provisioner.runs.runs import NoSuchRun, Owner, TooManyRuns
+from ...provisioner.store.store import StoreError
+from ...wire import RunSubmission, RunSummary
+from ...wire.runs import (
+    MAX_PLAIN_BYTES,
+    MAX_RUN_BODY_BYTES,
+    MAX_SHOWN_RUNS,
+    MAX_VALUES,
+    has_too_many_values,
+)
+from ..app.user_account import created_at
+from ..runs.submission import CannotRun, new_runs
+from ..spawn.server_options import ProfileListError
+from .user_call import OWN_SCOPE, Model, running, store_failed
+
+SUBMIT_SCOPE = "servers"
+"""Required to submit and cancel: a run is a start of a server. A user's login and own tokens have
+it; the token of a server, which everyone with access to that server can read, does not."""
+
+NUMBER = r"([0-9]{1,9})"
+
+
+class RunsModel(Model):
+    """Runs of one user."""
+
+    now: AwareDatetime
+    runs: tuple[RunSummary, ...]
+
+
+class TooManySubmissions(HTTPError):
+    """429 with when to try again."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(429, "too many submissions: send several parameters as one array")
+        self.headers = {"Retry-After": str(math.ceil(max(seconds, 1)))}
+
+
+class RunsApiHandler(APIHandler):
+    """A call of a user about their own runs."""
+
+    def owner(self, scope: str) -> User:
+        """The caller. Raises `HTTPError` (403) without the scope, or for a service."""
+        caller = self.current_user
+        if not isinstance(caller, User):
+            raise HTTPError(403, "a service has no runs: use the token of a user")
+        if not self.has_scope(f"{scope}!user={caller.name}"):
+            raise HTTPError(403, f"the token needs the scope {scope} for its user")
+        return caller
+
+    def whose(self, scope: str) -> Owner:
+        """The caller, or `user=`, whose runs an admin sees and cancels. Raises `HTTPError`
+        (403) without the scope for that user."""
+        name: str = self.get_query_argument("user", "")
+        if not name:
+            return owner_of(self.owner(scope))
+        if not self.has_scope(f"{scope}!user={name}"):
+            raise HTTPError(403, f"this needs the scope {scope} for that user")
+        return Owner(name)
+
+    def send(self, now: datetime, runs: list[RunSummary], status: int = 200) -> None:
+        """Answer these runs."""
+        self.set_status(status)
+        self.set_header("Content-Type", "application/json")
+        self.finish(RunsModel(now=now, runs=tuple(runs)).model_dump_json())
+
+
+class RunListHandler(RunsApiHandler):
+    """`/api/ec2/runs`."""
+
+    async def get(self) -> None:
+        """The caller's runs, the newest first; with `user=` those of another."""
+        owner, (_, provisioner) = self.whose(OWN_SCOPE), running()
+        self.send(provisioner.now(), provisioner.runs.of_user(owner, MAX_SHOWN_RUNS))
+
+    async def post(self) -> None:
+        """Submit; 201 with the runs that were made, 400 with the field that is wrong."""
+        user, (service, provisioner) = self.owner(SUBMIT_SCOPE), running()
+        limit, now = service.run_submissions, time.monotonic()
+        if not limit.take(user.id, now):
+            raise TooManySubmissions(limit.wait_seconds(user.id, now))
+        submission = self.submission()
+        try:
+            spawner = user.spawners[""]
+            new = await new_runs(service, provisioner, spawner, submission)
+            added = await provisioner.runs.submit(new, submission.document)
+        except (CannotRun, OptionsRefused, TooManyRuns) as error:
+            raise HTTPError(400, str(error)) from error
+        except ProfileListError as error:
+            raise HTTPError(503, str(error)) from error
+        except StoreError as error:
+            raise store_failed(self, error) from error
+        self.send(provisioner.now(), added, status=201)
+
+    def submission(self) -> RunSubmission:
+        """The body. Raises `HTTPError` (400) that names the fields."""
+        if len(self.request.body) > MAX_RUN_BODY_BYTES:
+            raise HTTPError(413, f"a submission may have {MAX_RUN_BODY_BYTES} bytes")
+        if has_too_many_values(self.request.body):
+            raise HTTPError(400, f"parameters: have more than {MAX_VALUES} values together")
+        try:
+            return RunSubmission.model_validate_json(self.request.body)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}"
+                for each in error.errors(include_input=False, include_url=False)[:5]
+            )
+            raise HTTPError(400, problems) from error
+
+
+class RunHandler(RunsApiHandler):
+    """`/api/ec2/runs/{number}`."""
+
+    async def get(self, number: str) -> None:
+        """The run; with `?array` all of its array."""
+        owner, (_, provisioner) = self.whose(OWN_SCOPE), running()
+        runs = provisioner.runs
+        try:
+            wants_array = self.get_query_argument("array", None) is not None
+            found = (
+                runs.array(owner, int(number)) if wants_array else [runs.one(owner, int(number))]
+            )
+        except NoSuchRun as error:
+            raise HTTPError(404, str(error)) from error
+        self.send(provisioner.now(), found)
+
+    async def delete(self, number: str) -> None:
+        """Cancel it; the first of an array cancels all of it."""
+        owner, (_, provisioner) = self.whose(SUBMIT_SCOPE), running()
+        caller = self.current_user
+        is_own = isinstance(caller, User) and caller.name == owner.name
+        words = "You cancelled it" if is_own else f"{caller.name} cancelled it"
+        try:
+            found = await provisioner.runs.cancel(owner, int(number), words)
+        except NoSuchRun as error:
+            raise HTTPError(404, str(error)) from error
+        except StoreError as error:
+            raise store_failed(self, error, "cancelled, but not stored yet") from error
+        self.send(provisioner.now(), found)
+
+
+class RunResultHandler(RunsApiHandler):
+    """`/api/ec2/runs/{number}/result`."""
+
+    def compute_etag(self) -> None:
+        """None: to hash a large result would hold up all others."""
+
+    async def get(self, number: str) -> None:
+        """The executed notebook, or the log, so far, as a file; 404 while there is none."""
+        owner, (_, provisioner) = owner_of(self.owner(OWN_SCOPE)), running()
+        try:
+            run = provisioner.runs.one(owner, int(number))
+            packed = await provisioner.runs.result(owner, int(number))
+        except NoSuchRun as error:
+            raise HTTPError(404, str(error)) from error
+        except StoreError as error:
+            raise store_failed(self, error) from error
+        if not packed:
+            raise HTTPError(404, "there is no result of this run yet")
+        plain = await asyncio.to_thread(_unpacked, packed)
+        stem, _, suffix = run.path.rpartition("/")[2].rpartition(".")
+        is_notebook = suffix == "ipynb"
+        name = f"{stem}-{run.number}.{'ipynb' if is_notebook else 'log'}"
+        # Never shown in the hub's origin: what a run has written may contain scripts.
+        self.set_header("Content-Type", "application/octet-stream")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(name)}")
+        self.finish(plain)
+
+
+def owner_of(user: User) -> Owner:
+    """Whose runs a user sees."""
+    return Owner(user.name, created_at(user))
+
+
+def _unpacked(packed: str) -> bytes:
+    """What was packed, as far as it is not larger than what runs may send."""
+    try:
+        return zlib.decompressobj().decompress(base64.b64decode(packed), MAX_PLAIN_BYTES)
+    except (ValueError, zlib.error) as error:
+        raise HTTPError(404, "the result of this run cannot be read") from error
+
+
+handlers: list[tuple[str, Callable[..., Any]]] = [
+    (r"/api/ec2/runs", RunListHandler),
+    (rf"/api/ec2/runs/{NUMBER}", RunHandler),
+    (rf"/api/ec2/runs/{NUMBER}/result", RunResultHandler),
+]

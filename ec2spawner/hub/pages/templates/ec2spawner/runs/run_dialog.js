@@ -1,0 +1,74 @@
+// All that is known of one run; follows it while it is open.
+const details = { number: null, shown: "", badge: badge() };
+
+element("details-state").append(details.badge);
+
+function resultText(run) {
+  if (!run.has_result) return isOpen(run) ? "none yet" : "none";
+  const path = "~/" + resultPath(run);
+  if (isOpen(run)) return "so far, to download; it will be " + path + " in your home";
+  return run.delivered
+    ? path + ", in your home"
+    : path + ": your server gets it at its next start, or within a minute while it runs";
+}
+
+function attemptsText(run) {
+  if (!run.attempts) return "none yet";
+  if (!isOpen(run)) return String(run.attempts);
+  return run.attempts + "; " + (run.retries ? "up to " + counted(run.retries, "lost instance") + (run.retries === 1 ? " is" : " are") + " replaced" : "a lost instance ends the run");
+}
+
+/** `[name, text]` of each field that has a value. */
+function fieldsOf(run, now) {
+  const at = (instant) => instant && clock(instant, now);
+  const ofArray = run.array && runs.ofArray(run.array);
+  return [
+    ["Message", run.message],
+    ["File", "~/" + run.path],
+    ["Parameters", Object.entries(run.parameters).map(([name, value]) => name + " = " + valueText(value)).join("\n")],
+    ["Array", ofArray && run.number - run.array + 1 + " of " + ofArray.length + " in array " + run.array],
+    ["Progress", cellsText(run)],
+    ["Profile", run.profile_name],
+    ["Instance", [run.instance_type, marketAndZone(run)].filter(Boolean).join(" · ")],
+    ["Attempts", attemptsText(run)],
+    ["Submitted", at(run.submitted_at)],
+    ["Started", at(run.started_at)],
+    ["Ended", at(run.ended_at)],
+    ["Duration", ranFor(run, now)],
+    ["Deadline", at(run.deadline) || "none"],
+    ["Cost so far", usdText(run) + (hasCost(run) ? ", an estimate" : "")],
+    ["Price now", hourText(run)],
+    ["Cost cap", (run.max_usd ?? null) === null ? "none" : money(run.max_usd)],
+    ["Paid by", run.payer ? run.payer.replace(":", " ") : "yourself"],
+    ["Result", resultText(run)],
+  ].filter(([, text]) => text);
+}
+
+function drawDetails() {
+  const run = runs.byNumber.get(details.number);
+  if (!run || !element("details").open) return;
+  const fields = fieldsOf(run, runs.now);
+  const text = JSON.stringify([run.number, fields]);
+  if (details.shown !== text) {
+    details.shown = text; // a selection in it stays while nothing changes
+    setText(element("details-title"), "Run " + run.number + " · " + fileName(run));
+    element("details-fields").replaceChildren(
+      ...fields.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])
+    );
+  }
+  writeBadge(details.badge, stateOf(run));
+  element("details-download").hidden = !run.has_result;
+  element("details-cancel").hidden = !isOpen(run);
+}
+
+function showDetails(run) {
+  details.number = run.number;
+  element("details").showModal();
+  sayProblem("");
+  drawDetails();
+  element("details-title").focus();
+}
+
+element("details-close").addEventListener("click", () => element("details").close());
+element("details-download").addEventListener("click", () => downloadResult(runs.byNumber.get(details.number)));
+element("details-cancel").addEventListener("click", () => askToCancel(runs.byNumber.get(details.number)));

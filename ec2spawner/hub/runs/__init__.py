@@ -1,0 +1,1 @@
+"""Runs, from what a user submits to the leases of their attempts."""

@@ -1,0 +1,89 @@
+"""The lease of a run whose turn has come, as for a start of its user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ...config import Options, Profile
+from ...core.instances.retention_rules import AfterStop
+from ...core.names import lease_id as new_lease_id
+from ...core.profiles.choices import Choice
+from ...core.sleep.rules import SleepRules
+from ...provisioner.model.launch_key import launch_key_of
+from ...provisioner.model.lease import Lease
+from ...provisioner.model.mounts import Mounts
+from ...provisioner.model.run import Run
+from ...provisioner.model.shared_values import shared
+from ...provisioner.model.worker import without_stop
+from ...provisioner.provisioner import Provisioner
+from ...wire import Market
+from ..app.service import HubService
+from ..security.sealed_start import NotebookStart
+from ..spawn.allowed_profiles import choose
+from ..spawn.idle_policy import policy_of, within_limits
+from ..spawn.lease_request import Server, mounts_of, new_lease
+from ..spawn.server_options import options_for_page
+from .submission import chosen
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+COMMAND: Final = ("python3", "-P", "-m", "ec2spawner.run_executor")
+"""Run by the Python of the image's agent, which is the first on the PATH of its notebooks."""
+
+
+class WaitsForPrice(Exception):
+    """No spot instance costs as little as the run waits for; the message says so."""
+
+
+async def run_lease(
+    running: HubService,
+    provisioner: Provisioner,
+    spawner: Spawner,
+    run: Run,
+    environment: Mapping[str, str],
+    hub_api_url: str,
+) -> Lease:
+    """The lease of a run's next attempt, by the configuration of now.
+
+    Raises `WaitsForPrice`, `OptionsRefused`, `ProfileListError`, `SpawnError`, `StoreError`.
+    """
+    options = await options_for_page(running.options, spawner)
+    choice = await choose(options, spawner, chosen(run.profile, run.payer))
+    idle = await policy_of(options, spawner, choice.profile, None, choice.payer)
+    start = NotebookStart(dict(environment), list(COMMAND), api_token="", base_url="/")
+    lease = await new_lease(
+        new_lease_id(),
+        Server(run.user, run.home),
+        choice,
+        options=options,
+        idle=within_limits(without_stop(idle), options, run.user, choice.payer),
+        sleep=SleepRules(save_seconds=0.0, after_interruption="stop"),
+        provisioner=provisioner,
+        hub_api_url=hub_api_url,
+        sealed_start=running.seal.close(start),
+        start_timeout=spawner.start_timeout,
+    )
+    lease = replace(
+        lease, run=run.number, after_stop=AfterStop(), mounts=_mounts(run, options, choice)
+    )
+    return _within_price(lease, run, provisioner)
+
+
+def _mounts(run: Run, options: Options, choice: Choice[Profile]) -> Mounts:
+    """A home on EFS is that of the user's server: it may have several writers."""
+    return mounts_of(Server(run.user, run.server), options, choice.profile)
+
+
+def _within_price(lease: Lease, run: Run, provisioner: Provisioner) -> Lease:
+    """Restricted to the spot price that the run waits for. Raises `WaitsForPrice`."""
+    price = run.max_spot_usd_per_hour
+    if price is None or (run.wait_until is not None and run.wait_until <= provisioner.now()):
+        return lease
+    most = min(price, lease.spec.max_usd_per_hour or price)
+    spec = shared(replace(lease.spec, markets=(Market.SPOT,), max_usd_per_hour=most))
+    if not provisioner.market.offers.all_for(spec):
+        raise WaitsForPrice(f"Waits for a spot instance at {price:.3f} USD/hour or less")
+    return replace(lease, spec=spec, launch_key=launch_key_of(spec))

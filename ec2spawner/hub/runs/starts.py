@@ -1,0 +1,143 @@
+"""Requests a lease for each run whose turn has come, as for a start of its user.
+
+Each attempt follows the configuration of that moment: profiles, prices and groups may have changed
+since the run was submitted. Level-triggered: the queue says what is due, also after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from jupyterhub.app import JupyterHub
+from jupyterhub.user import User
+
+from ...core.profiles.choices import OptionsRefused
+from ...provisioner.model.run import Run
+from ...provisioner.provisioner import Provisioner
+from ...provisioner.runtime.cooperative_iteration import cooperatively
+from ...provisioner.runtime.supervise import Supervised
+from ...provisioner.store.store import StoreError
+from ..app.api_address import reachable_api_url
+from ..app.service import HubService
+from ..app.spawn_error import SpawnError
+from ..app.user_account import created_at
+from ..spawn.server_options import ProfileListError
+from .lease import WaitsForPrice, run_lease
+
+log = logging.getLogger(__name__)
+
+INTERVAL: Final = 5.0
+"""Seconds between two looks at the queue; a change of it begins one at once."""
+
+PAUSE: Final = 0.5
+"""Seconds between two looks at least."""
+
+OWNERS_INTERVAL: Final = 30.0
+"""Seconds between two looks at whether their users are there: each asks JupyterHub's database."""
+
+NOBODYS: Final = "Its user has no account any more"
+
+BATCH: Final = 50
+"""Leases that are requested together, so that few launch calls buy for all."""
+
+PRICE_PAUSE: Final = timedelta(seconds=60)
+"""Spot prices are read every five minutes."""
+
+RETRY_PAUSE: Final = timedelta(seconds=30)
+"""After what may be over soon: a function of the admin that failed, an image that is unknown."""
+
+HUB_VARIABLES: Final = ("JUPYTERHUB_", "JPY_")
+"""Prefixes of what JupyterHub gives its servers: a run gets no token and no address of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarts:
+    """The edge between the queue and JupyterHub's users."""
+
+    app: JupyterHub
+    service: HubService
+    provisioner: Provisioner
+
+    async def run(self) -> None:
+        """Start what is due until the task is cancelled."""
+        await self.app._start_future  # before that, JupyterHub has not loaded its users
+        checked_at = 0.0
+        while True:
+            waiting = asyncio.ensure_future(self.provisioner.runs.wait_change(INTERVAL))
+            due: list[Run] = []
+            with Supervised("The queue of runs"):
+                if time.monotonic() - checked_at > OWNERS_INTERVAL:
+                    checked_at = time.monotonic()
+                    await self._end_those_of_nobody()
+                due = self.provisioner.runs.due()[:BATCH]
+                await asyncio.gather(*map(self._start, due))
+            # Never at once: each look compares all that is queued.
+            await asyncio.sleep(PAUSE)
+            if len(due) == BATCH:
+                waiting.cancel()
+            await asyncio.wait({waiting})
+
+    async def _end_those_of_nobody(self) -> None:
+        """Those whose user was deleted, or has another name."""
+        owners: dict[str, User | None] = {}
+        async for run in cooperatively(self.provisioner.runs.not_ended()):
+            if run.user not in owners:
+                owners[run.user] = self.app.users.get(run.user)
+            if not _is_of(run, owners[run.user]):
+                await self.provisioner.runs.refuse(run.number, NOBODYS)
+
+    async def _start(self, run: Run) -> None:
+        runs = self.provisioner.runs
+        with Supervised(f"The start of run {run.number}"):
+            try:
+                await self._request(run)
+            except WaitsForPrice as waits:
+                await runs.postpone(run.number, str(waits), PRICE_PAUSE)
+            except OptionsRefused as error:
+                await runs.refuse(run.number, f"It cannot start: {error}")
+            except SpawnError as error:
+                await self._not_started(run, error)
+            except ProfileListError as error:
+                await runs.postpone(run.number, str(error), RETRY_PAUSE)
+            except StoreError as error:
+                log.error("Run %d is not started yet: %s", run.number, error)
+
+    async def _request(self, run: Run) -> None:
+        user = self.app.users.get(run.user)
+        if user is None or not _is_of(run, user):
+            await self.provisioner.runs.refuse(run.number, NOBODYS)
+            return
+        spawner = user.spawners[""]
+        environment = spawner.get_env()
+        url = reachable_api_url(environment["JUPYTERHUB_API_URL"], self.service.options)
+        lease = await run_lease(
+            self.service, self.provisioner, spawner, run, _of_user(environment), url
+        )
+        await self.provisioner.runs.start(run.number, lease)
+
+    async def _not_started(self, run: Run, error: SpawnError) -> None:
+        if error.status_code >= 500:
+            await self.provisioner.runs.postpone(run.number, error.jupyterhub_message, RETRY_PAUSE)
+        else:
+            await self.provisioner.runs.refuse(run.number, error.jupyterhub_message)
+
+
+def _is_of(run: Run, user: User | None) -> bool:
+    """Whether this user submitted it, and not a deleted one of the name."""
+    if user is None:
+        return False
+    created = created_at(user)
+    return created is None or created <= run.submitted_at
+
+
+def _of_user(environment: Mapping[str, str]) -> dict[str, str]:
+    """What admins and hooks add to the environment of servers."""
+    return {
+        name: value for name, value in environment.items() if not name.startswith(HUB_VARIABLES)
+    }

@@ -1,0 +1,100 @@
+"""Turns what a user wants to have run into runs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import zlib
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ...config import Options
+from ...core.ledger.cost_rows import user_payer
+from ...provisioner.model.run import Run
+from ...provisioner.provisioner import Provisioner
+from ...wire import RunSubmission
+from ...wire.runs import MAX_PLAIN_BYTES
+from ..app.service import HubService
+from ..spawn.allowed_profiles import choose
+from ..spawn.server_options import options_for_page
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+
+class CannotRun(Exception):
+    """Why a submission is refused, in words for its user."""
+
+
+async def new_runs(
+    running: HubService,
+    provisioner: Provisioner,
+    spawner: Spawner,
+    submission: RunSubmission,
+) -> list[Run]:
+    """One for each set of parameters, without numbers yet.
+
+    Raises `CannotRun` and `OptionsRefused` with the reason in words, and `ProfileListError`.
+    """
+    options = await options_for_page(running.options, spawner)
+    now, user = provisioner.now(), spawner.user.name
+    _check(options, submission, now)
+    await asyncio.to_thread(_check_document, submission)
+    choice = await choose(options, spawner, chosen(submission.profile, submission.payer))
+    return [
+        Run(
+            number=0,
+            user=user,
+            server=spawner.name,
+            path=submission.path,
+            profile=choice.profile.slug,
+            profile_name=choice.profile.display_name,
+            payer="" if choice.payer == user_payer(user) else choice.payer,
+            submitted_at=now,
+            parameters=parameters,
+            array_at_once=submission.at_once,
+            retries=submission.retries,
+            max_usd=submission.max_usd,
+            deadline=submission.deadline,
+            max_spot_usd_per_hour=submission.max_spot_usd_per_hour,
+            wait_until=submission.wait_until,
+            notify=submission.notify,
+            request_id=submission.request_id,
+        )
+        for parameters in submission.parameters
+    ]
+
+
+def chosen(profile: str, payer: str) -> dict[str, object]:
+    """A user's options of a start, as the spawn page sends them."""
+    options: dict[str, object] = {"profile": profile}
+    return options | {"payer": payer} if payer else options
+
+
+def _check(options: Options, submission: RunSubmission, now: datetime) -> None:
+    if not options.runs.at_once:
+        raise CannotRun(f"this hub allows no runs; ask {options.contact} to set c.EC2Spawner.runs")
+    if options.image.container:
+        raise CannotRun("this hub runs servers in containers, and there are no runs in those yet")
+    if submission.deadline is not None and submission.deadline <= now:
+        raise CannotRun("deadline: is over already")
+    if submission.wait_until is not None and submission.max_spot_usd_per_hour is None:
+        raise CannotRun("wait_until: needs max_spot_usd_per_hour, the price that it waits for")
+
+
+def _check_document(submission: RunSubmission) -> None:
+    """Raises `CannotRun` unless it can be unpacked, and is a notebook where it is called so."""
+    try:
+        packed = base64.b64decode(submission.document, validate=True)
+        unpacking = zlib.decompressobj()
+        plain = unpacking.decompress(packed, MAX_PLAIN_BYTES)
+    except (binascii.Error, zlib.error) as error:
+        raise CannotRun("document: must be base64 of what zlib has compressed") from error
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise CannotRun(f"document: is not complete, or has more than {MAX_PLAIN_BYTES} bytes")
+    if not submission.path.endswith(".ipynb"):
+        return
+    # Not parsed, which would hold up the event loop from here as well: its instance does that.
+    if not (plain.lstrip()[:1] == b"{" and b'"cells"' in plain and b'"nbformat"' in plain):
+        raise CannotRun("document: is no notebook of nbformat 4")

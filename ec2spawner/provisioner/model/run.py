@@ -1,0 +1,129 @@
+"""A run: a notebook or script that is executed to completion, whatever becomes of its instances.
+
+Each attempt has a lease of its own. What is executed, and its result, are in the store only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from ...core.runs.attempts import Tries
+from ...core.runs.queue import QueuePlace
+from ...wire import Market
+from ...wire.runs import RunKind, RunOutcome
+
+
+class RunState(StrEnum):
+    """The stages of a run. After a lost instance it is queued again."""
+
+    QUEUED = "queued"
+    """Without a lease."""
+    STARTED = "started"
+    """With a lease, which looks for an instance, boots it, or runs."""
+    ENDED = "ended"
+    """Final."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAttempt:
+    """One instance of a run, once its lease has ended."""
+
+    lease_id: str
+    instance_type: str
+    zone: str
+    market: Market
+    usd: float | None
+    """What the ledger has of it, in USD; None where no price is known."""
+    reason: str
+    """`wire.Stop.reason`, or empty for the attempt that completed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, from its submission to its one result."""
+
+    number: int
+    """Of this hub, from 1; none is used twice."""
+    user: str
+    server: str
+    """Name of the user's server that gets the result into its home."""
+    path: str
+    """Of the notebook or script, relative to that home."""
+    profile: str
+    """Slug."""
+    profile_name: str
+    payer: str
+    """To whom it is charged, such as `group:research`; empty is its user."""
+    submitted_at: datetime
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    array: int = 0
+    """Number of the first run of its array; 0 for a run of its own."""
+    array_at_once: int | None = None
+    retries: int = 0
+    max_usd: float | None = None
+    deadline: datetime | None = None
+    max_spot_usd_per_hour: float | None = None
+    wait_until: datetime | None = None
+    request_id: str = ""
+    """As its sender has called the submission; empty for none."""
+    notify: bool = False
+    """Whether an alarm reports its end."""
+    state: RunState = RunState.QUEUED
+    outcome: RunOutcome | None = None
+    """None until it has ended."""
+    message: str = ""
+    """Why it waits, what it does, or how it ended, in words."""
+    lease_id: str = ""
+    """Of the present attempt; empty while it is queued."""
+    begun: bool = False
+    """Whether it runs on the instance of the present attempt."""
+    not_before: datetime | None = None
+    tries: Tries = field(default_factory=Tries)
+    attempts: tuple[RunAttempt, ...] = ()
+    """Those that are over and had an instance, oldest first."""
+    started_at: datetime | None = None
+    """When it began to run for the first time."""
+    ended_at: datetime | None = None
+    cells_done: int = 0
+    cells_total: int = 0
+    has_result: bool = False
+    delivered: bool = False
+    """Whether its result is in the home of its server."""
+    is_cleared: bool = False
+    """Whether nothing is left of it in EC2."""
+
+    @property
+    def kind(self) -> RunKind:
+        """By its name."""
+        return "notebook" if self.path.endswith(".ipynb") else "script"
+
+    @property
+    def home(self) -> str:
+        """In the place of a server's name, in its leases, its home and the ledger."""
+        return run_server(self.number)
+
+    @property
+    def source(self) -> int:
+        """Number under which the store has what is executed: the runs of an array share it."""
+        return self.array or self.number
+
+    @property
+    def spent_usd(self) -> float:
+        """What the attempts that are over have cost in USD, as far as prices are known."""
+        return sum(each.usd or 0.0 for each in self.attempts)
+
+    def place(self) -> QueuePlace:
+        """As the queue sees it."""
+        payer = self.payer or f"user:{self.user}"
+        return QueuePlace(
+            self.number, self.user, payer, self.array, self.array_at_once, self.not_before
+        )
+
+
+def run_server(number: int) -> str:
+    """In the place of a server's name: no server can be called so, and no worker of one is."""
+    return f"/run/{number}"

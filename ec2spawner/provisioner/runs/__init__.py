@@ -1,0 +1,1 @@
+"""Runs: notebooks and scripts that are executed to completion, and their instances."""

@@ -1,0 +1,158 @@
+"""Follows the leases of runs: ends what is over, queues again what has lost its instance.
+
+Level-triggered: what a killed hub has left half done is found by the numbers in runs and leases.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from ...core.ledger.charges import rate
+from ...core.ledger.cost import known_usd
+from ...core.runs.attempts import after_attempt
+from ...core.runs.cost_cap import is_reached
+from ...wire import Stop
+from ..model.lease import LIVE, Lease, LeaseState
+from ..model.run import Run, RunAttempt, RunState
+from ..runtime.cooperative_iteration import cooperatively
+from ..runtime.task_group import TaskGroup
+from ..state.state import State
+from ..store.runs import KEPT
+from ..store.store import Store, StoreError
+from .run_end import end_run, lease_stop
+
+log = logging.getLogger(__name__)
+
+NOT_ITS_LEASE: Final = Stop(reason="hub", message="Its run has another instance, or has ended")
+
+KEPT_OF_USER: Final = 2000
+"""Runs of each user that have ended and stay in memory: their pages show them."""
+
+TIDY_SECONDS: Final = 3600.0
+"""Between two deletions of old documents."""
+
+
+@dataclass(slots=True)
+class RunLeases:
+    """Does for each run what is missing; the hub requests leases for those that are due."""
+
+    state: State
+    store: Store
+    tasks: TaskGroup
+    _tidied_at: float | None = None
+
+    async def reconcile(self, now: datetime) -> None:
+        """Never raises: a change that cannot be stored yet holds nevertheless."""
+        for lease in [x for x in self.state.leases.open() if x.run and x.state in LIVE]:
+            run = self.state.runs.get(lease.run)
+            if run is None or run.lease_id != lease.lease_id:
+                await self.state.end(lease.lease_id, NOT_ITS_LEASE)
+        async for run in cooperatively(self.state.runs.open()):
+            try:
+                await self._see_to(run.number, now)
+            except StoreError as error:
+                log.error("A change of run %d is not stored yet: %s", run.number, error)
+        self._tidy(now)
+
+    async def _see_to(self, number: int, now: datetime) -> None:
+        """As it is by now: others were seen to meanwhile."""
+        run = self.state.runs.get(number)
+        if run is None:
+            return
+        if run.state is not RunState.ENDED and run.deadline is not None and run.deadline <= now:
+            await end_run(self.state, number, "deadline", "It was not done by its deadline")
+            return
+        if run.lease_id:
+            lease = self.state.leases.get(run.lease_id)
+            if lease is None:
+                lease = await self.store.stored_lease(run.lease_id)
+                if self.state.runs.get(number) != run:
+                    return  # it has changed meanwhile: the next pass sees to it
+            if lease is not None and lease.state is not LeaseState.ENDED:
+                await self._watch(run, lease, now)
+                return
+            await self._close_attempt(run, lease, now)
+        elif run.state is RunState.ENDED and not run.is_cleared:
+            await self._clear(run)
+
+    async def _watch(self, run: Run, lease: Lease, now: datetime) -> None:
+        if run.state is RunState.ENDED:
+            if lease.state in LIVE and self.state.runs.is_stored(run.number):
+                await self.state.end(lease.lease_id, lease_stop(run.outcome or "cancelled"))
+            return
+        if run.max_usd is None or not lease.segments:
+            return
+        spent = run.spent_usd + (known_usd(lease.segments, now) or 0.0)
+        per_hour = rate(lease.segments[-1], now).known_usd_per_hour or 0.0
+        if is_reached(run.max_usd, spent, per_hour, self.state.settings.stop_timeout):
+            words = f"It would have cost more than its cap of {run.max_usd:g} USD"
+            await end_run(self.state, run.number, "cost-cap", words)
+
+    async def _close_attempt(self, run: Run, lease: Lease | None, now: datetime) -> None:
+        """Its lease has ended, or was never stored."""
+        attempts = run.attempts
+        if lease is not None and lease.segments:
+            attempts = (*attempts, self._attempt(run, lease))
+        if run.state is RunState.ENDED:
+            await self.state.runs.change(run.number, lease_id="", attempts=attempts)
+            return
+        stop = lease.stop if lease is not None and lease.stop else Stop(reason="lost")
+        after = after_attempt(stop.reason, has_run=run.begun, tries=run.tries, retries=run.retries)
+        why = stop.message.rstrip(". ") or "Its instance is gone"
+        if after.outcome is not None:
+            changed = self.state.runs.begin_changing(
+                run.number, lease_id="", attempts=attempts, tries=after.tries
+            )
+            await end_run(self.state, run.number, after.outcome, why)
+            await changed
+            return
+        await self.state.runs.change(
+            run.number,
+            state=RunState.QUEUED,
+            lease_id="",
+            begun=False,
+            attempts=attempts,
+            tries=after.tries,
+            not_before=now + timedelta(seconds=after.pause_seconds),
+            message=f"{why}. It begins again on another instance"[:500],
+        )
+
+    def _attempt(self, run: Run, lease: Lease) -> RunAttempt:
+        last = lease.segments[-1]
+        has_completed = run.outcome in {"succeeded", "failed"}
+        return RunAttempt(
+            lease_id=lease.lease_id,
+            instance_type=last.instance_type,
+            zone=last.zone,
+            market=last.market,
+            usd=known_usd(lease.segments, lease.ended_at or self.state.clock.now()),
+            reason="" if has_completed else (lease.stop.reason if lease.stop else "lost"),
+        )
+
+    async def _clear(self, run: Run) -> None:
+        """Its home goes: the result is in the store."""
+        home = self.state.homes.of(run.user, run.home)
+        if home is not None:
+            await self.state.homes.leave(home)
+        await self.state.runs.change(run.number, is_cleared=True)
+        of_submission = self.state.runs.of_array(run.array) or [run]
+        if all(each.is_cleared for each in of_submission):
+            await self.store.forget_run_source(run.source)
+
+    def _tidy(self, now: datetime) -> None:
+        uptime = self.state.clock.uptime()
+        if self._tidied_at is not None and uptime - self._tidied_at < TIDY_SECONDS:
+            return
+        self._tidied_at = uptime
+        self.state.runs.forget_ended(KEPT_OF_USER, now - KEPT)
+        sources = sorted({x.source for x in self.state.runs.open()})
+        self.tasks.spawn(self._forget_documents(now, sources), "old documents of runs")
+
+    async def _forget_documents(self, now: datetime, sources: list[int]) -> None:
+        try:
+            await self.store.forget_run_documents(now, sources)
+        except StoreError as error:
+            log.warning("Old documents of runs are not deleted yet: %s", error)

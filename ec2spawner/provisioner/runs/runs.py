@@ -1,0 +1,276 @@
+"""Runs as users submit, see and cancel them, and as their instances report on them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import islice
+
+from ...core.limits.words import short_refusal
+from ...core.offers.purchase import Offer
+from ...core.runs.cost_cap import affordable_usd_per_hour
+from ...core.runs.queue import next_runs
+from ...wire import RunReport, RunSummary, RunWork, Step
+from ...wire.runs import RunOutcome
+from ..instances.demand import wake_claims_for
+from ..limits.admission import Admission, LimitReached
+from ..model.launch_key import launch_key_of
+from ..model.lease import Lease, StepEvent
+from ..model.run import Run, RunState
+from ..offers.market import MarketData
+from ..state.runs import TooManyRuns
+from ..state.state import State
+from ..store.store import Store
+from .run_end import end_run
+from .summary import summary
+
+__all__ = ["NoSuchRun", "Owner", "TooManyRuns", "UserRuns"]
+
+log = logging.getLogger(__name__)
+
+PRICES_PAUSE = timedelta(seconds=5)
+
+LIMIT_PAUSE = timedelta(seconds=60)
+"""Before a run that a limit refuses is tried again: others have to end first."""
+
+
+class NoSuchRun(Exception):
+    """There is none of this number, or it is another user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose runs: a user's, without those of a deleted user of the same name."""
+
+    name: str
+    since: datetime | None = None
+    """When the account was created, UTC; None for all runs under the name."""
+
+    def has(self, run: Run) -> bool:
+        """Whether it is one of theirs."""
+        return run.user == self.name and (self.since is None or run.submitted_at >= self.since)
+
+
+@dataclass(frozen=True, slots=True)
+class UserRuns:
+    """The queue and what is in it."""
+
+    state: State
+    store: Store
+    market: MarketData
+    admission: Admission
+
+    # --- for users ---
+
+    async def submit(self, new: Sequence[Run], source: str) -> list[RunSummary]:
+        """Queue these runs, which all execute `source`.
+
+        Raises `TooManyRuns` and `StoreError`, and then none is queued.
+        """
+        added = await self.state.runs.add(new, source)
+        return [summary(self.state, run) for run in added]
+
+    def of_user(self, owner: Owner, limit: int) -> list[RunSummary]:
+        """The newest first."""
+        runs = (run for run in self.state.runs.of_user(owner.name) if owner.has(run))
+        return [summary(self.state, run) for run in islice(runs, limit)]
+
+    def undelivered(self, owner: Owner, server: str, limit: int) -> list[RunSummary]:
+        """Those whose result belongs into the home of this server, oldest first."""
+        runs = (x for x in self.state.runs.undelivered(owner.name, server) if owner.has(x))
+        return [summary(self.state, run) for run in islice(runs, limit)]
+
+    def one(self, owner: Owner, number: int) -> RunSummary:
+        """Raises `NoSuchRun`."""
+        return summary(self.state, self._of(owner, number))
+
+    def array(self, owner: Owner, number: int) -> list[RunSummary]:
+        """All runs of the array of this run, by number; only itself without one. Raises
+        `NoSuchRun`."""
+        run = self._of(owner, number)
+        runs = self.state.runs.of_array(run.array) if run.array else [run]
+        return [summary(self.state, each) for each in runs]
+
+    async def cancel(
+        self, owner: Owner, number: int, words: str = "You cancelled it"
+    ) -> list[RunSummary]:
+        """End a run, with these words for its user; the first of an array ends all of it. Raises
+        `NoSuchRun`, `StoreError`."""
+        run = self._of(owner, number)
+        is_array = run.array == number
+        runs = self.state.runs.of_array(number) if is_array else [run]
+        cancelled = [each.number for each in runs if each.state is not RunState.ENDED]
+        ends = [end_run(self.state, each, "cancelled", words) for each in cancelled]
+        await asyncio.gather(*ends)
+        return [self.one(owner, each.number) for each in runs]
+
+    async def result(self, owner: Owner, number: int) -> str:
+        """The executed notebook or the log so far; empty for none. Raises `NoSuchRun`,
+        `StoreError`."""
+        run = self._of(owner, number)
+        return await self.store.run_document("result", run.number)
+
+    async def deliver(self, owner: Owner, server: str, number: int) -> None:
+        """The result is in the home of this server. Raises `NoSuchRun`, `StoreError`."""
+        run = self._of(owner, number)
+        if run.server == server and run.state is RunState.ENDED and not run.delivered:
+            await self.state.runs.change(number, delivered=True)
+
+    def _of(self, owner: Owner, number: int) -> Run:
+        run = self.state.runs.get(number)
+        if run is None or not owner.has(run):
+            raise NoSuchRun(f"you have no run {number}")
+        return run
+
+    # --- for the hub, which requests leases ---
+
+    def not_ended(self) -> list[Run]:
+        """By number."""
+        return [run for run in self.state.runs.open() if run.state is not RunState.ENDED]
+
+    def due(self) -> list[Run]:
+        """The runs to request a lease for now, the first at the front."""
+        rules, now = self.state.settings.runs, self.state.clock.now()
+        runs = self.state.runs.open()
+        if sum(bool(run.lease_id) for run in runs) >= rules.at_once:
+            return []
+        queued = [run.place() for run in runs if run.state is RunState.QUEUED]
+        # Also those that have ended and whose instance has not yet.
+        started = [run.place() for run in runs if run.lease_id]
+        found = (self.state.runs.get(x) for x in next_runs(queued, started, rules, now))
+        return [run for run in found if run is not None]
+
+    async def wait_change(self, timeout: float) -> None:
+        """Wait until a run may have become due, at most so many seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self.state.runs.changed.wait()
+        except TimeoutError:
+            return
+
+    async def start(self, number: int, lease: Lease) -> None:
+        """Let a queued run have this lease, within its cost cap; of any other nothing changes.
+
+        A run that a limit refuses waits, and one that can afford nothing ends. Raises `StoreError`:
+        it holds nevertheless.
+        """
+        self.market.want(lease.spec.instance_types)
+        await self.admission.prepare()
+        run = self.state.runs.get(number)
+        if run is None or run.state is not RunState.QUEUED:
+            return
+        if run.max_usd is not None:
+            every = self.market.offers.all_for(lease.spec)
+            seconds = self.state.settings.stop_timeout
+            most = affordable_usd_per_hour(run.max_usd, run.spent_usd, seconds)
+            lease = _at_most(lease, most)
+            if not self.market.offers.all_for(lease.spec):
+                await self._cannot_afford(number, run.max_usd, every)
+                return
+        try:
+            lease = self.admission.admit(lease)
+        except LimitReached as error:
+            await self.postpone(number, short_refusal(error.refusal), LIMIT_PAUSE)
+            return
+        now = self.state.clock.now()
+        begun = StepEvent(Step.REQUEST, now, "Looking for a machine")
+        self.state.leases.times.requested(lease)
+        # Both in memory before anything is awaited, and the run is stored first: a hub that is
+        # killed in between finds a lease that was never stored, and queues the run again.
+        stored = self.state.runs.begin_changing(
+            number,
+            state=RunState.STARTED,
+            lease_id=lease.lease_id,
+            begun=False,
+            not_before=None,
+            message="",
+        )
+        added = self.state.leases.begin_adding(replace(lease, run=number, events=(begun,)))
+        await asyncio.gather(asyncio.shield(stored), asyncio.shield(added))
+        wake_claims_for(self.state, lease)
+        self.state.wake()
+
+    async def _cannot_afford(self, number: int, max_usd: float, every: Sequence[Offer]) -> None:
+        """Just after the hub's start no prices are known: that is no reason to give up."""
+        if every and all(each.usd_per_hour is not None for each in every):
+            words = f"What is left of its cap of {max_usd:g} USD pays for no instance"
+            await end_run(self.state, number, "cost-cap", words)
+        else:
+            words = "Waits until prices are known, because it has a cost cap"
+            await self.postpone(number, words, PRICES_PAUSE)
+
+    async def postpone(self, number: int, message: str, pause: timedelta) -> None:
+        """Let a queued run wait for so long. Raises `StoreError`."""
+        run = self.state.runs.get(number)
+        if run is not None and run.state is RunState.QUEUED:
+            at = self.state.clock.now() + pause
+            self.state.runs.remember(number, message=message[:500], not_before=at)
+
+    async def refuse(self, number: int, message: str) -> None:
+        """End a run that cannot start. Raises `StoreError`."""
+        await end_run(self.state, number, "failed", message)
+
+    # --- for the instance of a run ---
+
+    async def report(self, lease: Lease, report: RunReport) -> RunWork | None:
+        """What the instance of a run says; None if the run has another one, or has ended.
+
+        Raises `StoreError`, and then the instance shall say it again.
+        """
+        run = self.state.runs.get(lease.run)
+        if run is not None and run.state is RunState.ENDED:
+            await self.state.runs.be_stored(run.number)
+        if run is None or run.lease_id != lease.lease_id or run.state is RunState.ENDED:
+            return None
+        if report.action == "begin":
+            return await self._begin(run)
+        progress = {
+            "cells_done": min(report.cells_done, report.cells_total),
+            "cells_total": report.cells_total,
+        }
+        if report.action == "progress":
+            if report.result:
+                await self.store.save_run_result(run.number, report.result, self.state.clock.now())
+                progress["has_result"] = True
+            now = self.state.runs.get(run.number)
+            if now is None or now.lease_id != run.lease_id or now.state is RunState.ENDED:
+                return None
+            self.state.runs.remember(run.number, message=report.message, begun=True, **progress)
+        else:
+            self.state.runs.remember(run.number, **progress)
+            outcome: RunOutcome = "succeeded" if report.succeeded else "failed"
+            await end_run(self.state, run.number, outcome, report.message, report.result)
+        return _work(run)
+
+    async def _begin(self, run: Run) -> RunWork:
+        document = await self.store.run_document("source", run.source)
+        if not run.begun:
+            run = await self.state.runs.change(
+                run.number,
+                begun=True,
+                tries=replace(run.tries, failed_starts=0, waits=0),
+                started_at=run.started_at or self.state.clock.now(),
+                cells_done=0,
+                message="",
+            )
+        return _work(run).model_copy(update={"document": document})
+
+
+def _at_most(lease: Lease, usd_per_hour: float) -> Lease:
+    """The same, bought at this price or less."""
+    most = min(usd_per_hour, lease.spec.max_usd_per_hour or usd_per_hour)
+    spec = replace(lease.spec, max_usd_per_hour=most)
+    return replace(lease, spec=spec, launch_key=launch_key_of(spec))
+
+
+def _work(run: Run) -> RunWork:
+    return RunWork(
+        number=run.number,
+        attempt=run.tries.lost + 1,
+        kind=run.kind,
+        path=run.path,
+        parameters=dict(run.parameters),
+    )

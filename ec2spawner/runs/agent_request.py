@@ -1,0 +1,74 @@
+"""Asks the hub about its user's runs, through the local socket of the instance's agent."""
+
+from __future__ import annotations
+
+import os
+
+from pydantic import ValidationError
+
+from ..agent_socket import SOCKET
+from ..agent_socket.exchange import exchange
+from ..wire import NotebookReply, RunsAnswer, RunsRequest, RunSubmission
+from .errors import RunError, RunRefused
+
+
+class HubSilent(RunError):
+    """Neither the hub's answer nor a refusal: whether it was done is not known."""
+
+
+def ask(request: RunsRequest) -> RunsAnswer:
+    """The hub's answer. Raises `RunRefused` with its reason where it refuses, `HubSilent` where
+    there is no answer, and `RunError`."""
+    path = os.environ.get(SOCKET)
+    if not path:
+        raise RunError(
+            "This is not a server of ec2spawner, which passes on what you ask. Open a terminal on "
+            "your server, in JupyterLab, or use the hub's API: POST /hub/api/ec2/runs."
+        )
+    try:
+        reply = exchange(path, {"type": "runs", "runs": request.model_dump(mode="json")})
+    except OSError as error:
+        raise HubSilent(
+            "The agent of this machine does not answer, so it is not known whether that was done: "
+            "`ec2spawner runs` shows it."
+        ) from error
+    return answer_in(_parsed(reply))
+
+
+def submit(submission: RunSubmission) -> RunsAnswer:
+    """Submit, and once more where no answer came: the hub knows a submission by its id. Raises as
+    `ask`."""
+    request = RunsRequest(action="submit", submission=submission)
+    try:
+        return ask(request)
+    except HubSilent:
+        return ask(request)
+
+
+def answer_in(reply: NotebookReply) -> RunsAnswer:
+    """What the agent's reply has of the hub. Raises as `ask`."""
+    if reply.ok:
+        if reply.runs is None:
+            raise RunError(_OLD)
+        return reply.runs
+    detail = reply.sentence.params.get("detail") if reply.sentence else None
+    if detail:
+        text = str(detail)
+        raise RunRefused(f"The hub refused it: {text[:1].lower()}{text[1:]}")
+    raise HubSilent(
+        "The hub does not answer now, so it is not known whether that was done: "
+        "`ec2spawner runs` shows it once the hub answers. Runs continue meanwhile."
+    )
+
+
+_OLD = (
+    "The agent of this machine does not know runs: its image has another version of ec2spawner. An "
+    "admin must bake a new image."
+)
+
+
+def _parsed(reply: dict[str, object]) -> NotebookReply:
+    try:
+        return NotebookReply.model_validate(reply)
+    except ValidationError as error:
+        raise RunError(_OLD) from error

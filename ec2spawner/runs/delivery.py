@@ -1,0 +1,109 @@
+"""Writes the results of runs that have ended into the home of the server that learns of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from anyio.to_thread import run_sync
+
+from ..wire import RunsAnswer, RunsRequest, RunSummary
+from .document import DocumentError, unpack
+from .errors import RunRefused
+from .result_file import write_result
+
+FIRST_PAUSE: Final = 5.0
+"""Seconds after a round, and after the first that failed."""
+
+MAX_PAUSE: Final = 600.0
+"""Seconds; the pause doubles with each round that fails."""
+
+BETWEEN_RUNS: Final = 0.25
+"""Seconds: two calls for each run, of the ten per second that the hub accepts."""
+
+WRITE_SECONDS: Final = 120.0
+"""For one file."""
+
+
+class Delivery:
+    """Run `run` as a task, and `learn` how many results wait.
+
+    `ask` puts a request to the hub. Each result is fetched and written until the hub has noted
+    that it was delivered, so a repeated one finds its file there.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[RunsRequest], Awaitable[RunsAnswer]],
+        home: Path,
+        log: logging.Logger,
+        *,
+        first_pause: float = FIRST_PAUSE,
+    ) -> None:
+        self._ask = ask
+        self._home = home
+        self._log = log
+        self._first_pause = first_pause
+        self._waiting = asyncio.Event()
+        self._complaint = ""
+
+    def learn(self, count: int) -> None:
+        """So many results wait, as the hub said last."""
+        if count > 0:
+            self._waiting.set()
+
+    async def run(self) -> None:
+        """Deliver whatever waits, until cancelled."""
+        pause = self._first_pause
+        while True:
+            await self._waiting.wait()
+            self._waiting.clear()
+            try:
+                complaint = await self._deliver()
+            except Exception as error:
+                # The next round may succeed: the hub answers again, or the disk has room.
+                complaint = str(error) or type(error).__name__
+            self._report(complaint)
+            pause = min(pause * 2, MAX_PAUSE) if complaint else self._first_pause
+            await asyncio.sleep(pause)
+            if complaint:
+                self._waiting.set()
+
+    async def _deliver(self) -> str:
+        """One round; why a result is left, if one is. Raises what would keep all others, too."""
+        complaint = ""
+        for run in (await self._ask(RunsRequest(action="undelivered"))).runs:
+            try:
+                await self._deliver_one(run)
+            except (DocumentError, RunRefused) as error:
+                complaint = f"run {run.number}: {error}"
+            await asyncio.sleep(min(BETWEEN_RUNS, self._first_pause))
+        return complaint
+
+    async def _deliver_one(self, run: RunSummary) -> None:
+        answer = await self._ask(RunsRequest(action="result", number=run.number))
+        if answer.result:  # else the run ended before it had one
+            work = partial(_write, self._home, run.path, run.number, answer.result)
+            async with asyncio.timeout(WRITE_SECONDS):
+                # Abandoned when the server ends: the part of a file is removed later.
+                file = await run_sync(work, abandon_on_cancel=True)
+            self._log.info("ec2spawner: the result of run %d is in %s", run.number, file)
+        await self._ask(RunsRequest(action="delivered", number=run.number))
+
+    def _report(self, complaint: str) -> None:
+        """One line for each reason, not for each round."""
+        if complaint and complaint != self._complaint:
+            self._log.warning(
+                "ec2spawner: results of runs are not in %s yet, and are tried again: %s",
+                self._home / "runs",
+                complaint,
+            )
+        self._complaint = complaint
+
+
+def _write(home: Path, path: str, number: int, document: str) -> Path:
+    return write_result(home, path, number, unpack(document))

@@ -1,0 +1,135 @@
+"""`ec2spawner runs [list | show N | cancel N | result N | table N]`: exit status 0, 1 where the hub
+refused or does not answer, 2 for a wrong request."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from ..terminal import complain, text
+from ..wire import RunsRequest, RunSummary
+from ..wire.runs import MAX_SHOWN_RUNS
+from . import table, words
+from .agent_request import ask
+from .command import FAILED, WRONG, print_json
+from .document import DocumentError, unpack
+from .errors import RunError, WrongRequest
+
+
+def run_runs(arguments: argparse.Namespace) -> int:
+    """`ec2spawner runs`; returns its exit status."""
+    try:
+        _check(arguments)
+        _done(arguments, Console())
+    except WrongRequest as error:
+        complain("runs", str(error))
+        return WRONG
+    except RunError as error:
+        complain("runs", str(error))
+        return FAILED
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raises `WrongRequest` for what is missing or too much."""
+    action, number = arguments.action, arguments.number
+    if action == "list" and number is not None:
+        raise WrongRequest("list: takes no number; write: ec2spawner runs show N")
+    if action != "list" and (number is None or number < 1):
+        raise WrongRequest(f"{action}: which run? Write: ec2spawner runs {action} N")
+    if arguments.to and action != "result":
+        raise WrongRequest("--to: is for: ec2spawner runs result N --to FILE")
+    if arguments.csv and action != "table":
+        raise WrongRequest("--csv: is for: ec2spawner runs table N --csv")
+
+
+def _done(arguments: argparse.Namespace, console: Console) -> None:
+    now = datetime.now().astimezone()
+    if arguments.action == "list":
+        runs = ask(RunsRequest()).runs
+        if arguments.json:
+            print_json(runs)
+        else:
+            table.print_list(runs, console, now)
+    elif arguments.action == "show":
+        run = _one(arguments.number)
+        if arguments.json:
+            print_json([run])
+        else:
+            table.print_run(run, console, now)
+    elif arguments.action == "cancel":
+        _cancel(arguments, console)
+    elif arguments.action == "result":
+        _result(arguments, console)
+    else:
+        _table(arguments, console)
+
+
+def _one(number: int) -> RunSummary:
+    """Raises `RunError` where there is none."""
+    for run in ask(RunsRequest()).runs:
+        if run.number == number:
+            return run
+    raise RunError(_missing(number))
+
+
+def _cancel(arguments: argparse.Namespace, console: Console) -> None:
+    runs = ask(RunsRequest(action="cancel", number=arguments.number)).runs
+    if arguments.json:
+        print_json(runs)
+        return
+    for group in words.grouped(runs):
+        what = "Runs" if len(group.runs) > 1 else "Run"
+        console.print(text(f"{what} {group.number}: {group.state}"), soft_wrap=True)
+
+
+def _result(arguments: argparse.Namespace, console: Console) -> None:
+    number = arguments.number
+    answer = ask(RunsRequest(action="result", number=number))
+    if not answer.result:
+        raise RunError(
+            f"Run {number} has no result yet: `ec2spawner runs show {number}` shows why."
+        )
+    try:
+        content = unpack(answer.result)
+    except DocumentError as error:
+        raise RunError(f"The result of run {number} cannot be read: {error}.") from error
+    if not arguments.to:
+        if arguments.json:
+            said = json.dumps({"number": number, "result": content.decode("utf-8", "replace")})
+            content = f"{said}\n".encode()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        Path(arguments.to).write_bytes(content)
+    except OSError as error:
+        raise WrongRequest(f"--to {arguments.to}: cannot be written: {error.strerror}") from error
+    if arguments.json:
+        print_json(answer.runs)
+    else:
+        console.print(text(f"Written: {arguments.to}"), soft_wrap=True)
+
+
+def _table(arguments: argparse.Namespace, console: Console) -> None:
+    runs = words.array_of(ask(RunsRequest()).runs, arguments.number)
+    if not runs:
+        raise RunError(_missing(arguments.number))
+    if arguments.json:
+        print_json(runs)
+    elif arguments.csv:
+        sys.stdout.write(table.array_csv(runs))
+    else:
+        table.print_array(runs, console)
+
+
+def _missing(number: int) -> str:
+    return (
+        f"You have no run {number}, or it is not among your last {MAX_SHOWN_RUNS}: "
+        "`ec2spawner runs` lists them."
+    )

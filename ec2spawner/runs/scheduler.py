@@ -1,0 +1,250 @@
+"""Jobs of jupyter-scheduler, each executed as a run on an instance of its own.
+
+In a notebook server's configuration:
+
+    c.SchedulerApp.scheduler_class = "ec2spawner.runs.scheduler.RunScheduler"
+    c.SchedulerApp.environment_manager_class = "ec2spawner.runs.scheduler.ProfileEnvironments"
+
+What is scheduled is kept and started by jupyter-scheduler in the user's notebook server: a schedule
+fires only while that server runs, and what it would have started meanwhile is not made up for. A
+run that was submitted needs no server: it continues, and its result comes into the home in any
+case, as that of any run. A job whose server stopped is followed further by the next one.
+
+Nothing else imports this module: it needs the extra `ec2spawner[scheduler]`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import multiprocessing.util  # whose exit, which waits for all processes, must come after ours
+import time
+import traceback
+from datetime import datetime
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+from anyio.to_thread import run_sync
+from jupyter_scheduler.environments import EnvironmentManager, EnvironmentRetrievalError
+from jupyter_scheduler.executors import DefaultExecutionManager
+from jupyter_scheduler.models import DescribeJob, JobFeature, RuntimeEnvironment, Status
+from jupyter_scheduler.orm import Job
+from jupyter_scheduler.scheduler import Scheduler
+from jupyter_scheduler.utils import get_utc_timestamp
+from traitlets import Type
+
+from ..wire import RunSubmission, RunSummary
+from . import job_run, words
+from .errors import RunError
+from .hardware import label, offered_profiles
+from .job_options import job_options
+from .job_run import JobStopped
+from .submission import path_in_home, submission_of
+
+STOP_SECONDS: Final = 1.0
+"""Until the process of a job sees that its job was stopped."""
+
+MAX_MESSAGE: Final = 1024
+"""Characters of a job's message: its column has no more."""
+
+FORMATS: Final = {"ipynb": "Notebook", "html": "HTML"}
+
+_UNFINISHED: Final = (Status.IN_PROGRESS, Status.STOPPING)
+
+
+class ProfileEnvironments(EnvironmentManager):
+    """The user's profiles, each an environment that has its slug as the name."""
+
+    async def list_environments(self) -> list[RuntimeEnvironment]:
+        """With the price per hour. Raises `EnvironmentRetrievalError`."""
+        try:
+            choices = await run_sync(offered_profiles, abandon_on_cancel=True)
+        except RunError as error:
+            raise EnvironmentRetrievalError(str(error)) from error
+        return [
+            RuntimeEnvironment(
+                name=choice.profile,
+                label=label(choice),
+                description=choice.refusal or f"An instance of its own: {choice.name}",
+                file_extensions=["ipynb"],
+                output_formats=list(FORMATS),
+            )
+            for choice in choices
+        ]
+
+    def manage_environments_command(self) -> str:
+        """None: profiles are the hub's."""
+        return ""
+
+    def output_formats_mapping(self) -> dict[str, str]:
+        """Their names for a person."""
+        return FORMATS
+
+
+class RunExecutionManager(DefaultExecutionManager):
+    """Executes one job, in a process of its own, that submits the run and waits for its end."""
+
+    def before_start(self) -> None:
+        """The job is in progress, unless another process has begun it before."""
+        if not self._is_resumed:
+            super().before_start()
+
+    def execute(self) -> None:
+        """Raises `RunError` if the run does not succeed, `JobStopped` among them."""
+        path = path_in_home(self._input, Path.home())
+        try:
+            self._pause(0)
+            run = job_run.begin(
+                self._submission, path, is_resumed=self._is_resumed, pause=self._pause
+            )
+            self._show(run)
+            run = job_run.wait(run.number, show=self._show, pause=self._pause)
+            if run.has_result:
+                self._write(job_run.executed(run.number, pause=self._pause))
+        except JobStopped:
+            job_run.cancel(path)
+            raise
+        if run.outcome != "succeeded":
+            raise RunError(_in_words(run))
+        self._show(run)
+
+    def on_failure(self, e: Exception) -> None:
+        """The job is stopped, or has failed: the message says why."""
+        status = Status.STOPPED if isinstance(e, JobStopped) else Status.FAILED
+        message = str(e) or type(e).__name__
+        self._update(status=status, status_message=message, end_time=get_utc_timestamp())
+        if not isinstance(e, RunError):
+            traceback.print_exception(e)
+
+    # jupyter-scheduler calls these two with the class as their first argument.
+
+    @staticmethod
+    def supported_features(_manager: object = None) -> dict[JobFeature, bool]:
+        """Those of jupyter-scheduler's own."""
+        features = DefaultExecutionManager.supported_features(DefaultExecutionManager)
+        return {**features, JobFeature.parameters: True}
+
+    @staticmethod
+    def validate(_manager: object, input_path: str) -> bool:
+        """Whatever the notebook says of its kernel: the run's image may have another one."""
+        return True
+
+    @property
+    def _is_resumed(self) -> bool:
+        return self.model.status in _UNFINISHED
+
+    @property
+    def _input(self) -> Path:
+        return Path(self.staging_paths["input"])
+
+    def _submission(self) -> RunSubmission:
+        job = self.model
+        options = job_options(
+            job.runtime_environment_name,
+            job.runtime_environment_parameters or {},
+            job.parameters or {},
+            datetime.now().astimezone(),
+        )
+        return submission_of(self._input, Path.home(), options)
+
+    def _pause(self, seconds: float) -> None:
+        """Raises `JobStopped` soon after the job was stopped or deleted."""
+        until = time.monotonic() + seconds
+        while self._is_wanted():
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, STOP_SECONDS))
+        raise JobStopped("You have stopped this job, so its run was cancelled.")
+
+    def _is_wanted(self) -> bool:
+        with self.db_session() as session:
+            status = session.query(Job.status).filter(Job.job_id == self.job_id).scalar()
+        return status is not None and status != Status.STOPPING
+
+    def _show(self, run: RunSummary) -> None:
+        self._update(status_message=_in_words(run))
+
+    def _write(self, content: bytes) -> None:
+        """The executed notebook, in each format that was asked for."""
+        notebook = nbformat.reads(content.decode(), as_version=4)
+        if self.model.package_input_folder:
+            self.add_side_effects_files(str(self._input.parent))
+        self.create_output_files(self.model, notebook)
+
+    def _update(self, **values: Any) -> None:
+        if "status_message" in values:
+            values["status_message"] = values["status_message"][:MAX_MESSAGE]
+        with self.db_session() as session:
+            session.query(Job).filter(Job.job_id == self.job_id).update(values)
+            session.commit()
+
+
+class RunScheduler(Scheduler):
+    """Stops a job by having its process cancel the run, and follows jobs of an earlier server."""
+
+    execution_manager_class: Any = Type(
+        RunExecutionManager,
+        klass="jupyter_scheduler.executors.ExecutionManager",
+        config=True,
+        help="What executes a job.",
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        atexit.register(self.end_processes)
+        with self.db_session() as session:
+            unfinished = session.query(Job.job_id).filter(Job.status.in_(_UNFINISHED)).all()
+        for (job_id,) in unfinished:
+            self._ensure_process(job_id)
+
+    def stop_job(self, job_id: str) -> None:
+        """Have the run cancelled; the job is `STOPPING` until the hub has done so."""
+        with self.db_session() as session:
+            jobs = session.query(Job).filter(Job.job_id == job_id, Job.status == Status.IN_PROGRESS)
+            is_stopping = jobs.update({"status": Status.STOPPING})
+            session.commit()
+        if is_stopping:
+            self._ensure_process(job_id)
+
+    def end_processes(self) -> None:
+        """End those that wait for a run: the exit of this server would wait for them."""
+        alive = _alive()
+        if alive:
+            with self.db_session() as session:
+                of_jobs = session.query(Job.pid).filter(Job.pid.in_(alive)).all()
+            for (pid,) in of_jobs:
+                alive[pid].terminate()
+
+    def _ensure_process(self, job_id: str) -> None:
+        """Start one for a job whose own is gone: with the server that had it, or killed."""
+        with self.db_session() as session:
+            job = session.query(Job).filter(Job.job_id == job_id).one()
+            if job.pid in _alive():
+                return
+            manager = self.execution_manager_class(
+                job_id=job_id,
+                staging_paths=self.get_staging_paths(DescribeJob.from_orm(job)),
+                root_dir=self.root_dir,
+                db_url=self.db_url,
+            )
+            # As `create_job` does: a fork would copy the threads' locks of this server.
+            process = multiprocessing.get_context("spawn").Process(target=manager.process)
+            process.start()
+            job.pid = process.pid
+            session.commit()
+
+
+def _alive() -> dict[int, BaseProcess]:
+    """The processes that this server has started, by their ids."""
+    return {each.pid: each for each in multiprocessing.active_children() if each.pid is not None}
+
+
+def _in_words(run: RunSummary) -> str:
+    """`Run 12: running, 3 of 12 cells, g5.xlarge eu-west-1a spot, 0.4532 USD`."""
+    cost = f"{words.cost([run])} USD" if run.attempts else ""
+    parts = [words.state(run), words.progress(run), words.place(run), cost]
+    why = f": {run.message}" if run.message else ""
+    return f"Run {run.number}: {', '.join(filter(None, parts))}{why}"

@@ -1,0 +1,159 @@
+"""Runs when something comes in between: at an await, twice, too often, or too late."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.run import RunState
+from ec2spawner.provisioner.runs.runs import Owner, TooManyRuns
+from ec2spawner.provisioner.state import runs as registry
+from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
+from tests.unit.provisioner.runs.submitted import (
+    allow_runs,
+    complete,
+    executor,
+    report,
+    run_of,
+    seen,
+    start_due,
+    submit,
+)
+from tests.unit.provisioner.world import World, until
+
+ADA = Owner("ada")
+
+
+@pytest.fixture(autouse=True)
+def _runs_are_allowed(world: World) -> None:
+    allow_runs(world, stop_timeout=0.0)
+
+
+async def test_a_run_that_is_cancelled_while_its_lease_is_read_stays_cancelled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    assert agent.lease is not None
+    async with world.no_pass:
+        await world.stop(world.now(agent.lease), "lost")
+        await world.state(agent.lease, LeaseState.ENDED)
+        await world.kill()
+    stored_lease = type(world.store).stored_lease
+    reached, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(self: Any, lease_id: str) -> Lease | None:
+        reached.set()
+        await may_answer.wait()
+        return await stored_lease(self, lease_id)
+
+    monkeypatch.setattr(type(world.store), "stored_lease", slow)
+    await world.start()
+    await reached.wait()
+    await world.provisioner.runs.cancel(ADA, number)
+    may_answer.set()
+    await until(lambda: run_of(world, number).is_cleared, "nothing left")
+    run = run_of(world, number)
+    assert (run.state, run.outcome) == (RunState.ENDED, "cancelled")
+
+
+async def test_progress_that_comes_too_late_changes_no_words(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    save = world.store.save_run_result
+
+    async def slow(*arguments: Any) -> None:
+        await world.provisioner.runs.cancel(ADA, number)
+        await save(*arguments)
+
+    monkeypatch.setattr(world.store, "save_run_result", slow)
+    late = await report(agent, "progress", cells_done=1, cells_total=2, message="x", result="eA==")
+    assert late is None
+    assert seen(world, number).message == "You cancelled it"
+
+
+async def test_a_submission_of_which_it_is_not_known_whether_it_is_stored_is_made_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = world.store.add_runs
+
+    async def late(*arguments: Any) -> None:
+        await add(*arguments)
+        raise StoreTimeoutError("what was asked for may still happen")
+
+    monkeypatch.setattr(world.store, "add_runs", late)
+    with pytest.raises(StoreTimeoutError):
+        await submit(world, 2, request_id="r")
+    monkeypatch.setattr(world.store, "add_runs", add)
+    assert await submit(world, 2, request_id="r") == [1, 2]
+    await world.restart()
+    assert [each.number for each in world.provisioner.runs.of_user(ADA, 10)] == [2, 1]
+
+
+async def test_one_user_cannot_fill_the_queue_however_many_requests_are_sent_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "MAX_OPEN_OF_USER", 5)
+    monkeypatch.setattr(registry, "MAX_OPEN", 6)
+    sent = await asyncio.gather(*(submit(world, 2) for _ in range(4)), return_exceptions=True)
+    assert sum(isinstance(each, TooManyRuns) for each in sent) == 2
+    assert await submit(world, 2, user="eve")
+    with pytest.raises(TooManyRuns):
+        await submit(world, user="bob")
+    await world.provisioner.runs.cancel(ADA, 1)
+    await until(lambda: run_of(world, 2).is_cleared, "free places")
+    assert await submit(world, user="bob")
+
+
+async def test_what_many_ended_runs_of_one_user_push_out_is_never_anothers(world: World) -> None:
+    [number] = await submit(world, user="ann")
+    agent = await executor(world, number)
+    await complete(agent)
+    mine = await submit(world, 20)
+    await world.provisioner.runs.cancel(ADA, mine[0])
+    await until(lambda: all(run_of(world, x).is_cleared for x in [number, *mine]), "all over")
+    runs = world.provisioner._state.runs
+    runs.forget_ended(5, world.clock() - timedelta(days=30))
+    assert len(world.provisioner.runs.of_user(ADA, 100)) == 5
+    assert runs.count_undelivered("ann", "") == 1
+    runs.forget_ended(5, world.clock() + timedelta(days=1))
+    assert world.provisioner.runs.of_user(Owner("ann"), 100) == []
+    assert runs.count_undelivered("ann", "") == 0
+
+
+async def test_what_was_executed_goes_with_the_last_run_of_its_submission(world: World) -> None:
+    first, second = await submit(world, 2)
+    await world.provisioner.runs.cancel(ADA, second)
+    await until(lambda: run_of(world, second).is_cleared, "its end")
+    assert await world.store.run_document("source", first) != ""
+    await world.provisioner.runs.cancel(ADA, first)
+
+    async def is_gone() -> bool:
+        return await world.store.run_document("source", first) == ""
+
+    for _ in range(100):
+        if await is_gone():
+            break
+        await world.watch_passes(1)
+    assert await is_gone()
+
+
+async def test_a_pause_moves_with_the_clock_of_the_hub(world: World) -> None:
+    world.cloud.refuse("InsufficientInstanceCapacity")
+    [number] = await submit(world)
+    await start_due(world)
+    await until(lambda: run_of(world, number).not_before is not None, "a pause")
+    world.clock.jump(-7200)
+    world.provisioner._state.wake()
+
+    def is_soon() -> bool:
+        not_before = run_of(world, number).not_before
+        return not_before is not None and not_before - world.clock() < timedelta(minutes=1)
+
+    await until(is_soon, "the pause to follow")

@@ -1,0 +1,402 @@
+"""Runs: from the queue through lost instances to their one result."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from ec2spawner.core.alarms.alarm import Kind
+from ec2spawner.core.limits.bounds import Bounds, Limits
+from ec2spawner.core.runs.queue import QueueRules
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.run import RunState
+from ec2spawner.provisioner.runs.runs import LIMIT_PAUSE, NoSuchRun, Owner
+from ec2spawner.provisioner.store.store import StoreError
+from tests.unit.provisioner.monitoring.test_alarms import evaluate, raised
+from tests.unit.provisioner.runs.submitted import (
+    SOURCE,
+    allow_runs,
+    complete,
+    executor,
+    report,
+    run_of,
+    seen,
+    start_due,
+    submit,
+)
+from tests.unit.provisioner.world import World, until
+
+
+@pytest.fixture(autouse=True)
+def _runs_are_allowed(world: World) -> None:
+    allow_runs(world, stop_timeout=0.0)
+
+
+def ended(world: World, number: int) -> bool:
+    return run_of(world, number).state is RunState.ENDED
+
+
+async def until_cleared(world: World, number: int) -> None:
+    await until(lambda: run_of(world, number).is_cleared, "nothing left")
+
+
+# --- the usual way ---
+
+
+async def test_a_run_ends_with_its_result_and_its_instance_with_it(world: World) -> None:
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    work = await report(agent, "begin")
+    assert work is not None
+    assert (work.document, work.attempt, work.parameters) == (SOURCE, 1, {"seed": 0})
+    await report(agent, "progress", cells_done=1, cells_total=3, message="Cell 2", result="aGFs")
+    assert (seen(world, number).state, seen(world, number).message) == ("running", "Cell 2")
+    assert await world.provisioner.runs.result(Owner("ada"), number) == "aGFs"
+
+    await complete(agent)
+
+    await until_cleared(world, number)
+    assert world.cloud.running() == []
+    found = seen(world, number)
+    assert (found.state, found.outcome, found.attempts) == ("ended", "succeeded", 1)
+    assert await world.provisioner.runs.result(Owner("ada"), number) == "ZG9uZQ=="
+
+
+async def test_the_runs_of_one_submission_are_an_array_and_bought_together(world: World) -> None:
+    numbers = await submit(world, 5)
+    assert numbers == [1, 2, 3, 4, 5]
+    await start_due(world)
+    await until(lambda: len(world.cloud.running()) == 5, "instances")
+    assert len(world.cloud.requests()) == 1
+    assert {each.array for each in world.provisioner.runs.array(Owner("ada"), 3)} == {1}
+    [last] = await submit(world)
+    assert (last, seen(world, last).array) == (6, 0)
+
+
+async def test_no_more_have_an_instance_than_the_hub_allows(world: World) -> None:
+    allow_runs(world, QueueRules(at_once=2))
+    first, *_ = await submit(world, 3)
+    await start_due(world)
+    assert len(world.provisioner.runs.due()) == 0
+    await until(lambda: len(world.cloud.running()) == 2, "instances")
+    await world.provisioner.runs.cancel(Owner("ada"), first + 1)
+    await until(lambda: len(world.provisioner.runs.due()) == 1, "a free place")
+
+
+async def test_the_result_waits_for_the_home_of_the_server(world: World) -> None:
+    _, server = await world.ready()
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    before = await server.heartbeat()
+    assert before.undelivered_runs == 0
+    held = asyncio.ensure_future(server.heartbeat(hold=30.0))
+    await complete(agent)
+    assert (await held).undelivered_runs == 1, "at once"
+
+    [waiting] = world.provisioner.runs.undelivered(Owner("ada"), "", 10)
+    assert waiting.number == number
+    await world.provisioner.runs.deliver(Owner("ada"), "lab", number)
+    assert not seen(world, number).delivered, "that is another home"
+    await world.provisioner.runs.deliver(Owner("ada"), "", number)
+    assert (await server.heartbeat()).undelivered_runs == 0
+    await world.restart()
+    assert seen(world, number).delivered
+
+
+# --- lost instances ---
+
+
+async def test_an_interrupted_run_begins_again_and_is_charged_for_both(priced: World) -> None:
+    world = priced
+    [number] = await submit(world)
+    first = await executor(world, number)
+    await first.heartbeat_often(4000)  # more than the first hour, which EC2 would not charge
+    world.cloud.end(first.instance_id)
+    await until(lambda: run_of(world, number).state is RunState.QUEUED, "queued again")
+    assert await report(first, "end", succeeded=True, result="b2xk") is None, "it has no say"
+
+    second = await executor(world, number)
+    work = await report(second, "begin")
+    assert work is not None
+    assert work.attempt == 2
+    world.clock.advance(600)
+    await complete(second)
+    await until_cleared(world, number)
+
+    found = seen(world, number)
+    assert (found.outcome, found.attempts) == ("succeeded", 2)
+    assert found.usd == pytest.approx(0.20 * 4600 / 3600, rel=0.02)
+    assert [each.reason for each in run_of(world, number).attempts] == ["interruption", ""]
+
+
+async def test_a_run_that_loses_every_instance_fails_in_the_end(world: World) -> None:
+    [number] = await submit(world, retries=1)
+    for _ in range(2):
+        agent = await executor(world, number)
+        world.cloud.end(agent.instance_id)
+        await until(lambda: run_of(world, number).state is not RunState.STARTED, "its end")
+    assert (seen(world, number).outcome, seen(world, number).attempts) == ("failed", 2)
+
+
+async def test_a_run_that_finds_no_capacity_waits_for_it(world: World) -> None:
+    world.cloud.refuse("InsufficientInstanceCapacity")
+    [number] = await submit(world)
+    await start_due(world)
+    await until(lambda: run_of(world, number).state is RunState.QUEUED, "queued again")
+    run = run_of(world, number)
+    assert run.not_before is not None
+    assert run.not_before > world.clock()
+    assert (run.tries.waits, run.attempts) == (1, ())
+    assert world.provisioner.runs.due() == []
+
+
+async def test_a_limit_lets_a_run_wait(world: World) -> None:
+    await world.restart(limits=Limits(Bounds(servers=1)), runs=QueueRules(20))
+    await world.ready()
+    [number] = await submit(world)
+    await start_due(world)
+    run = run_of(world, number)
+    assert (run.state, run.not_before) == (RunState.QUEUED, world.clock() + LIMIT_PAUSE)
+    assert "server" in run.message
+
+
+# --- cancel, cap, deadline ---
+
+
+async def test_cancelling_the_first_of_an_array_cancels_all_of_it(world: World) -> None:
+    numbers = await submit(world, 3)
+    await start_due(world)
+    await until(lambda: len(world.cloud.running()) == 3, "instances")
+    found = await world.provisioner.runs.cancel(Owner("ada"), numbers[0])
+    assert {each.outcome for each in found} == {"cancelled"}
+    await until(lambda: world.cloud.running() == [], "no instance")
+
+
+async def test_users_see_and_change_their_own_runs_only(world: World) -> None:
+    [number] = await submit(world)
+    runs = world.provisioner.runs
+    with pytest.raises(NoSuchRun):
+        runs.one(Owner("eve"), number)
+    with pytest.raises(NoSuchRun):
+        await runs.cancel(Owner("eve"), number)
+    with pytest.raises(NoSuchRun):
+        await runs.result(Owner("eve"), number)
+    with pytest.raises(NoSuchRun):
+        await runs.deliver(Owner("eve"), "", number)
+    assert runs.of_user(Owner("eve"), 10) == []
+
+
+async def test_a_dollar_cap_holds(priced: World) -> None:
+    world = priced
+    [number] = await submit(world, max_usd=0.10)
+    agent = await executor(world, number)
+    for _ in range(1000):
+        if ended(world, number):
+            break
+        world.clock.advance(5.0)
+        await agent.heartbeat()
+        await world.watch_passes(1)
+    await until_cleared(world, number)
+    found = seen(world, number)
+    assert found.outcome == "cost-cap"
+    assert found.usd is not None
+    assert 0.09 < found.usd <= 0.10
+
+
+@pytest.mark.parametrize("starts", [True, False])
+async def test_a_run_ends_at_its_deadline_done_or_not(world: World, starts: bool) -> None:
+    [number] = await submit(world, deadline=world.clock() + timedelta(hours=1))
+    if starts:
+        await executor(world, number)
+    world.clock.advance(3601)
+    world.provisioner._state.wake()
+    await until_cleared(world, number)
+    assert seen(world, number).outcome == "deadline"
+    assert world.cloud.running() == []
+
+
+# --- the hub is killed, or its store fails ---
+
+
+async def test_what_a_killed_hub_has_begun_is_neither_lost_nor_done_twice(world: World) -> None:
+    [number] = await submit(world)
+    await world.restart()
+    agent = await executor(world, number)
+    await world.restart()
+    assert run_of(world, number).begun
+    async with world.no_pass:
+        await report(agent, "progress", cells_done=1, cells_total=2, result="aGFsZg==")
+        await complete(agent)
+        await world.kill()
+    await world.start()
+    await until_cleared(world, number)
+    assert world.cloud.running() == []
+    assert await world.provisioner.runs.result(Owner("ada"), number) == "ZG9uZQ=="
+    assert seen(world, number).outcome == "succeeded"
+
+
+async def test_an_attempt_that_ended_as_the_hub_was_killed_is_charged(priced: World) -> None:
+    world = priced
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    lease = agent.lease
+    assert lease is not None
+    world.clock.advance(1800)
+    async with world.no_pass:
+        await world.stop(world.now(lease), "interruption")
+        await world.state(lease, LeaseState.ENDED)
+        await world.kill()
+    await world.start()
+    await until(lambda: run_of(world, number).state is RunState.QUEUED, "queued again")
+    assert seen(world, number).usd == pytest.approx(0.10, rel=0.02)
+
+
+async def test_a_start_that_a_killed_hub_did_not_store_is_made_again(world: World) -> None:
+    [number] = await submit(world)
+    await world.provisioner._state.runs.change(
+        number, state=RunState.STARTED, lease_id="l-never-stored"
+    )
+    await world.restart()
+    await until(lambda: run_of(world, number).state is RunState.QUEUED, "queued again")
+    world.clock.advance(60)
+    agent = await executor(world, number)
+    await complete(agent)
+    await until_cleared(world, number)
+
+
+async def test_a_lease_that_its_run_does_not_know_ends(world: World) -> None:
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    await world.provisioner._state.runs.change(
+        number, state=RunState.QUEUED, lease_id="", not_before=world.clock() + timedelta(days=1)
+    )
+    world.provisioner._state.wake()
+    await until(lambda: world.cloud.running() == [], "no instance")
+    assert await report(agent, "begin") is None
+
+
+async def test_an_end_that_cannot_be_stored_is_reported_again(world: World) -> None:
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    refuse = "CREATE TRIGGER full BEFORE UPDATE ON run BEGIN SELECT RAISE(ABORT, 'full'); END"
+    world.run_sql(refuse)
+    with pytest.raises(StoreError):
+        await complete(agent)
+    with pytest.raises(StoreError):
+        await complete(agent, result="b3RoZXI=")
+    world.run_sql("DROP TRIGGER full")
+    await complete(agent, result="b3RoZXI=")
+    await world.restart()
+    assert seen(world, number).outcome == "succeeded"
+    assert await world.provisioner.runs.result(Owner("ada"), number) == "ZG9uZQ==", (
+        "the first counts"
+    )
+
+
+async def test_a_second_report_of_the_end_changes_nothing(world: World) -> None:
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    await complete(agent)
+    assert await report(agent, "end", succeeded=False, message="no", result="bm8=") is None
+    assert await report(agent, "progress", cells_done=0, cells_total=9, result="bm8=") is None
+    found = seen(world, number)
+    assert (found.outcome, found.cells_total) == ("succeeded", 0)
+    assert await world.provisioner.runs.result(Owner("ada"), number) == "ZG9uZQ=="
+
+
+# --- its home ---
+
+
+async def test_the_home_of_a_run_outlives_its_instances_and_ends_with_it(world: World) -> None:
+    [number] = await submit(world)
+    first = await executor(world, number, home_kind="ebs")
+    [volume] = world.cloud.volumes
+    world.cloud.end(first.instance_id)
+    await until(lambda: run_of(world, number).state is RunState.QUEUED, "queued again")
+    second = await executor(world, number, home_kind="ebs")
+    assert list(world.cloud.volumes) == [volume], "so that a checkpoint is found"
+    await complete(second)
+    await until_cleared(world, number)
+    await until(lambda: not world.cloud.volumes, "the volume deleted")
+
+
+async def test_numbers_are_not_used_twice(world: World) -> None:
+    await submit(world, 3)
+    await world.restart()
+    assert await submit(world) == [4]
+
+
+async def test_a_run_with_a_cap_waits_until_prices_are_known(world: World) -> None:
+    [number] = await submit(world, max_usd=0.001)  # spot prices are not known here
+    await start_due(world)
+    run = run_of(world, number)
+    assert (run.state, run.outcome) == (RunState.QUEUED, None)
+    assert run.not_before is not None
+
+
+async def test_a_cap_that_pays_for_no_instance_ends_the_run_at_once(priced: World) -> None:
+    [number] = await submit(priced, max_usd=0.001)
+    await start_due(priced)
+    assert seen(priced, number).outcome == "cost-cap"
+    assert priced.cloud.running() == []
+
+
+# --- submissions, and the message of the end ---
+
+
+async def test_a_repeated_submission_makes_no_second_run(world: World) -> None:
+    first, again = await asyncio.gather(
+        submit(world, 2, request_id="r-1"), submit(world, 2, request_id="r-1")
+    )
+    assert first == again == [1, 2]
+    await world.restart()
+    assert await submit(world, 2, request_id="r-1") == [1, 2]
+    assert await submit(world, user="eve", request_id="r-1") == [3]
+    assert await submit(world) == [4]
+    assert await submit(world) == [5], "without an id each is another one"
+
+
+async def test_the_end_of_a_run_is_reported_to_who_asked_for_it(world: World) -> None:
+    await world.restart(alarm_destinations=("json #1",), runs=QueueRules(20))
+    array = await submit(world, 2, notify=True)
+    [quiet] = await submit(world)
+    runs = world.provisioner.runs
+    await runs.cancel(Owner("ada"), array[1])
+    await runs.cancel(Owner("ada"), quiet)
+    await evaluate(world)
+    assert await raised(world) == [], "one of them has not ended"
+    await runs.cancel(Owner("ada"), array[0])
+    await evaluate(world)
+    await evaluate(world)
+    assert await raised(world) == [(Kind.RUN_ENDED, "array 1")]
+
+
+async def test_an_agent_knows_when_the_cap_or_the_deadline_of_its_run_is_reached(
+    priced: World,
+) -> None:
+    world = priced
+    in_an_hour = world.clock() + timedelta(hours=1)
+    [number] = await submit(world, max_usd=0.10, deadline=in_an_hour)
+    agent = await executor(world, number)
+    await agent.heartbeat_often(360)
+    left = (await agent.heartbeat()).ends_in_seconds
+    assert left == pytest.approx(1800 - 360, abs=10), "0.10 USD are half an hour"
+    world.provisioner._state.runs.remember(number, max_usd=1.0)
+    left = (await agent.heartbeat()).ends_in_seconds
+    assert left == pytest.approx(3600 - 360, abs=10)
+    world.provisioner._state.runs.remember(number, max_usd=None, deadline=None)
+    assert (await agent.heartbeat()).ends_in_seconds is None
+
+
+async def test_a_new_user_does_not_see_the_runs_of_a_deleted_one_of_the_name(world: World) -> None:
+    [old] = await submit(world)
+    world.clock.advance(60)
+    ada = Owner("ada", since=world.clock())
+    [new] = await submit(world)
+    runs = world.provisioner.runs
+    assert [each.number for each in runs.of_user(ada, 10)] == [new]
+    with pytest.raises(NoSuchRun):
+        await runs.result(ada, old)
+    await runs.cancel(Owner("ada"), old)

@@ -1,0 +1,96 @@
+"""A script is run to completion by a real Python, and the hub has its log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.run_executor.executor_process import Hub, executor, runs, script_work, unpacked
+
+pytestmark = pytest.mark.slow(seconds=15)
+
+HOLDS_OUTPUT = """
+import subprocess, sys
+from model import NAME
+child = subprocess.Popen(["sleep", "3600"])
+print(f"\\x1b[32m{NAME}\\x1b[0m", sys.argv[1:], child.pid)
+print("warned", file=sys.stderr)
+"""
+
+RESUMABLE = """
+import os, time
+from pathlib import Path
+from ec2spawner.checkpoint import resumable
+for step in resumable(range(4), every=0, quiet=True):
+    print("step", step)
+    if step == 2 and not os.path.exists("resumed"):
+        open("resumed", "w").close()
+        time.sleep(3600)
+print(Path(__file__).parent == Path.cwd())
+"""
+
+
+async def test_its_log_is_the_result(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    folder = home / "projects"
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text("NAME = 'net'\n")
+    (folder / "train.py").write_text("changed since")
+    parameters = {"rate": 0.5, "fast": True, "slow": False, "layers": [64, 32]}
+    hub = Hub(script_work(HOLDS_OUTPUT, parameters=parameters))
+    async with executor(hub, home) as running:
+        end = await hub.until_end()
+        assert end.succeeded, end.message
+        assert (end.message, end.cells_total) == ("", 0)
+        first, second = unpacked(end.result).splitlines()
+        arguments = ["--rate", "0.5", "--fast", "--layers", "64", "32"]
+        assert first.startswith(f"\x1b[32mnet\x1b[0m {arguments}")
+        assert second == "warned"
+        assert not runs(int(first.split()[-1])), "a child had its output"
+        assert await running.stop() == 0
+    assert (folder / "train.py").read_text() == "changed since"
+    assert sorted(each.name for each in folder.glob("*.py")) == ["model.py", "train.py"]
+
+
+async def test_its_failure_has_the_last_lines(tmp_path: Path) -> None:
+    hub = Hub(script_work("print('begun')\nraise ValueError('no data')"))
+    async with executor(hub, tmp_path / "home"):
+        end = await hub.until_end()
+    assert not end.succeeded
+    assert end.message == "exit status 1: ValueError: no data"
+    assert unpacked(end.result).startswith("begun\nTraceback")
+
+
+async def test_a_killed_script_is_said_so(tmp_path: Path) -> None:
+    hub = Hub(script_work("import os\nprint('x')\nos.kill(os.getpid(), 9)"))
+    async with executor(hub, tmp_path / "home"):
+        end = await hub.until_end()
+    assert not end.succeeded
+    assert end.message == "killed by SIGKILL (out of memory?): x"
+
+
+async def test_it_is_interrupted_and_continues_from_its_checkpoint(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    first = Hub(script_work(RESUMABLE))
+    async with executor(first, home) as running:
+        await first.until(lambda report: report.message == "step 2")
+        assert await running.stop() == 0
+    last = first.reports[-1]
+    assert last.action == "progress"
+    assert unpacked(last.result).startswith("step 0\nstep 1\nstep 2\n")
+    assert "KeyboardInterrupt" in unpacked(last.result)
+    assert all(each.action != "end" for each in first.reports)
+
+    second = Hub(script_work(RESUMABLE, attempt=2))
+    async with executor(second, home):
+        end = await second.until_end()
+    assert unpacked(end.result) == "step 2\nstep 3\nTrue\n"
+
+
+async def test_parameters_that_cannot_be_arguments_are_refused(tmp_path: Path) -> None:
+    hub = Hub(script_work("print(1)", parameters={"a b": 1}))
+    async with executor(hub, tmp_path / "home"):
+        end = await hub.until_end()
+    assert not end.succeeded
+    assert "'a b'" in end.message

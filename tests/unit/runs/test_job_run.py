@@ -1,0 +1,168 @@
+"""A job has one run, whatever answers of the hub are lost."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from ec2spawner.runs import job_run
+from ec2spawner.runs.agent_request import HubSilent
+from ec2spawner.runs.document import pack
+from ec2spawner.runs.errors import RunError, RunRefused
+from ec2spawner.runs.job_run import JobStopped
+from ec2spawner.wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
+
+from .agent_socket import summary
+from .job_hub import NOTEBOOK, JobHub, silent_once
+
+PATH = ".jobs/1/train.ipynb"
+
+
+@pytest.fixture
+def hub() -> JobHub:
+    return JobHub()
+
+
+def submit() -> RunSubmission:
+    return RunSubmission(path=PATH, document=pack(b"{}"), profile="t4")
+
+
+def no_pause(seconds: float) -> None:
+    assert seconds > 0
+
+
+def begin(hub: JobHub, *, is_resumed: bool = False) -> RunSummary:
+    return job_run.begin(submit, PATH, is_resumed=is_resumed, pause=no_pause, asking=hub)
+
+
+def test_a_job_is_submitted_once(hub: JobHub) -> None:
+    assert begin(hub).number == 12
+    assert hub.actions() == ["submit"]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_submission_whose_answer_was_lost_is_not_repeated(hub: JobHub, times: int) -> None:
+    hub.fails = silent_once("submit", times)
+    hub.runs[11] = summary(11, path="other.ipynb")
+    assert begin(hub).number == 12
+    assert hub.actions() == ["submit", "list"]
+
+
+def test_a_submission_that_never_arrived_is_repeated(hub: JobHub) -> None:
+    lost = [HubSilent("no answer")] * 2
+
+    def asking(request: RunsRequest) -> RunsAnswer:
+        if lost:
+            raise lost.pop()
+        return hub(request)
+
+    run = job_run.begin(submit, PATH, is_resumed=False, pause=no_pause, asking=asking)
+    assert run.number == 12
+    assert hub.actions() == ["list", "submit"]
+
+
+def test_a_job_that_was_begun_before_has_its_run_still(hub: JobHub) -> None:
+    hub.outcome = None
+    begin(hub)
+    assert begin(hub, is_resumed=True).number == 12
+    assert hub.actions().count("submit") == 1
+
+
+def test_a_job_that_ended_before_it_was_submitted_is_submitted(hub: JobHub) -> None:
+    assert begin(hub, is_resumed=True).number == 12
+
+
+def test_a_refusal_ends_the_job(hub: JobHub) -> None:
+    def refused(request: RunsRequest) -> RunsAnswer:
+        raise RunRefused("no such profile")
+
+    with pytest.raises(RunRefused):
+        job_run.begin(submit, PATH, is_resumed=False, pause=no_pause, asking=refused)
+
+
+def test_a_hub_that_stays_silent_ends_the_job(hub: JobHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def pause(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    hub.fails = silent_once("list", 10_000)
+    with pytest.raises(HubSilent):
+        job_run.begin(submit, PATH, is_resumed=True, pause=pause, asking=hub)
+    assert job_run.MAX_SILENCE <= now <= job_run.MAX_SILENCE + job_run.RETRY_SECONDS
+
+
+def test_a_run_is_followed_to_its_end_with_longer_pauses_and_a_silent_hub(hub: JobHub) -> None:
+    hub.outcome = None
+    begin(hub)
+    hub.fails = silent_once("list", 3)
+    pauses: list[float] = []
+    shown: list[RunSummary] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 20:
+            hub.end(12, "failed")
+
+    run = job_run.wait(12, show=shown.append, pause=pause, asking=hub)
+    assert run.outcome == "failed"
+    assert [each.state for each in shown] == ["queued"] * 17
+    assert pauses[:3] == [job_run.RETRY_SECONDS] * 3
+    assert pauses[3] == job_run.FIRST_PAUSE < pauses[4]
+    assert max(pauses) == job_run.MAX_PAUSE
+
+
+def test_a_run_that_the_hub_shows_no_more_ends_the_job(hub: JobHub) -> None:
+    with pytest.raises(RunError, match="12"):
+        job_run.wait(12, show=lambda run: None, pause=no_pause, asking=hub)
+
+
+def test_a_stop_is_not_taken_for_a_silent_hub(hub: JobHub) -> None:
+    def stopped(seconds: float) -> None:
+        raise JobStopped("stopped")
+
+    hub.fails = silent_once("list")
+    with pytest.raises(JobStopped):
+        job_run.begin(submit, PATH, is_resumed=True, pause=stopped, asking=hub)
+
+
+@pytest.mark.parametrize("lost", ["list", "cancel", ""])
+def test_a_run_is_cancelled_by_its_path(hub: JobHub, lost: str) -> None:
+    hub.outcome = None
+    begin(hub)
+    hub.runs[13] = summary(13, path="other.ipynb")
+    hub.fails = silent_once(lost)
+    job_run.cancel(PATH, pause=no_pause, asking=hub)
+    assert hub.runs[12].outcome == "cancelled"
+    assert hub.runs[13].outcome is None
+    asked = len(hub.asked)
+    job_run.cancel(PATH, pause=no_pause, asking=hub)
+    job_run.cancel("none.ipynb", pause=no_pause, asking=hub)
+    assert hub.actions()[asked:] == ["list", "list"]
+
+
+def test_a_run_that_ends_while_it_is_cancelled_is_cancelled_enough(hub: JobHub) -> None:
+    hub.outcome = None
+    begin(hub)
+
+    def fails(request: RunsRequest) -> None:
+        if request.action == "cancel":
+            raise RunRefused("it has ended")
+
+    hub.fails = fails
+    job_run.cancel(PATH, pause=no_pause, asking=hub)
+
+
+def test_the_result_is_fetched_until_it_arrives(hub: JobHub) -> None:
+    hub.fails = silent_once("result", 2)
+    assert json.loads(job_run.executed(12, pause=no_pause, asking=hub)) == NOTEBOOK
+
+    def damaged(request: RunsRequest) -> RunsAnswer:
+        return RunsAnswer(result="AAAA")
+
+    with pytest.raises(RunError, match="12"):
+        job_run.executed(12, pause=no_pause, asking=damaged)
