@@ -26,44 +26,7 @@ OPTIONS = (
 
 STEPS = 60
 
-SCRIPT = """
-'Fits y = 3x + 1 by gradient descent, from the last checkpoint.'
-import os, sys, time
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-folder, steps = sys.argv[1], int(sys.argv[2])
-checkpoint = os.path.join(folder, 'checkpoint.pt')
-dist.init_process_group('gloo')
-rank, world = dist.get_rank(), dist.get_world_size()
-torch.manual_seed(0)
-model = DistributedDataParallel(torch.nn.Linear(1, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
-first = 0
-if os.path.exists(checkpoint):
-    state = torch.load(checkpoint, weights_only=True)
-    model.module.load_state_dict(state['model'])
-    first = state['step'] + 1
-print(f'rank {rank} of {world} begins at step {first}', flush=True)
-x = torch.linspace(-1, 1, 60)[rank::world].unsqueeze(1)
-for step in range(first, steps):
-    optimizer.zero_grad()
-    torch.nn.functional.mse_loss(model(x), 3 * x + 1).backward()
-    optimizer.step()
-    if rank == 0:
-        torch.save({'model': model.module.state_dict(), 'step': step}, checkpoint + '.new')
-        os.replace(checkpoint + '.new', checkpoint)
-        with open(os.path.join(folder, 'steps'), 'a') as file:
-            file.write(f"{step} {world} {os.environ['TORCHELASTIC_RESTART_COUNT']}\\n")
-    time.sleep(0.25)
-if rank == 0:
-    weight, bias = (each.item() for each in model.module.parameters())
-    print(f'{os.environ["GREETING"]}: y = {weight:.3f} x + {bias:.3f}', flush=True)
-    with open(os.path.join(folder, 'result'), 'w') as file:
-        file.write(f'{weight} {bias}')
-dist.destroy_process_group()
-"""
+SCRIPT = (ROOT / "docs/how-to/examples/torchrun_train.py").read_text()
 
 START = """
 import ec2spawner
