@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from ec2spawner.embedded.iam.hub_policy import cluster_statements
 from tests.bench.kill.moments import ORDERS, PASSES, TRACE
 from tests.bench.kill.points import Point, parse_trace
 from tests.harness import TREE, Embedded, Hub, end
@@ -92,7 +93,11 @@ class KillableHub(Hub):
 
     async def begin(self, *users: str) -> None:
         """Start the proxy and the hub, and wait until it has read all that it reads at a start."""
-        key = await self.embedded.control("hub-keys", {"hub_name": self.name})
+        caller = await asyncio.to_thread(self.embedded.client("sts").get_caller_identity)
+        region = self.embedded.described["region"]
+        statements = cluster_statements(region, caller["Account"], self.name)
+        asked = {"hub_name": self.name, "statements": statements}
+        key = await self.embedded.control("hub-keys", asked)
         of_hub = {name.upper(): value for name, value in key.items()}
         self.environment = {**self.environment, **of_hub}
         environment = self.process_environment()
