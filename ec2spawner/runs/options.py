@@ -91,7 +91,7 @@ def runs_options(parser: argparse.ArgumentParser) -> None:
         choices=("list", "show", "cancel", "result", "table"),
         default="list",
         metavar="ACTION",
-        help="list all; show one; cancel a run or an array; result: the executed notebook or the "
+        help="list all; show one; cancel one, or an array; result: the executed notebook or the "
         "log so far; table: an array with its parameters and costs",
     )
     parser.add_argument(
@@ -102,6 +102,9 @@ def runs_options(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="FILE",
         help="of result: where to write it; without it, to the standard output",
+    )
+    parser.add_argument(
+        "--array", action="store_true", help="of cancel: all runs of the array of this run"
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="one line of JSON")

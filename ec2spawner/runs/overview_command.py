@@ -44,6 +44,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise WrongRequest(f"{action}: which run? Write: ec2spawner runs {action} N")
     if arguments.to and action != "result":
         raise WrongRequest("--to: is for: ec2spawner runs result N --to FILE")
+    if arguments.array and action != "cancel":
+        raise WrongRequest("--array: is for: ec2spawner runs cancel N --array")
     if arguments.csv and action != "table":
         raise WrongRequest("--csv: is for: ec2spawner runs table N --csv")
 
@@ -79,7 +81,8 @@ def _one(number: int) -> RunSummary:
 
 
 def _cancel(arguments: argparse.Namespace, console: Console) -> None:
-    runs = ask(RunsRequest(action="cancel", number=arguments.number)).runs
+    request = RunsRequest(action="cancel", number=arguments.number, array=arguments.array)
+    runs = ask(request).runs
     if arguments.json:
         print_json(runs)
         return

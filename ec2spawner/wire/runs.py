@@ -156,7 +156,9 @@ class RunsRequest(Message):
     submission: RunSubmission | None = None
     """Of `submit`."""
     number: Annotated[int, Field(ge=1)] | None = None
-    """Of `cancel`, `result` and `delivered`: of a run, or of the first of an array to cancel."""
+    """Of a run: of `cancel`, `result` and `delivered`; of `list` to have its array only."""
+    array: bool = False
+    """Of `cancel`: all of the array of this run."""
 
 
 class RunsAnswer(Message):

@@ -252,17 +252,22 @@ async def test_cancelling_asks_first_and_shows_what_became_of_it(hub: Hub, visit
     await expect(page.locator("#ec2-done")).to_have_text("Run 7 is cancelled.")
     await row_of(page, 20).get_by_role("button", name="Cancel").click()
     await expect(dialog).to_contain_text("4 runs of it have not ended, and 1 instance ends now")
-    api.answers["DELETE", "/20"] = {"json": runs([])}
+    api.answers["DELETE", "/20?array"] = {"json": runs([])}
     await dialog.get_by_role("button", name="Cancel 4 runs").click()
     await expect(dialog).to_have_count(0)
-    assert [each for each in api.calls if each[0] == "DELETE"][-1] == ("DELETE", "/20")
+    assert [each for each in api.calls if each[0] == "DELETE"][-1] == ("DELETE", "/20?array")
 
 
-async def test_the_first_run_of_an_array_stands_for_all_of_it(hub: Hub, visit: Visit) -> None:
-    page = await open_page(hub, visit, Api([run(31, array=30), run(30, array=30)]))
+async def test_the_first_run_of_an_array_is_cancelled_alone(hub: Hub, visit: Visit) -> None:
+    api = Api([run(31, array=30), run(30, array=30)])
+    page = await open_page(hub, visit, api)
     await page.get_by_role("button", name=re.compile("Array of")).click()
     await page.get_by_role("button", name="Cancel run 30", exact=True).click()
-    await expect(page.get_by_role("dialog")).to_contain_text("Cancel all of array 30?")
+    await expect(page.get_by_role("dialog")).to_contain_text("Cancel run 30?")
+    api.answers["DELETE", "/30"] = {"json": runs([run(30, "cancelled", array=30)])}
+    await page.get_by_role("button", name="Cancel run", exact=True).click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    assert [each for each in api.calls if each[0] == "DELETE"] == [("DELETE", "/30")]
 
 
 async def test_details_follow_the_run_and_save_its_result(hub: Hub, visit: Visit) -> None:

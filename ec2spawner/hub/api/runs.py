@@ -71,7 +71,8 @@ class RunsApiHandler(APIHandler):
         """The caller, or `user=`, whose runs an admin sees and cancels. Raises `HTTPError`
         (403) without the scope for that user."""
         name: str = self.get_query_argument("user", "")
-        if not name:
+        caller = self.current_user
+        if not name or (isinstance(caller, User) and caller.name == name):
             return owner_of(self.owner(scope))
         if not self.has_scope(f"{scope}!user={name}"):
             raise HTTPError(403, f"this needs the scope {scope} for that user")
@@ -93,7 +94,8 @@ class RunListHandler(RunsApiHandler):
         self.send(provisioner.now(), provisioner.runs.of_user(owner, MAX_SHOWN_RUNS))
 
     async def post(self) -> None:
-        """Submit; 201 with the runs that were made, 400 with the field that is wrong."""
+        """Submit; 201 with the runs that were made, 400 with the field that is wrong, 429 while too
+        many wait or run."""
         user, (service, provisioner) = self.owner(SUBMIT_SCOPE), running()
         limit, now = service.run_submissions, time.monotonic()
         if not limit.take(user.id, now):
@@ -103,8 +105,10 @@ class RunListHandler(RunsApiHandler):
             spawner = user.spawners[""]
             new = await new_runs(service, provisioner, spawner, submission)
             added = await provisioner.runs.submit(new, submission.document)
-        except (CannotRun, OptionsRefused, TooManyRuns) as error:
+        except (CannotRun, OptionsRefused) as error:
             raise HTTPError(400, str(error)) from error
+        except TooManyRuns as error:
+            raise HTTPError(429, str(error)) from error
         except ProfileListError as error:
             raise HTTPError(503, str(error)) from error
         except StoreError as error:
@@ -135,27 +139,33 @@ class RunHandler(RunsApiHandler):
         owner, (_, provisioner) = self.whose(OWN_SCOPE), running()
         runs = provisioner.runs
         try:
-            wants_array = self.get_query_argument("array", None) is not None
-            found = (
-                runs.array(owner, int(number)) if wants_array else [runs.one(owner, int(number))]
-            )
+            if self.is_for_array():
+                found = runs.array(owner, int(number))
+            else:
+                found = [runs.one(owner, int(number))]
         except NoSuchRun as error:
             raise HTTPError(404, str(error)) from error
         self.send(provisioner.now(), found)
 
     async def delete(self, number: str) -> None:
-        """Cancel it; the first of an array cancels all of it."""
+        """Cancel it; with `?array` all of its array."""
         owner, (_, provisioner) = self.whose(SUBMIT_SCOPE), running()
         caller = self.current_user
         is_own = isinstance(caller, User) and caller.name == owner.name
         words = "You cancelled it" if is_own else f"{caller.name} cancelled it"
         try:
-            found = await provisioner.runs.cancel(owner, int(number), words)
+            found = await provisioner.runs.cancel(
+                owner, int(number), words, all_of_array=self.is_for_array()
+            )
         except NoSuchRun as error:
             raise HTTPError(404, str(error)) from error
         except StoreError as error:
             raise store_failed(self, error, "cancelled, but not stored yet") from error
         self.send(provisioner.now(), found)
+
+    def is_for_array(self) -> bool:
+        """Whether the number stands for the whole array of that run."""
+        return self.get_query_argument("array", None) is not None
 
 
 class RunResultHandler(RunsApiHandler):

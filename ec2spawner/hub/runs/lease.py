@@ -11,6 +11,7 @@ from ...core.instances.retention_rules import AfterStop
 from ...core.names import lease_id as new_lease_id
 from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
+from ...provisioner.model.cloud import LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
 from ...provisioner.model.lease import Lease
 from ...provisioner.model.mounts import Mounts
@@ -23,7 +24,8 @@ from ..app.service import HubService
 from ..security.sealed_start import NotebookStart
 from ..spawn.allowed_profiles import choose
 from ..spawn.idle_policy import policy_of, within_limits
-from ..spawn.lease_request import Server, mounts_of, new_lease
+from ..spawn.launch_spec import current_image
+from ..spawn.lease_request import Server, mounts_of, new_lease, start_spec
 from ..spawn.server_options import options_for_page
 from .submission import chosen
 
@@ -52,11 +54,18 @@ async def run_lease(
     """
     options = await options_for_page(running.options, spawner)
     choice = await choose(options, spawner, chosen(run.profile, run.payer))
+    server = Server(run.user, run.home)
+    if _is_bound_to_price(run, provisioner):
+        # Before its home is copied, which costs money for as long as it waits.
+        image = await current_image(provisioner)
+        _at_its_price(
+            start_spec(server, choice, image, options, provisioner, hub_api_url), run, provisioner
+        )
     idle = await policy_of(options, spawner, choice.profile, None, choice.payer)
     start = NotebookStart(dict(environment), list(COMMAND), api_token="", base_url="/")
     lease = await new_lease(
         new_lease_id(),
-        Server(run.user, run.home),
+        server,
         choice,
         options=options,
         idle=within_limits(without_stop(idle), options, run.user, choice.payer),
@@ -69,7 +78,10 @@ async def run_lease(
     lease = replace(
         lease, run=run.number, after_stop=AfterStop(), mounts=_mounts(run, options, choice)
     )
-    return _within_price(lease, run, provisioner)
+    if not _is_bound_to_price(run, provisioner):
+        return lease
+    spec = _at_its_price(lease.spec, run, provisioner)
+    return replace(lease, spec=spec, launch_key=launch_key_of(spec))
 
 
 def _mounts(run: Run, options: Options, choice: Choice[Profile]) -> Mounts:
@@ -77,13 +89,19 @@ def _mounts(run: Run, options: Options, choice: Choice[Profile]) -> Mounts:
     return mounts_of(Server(run.user, run.server), options, choice.profile)
 
 
-def _within_price(lease: Lease, run: Run, provisioner: Provisioner) -> Lease:
+def _is_bound_to_price(run: Run, provisioner: Provisioner) -> bool:
+    """Whether only a spot instance at the run's price will do now."""
+    if run.max_spot_usd_per_hour is None:
+        return False
+    return run.wait_until is None or run.wait_until > provisioner.now()
+
+
+def _at_its_price(spec: LaunchSpec, run: Run, provisioner: Provisioner) -> LaunchSpec:
     """Restricted to the spot price that the run waits for. Raises `WaitsForPrice`."""
     price = run.max_spot_usd_per_hour
-    if price is None or (run.wait_until is not None and run.wait_until <= provisioner.now()):
-        return lease
-    most = min(price, lease.spec.max_usd_per_hour or price)
-    spec = shared(replace(lease.spec, markets=(Market.SPOT,), max_usd_per_hour=most))
-    if not provisioner.market.offers.all_for(spec):
+    assert price is not None
+    most = min(price, spec.max_usd_per_hour or price)
+    restricted = shared(replace(spec, markets=(Market.SPOT,), max_usd_per_hour=most))
+    if not provisioner.market.offers.all_for(restricted):
         raise WaitsForPrice(f"Waits for a spot instance at {price:.3f} USD/hour or less")
-    return replace(lease, spec=spec, launch_key=launch_key_of(spec))
+    return restricted

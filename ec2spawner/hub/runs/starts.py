@@ -98,7 +98,7 @@ class RunStarts:
             try:
                 await self._request(run)
             except WaitsForPrice as waits:
-                await runs.postpone(run.number, str(waits), PRICE_PAUSE)
+                await runs.postpone(run.number, str(waits), self._price_pause(run))
             except OptionsRefused as error:
                 await runs.refuse(run.number, f"It cannot start: {error}")
             except SpawnError as error:
@@ -107,6 +107,12 @@ class RunStarts:
                 await runs.postpone(run.number, str(error), RETRY_PAUSE)
             except StoreError as error:
                 log.error("Run %d is not started yet: %s", run.number, error)
+
+    def _price_pause(self, run: Run) -> timedelta:
+        """Not beyond the time at which the run accepts any price."""
+        if run.wait_until is None:
+            return PRICE_PAUSE
+        return min(PRICE_PAUSE, max(run.wait_until - self.provisioner.now(), timedelta()))
 
     async def _request(self, run: Run) -> None:
         user = self.app.users.get(run.user)

@@ -13,6 +13,7 @@ from ...core.names import home_folder
 from ...core.offers.spot_wait import Wait, longest_wait
 from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
+from ...provisioner.model.cloud import Image, LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import Mounts
@@ -57,8 +58,7 @@ async def new_lease(
     image = await current_image(provisioner)
     await apply_home_choice(provisioner, server.user, server.name, choice, options)
     await begin_copy(provisioner, server.user, server.name, choice, options)
-    subnets = _subnets(provisioner, server, options.home.kind)
-    spec = shared(launch_spec(choice, subnets, image, options, provisioner, hub_api_url))
+    spec = start_spec(server, choice, image, options, provisioner, hub_api_url)
     if (asked := asked_disk_gib(choice, options)) < spec.disk_gib:
         log.warning(
             "The root disk of %s has %d GiB, so servers of profile %r get that instead of %d GiB: "
@@ -92,6 +92,20 @@ async def new_lease(
     )
     seconds = choice.temporary_seconds
     return lease if seconds is None else _temporary(lease, seconds)
+
+
+def start_spec(
+    server: Server,
+    choice: Choice[Profile],
+    image: Image,
+    options: Options,
+    provisioner: Provisioner,
+    hub_api_url: str,
+) -> LaunchSpec:
+    """What to launch, in the zone of the server's home if that has one. Raises `SpawnError` and
+    `NotOfferedInHomeZone` as `new_lease`."""
+    subnets = _subnets(provisioner, server, options.home.kind)
+    return shared(launch_spec(choice, subnets, image, options, provisioner, hub_api_url))
 
 
 def _temporary(lease: Lease, seconds: float) -> Lease:

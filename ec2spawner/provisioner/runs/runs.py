@@ -32,6 +32,7 @@ __all__ = ["NoSuchRun", "Owner", "TooManyRuns", "UserRuns"]
 log = logging.getLogger(__name__)
 
 PRICES_PAUSE = timedelta(seconds=5)
+"""Before a run with a cost cap is tried again while no prices are known, just after a start."""
 
 LIMIT_PAUSE = timedelta(seconds=60)
 """Before a run that a limit refuses is tried again: others have to end first."""
@@ -95,13 +96,17 @@ class UserRuns:
         return [summary(self.state, each) for each in runs]
 
     async def cancel(
-        self, owner: Owner, number: int, words: str = "You cancelled it"
+        self,
+        owner: Owner,
+        number: int,
+        words: str = "You cancelled it",
+        *,
+        all_of_array: bool = False,
     ) -> list[RunSummary]:
-        """End a run, with these words for its user; the first of an array ends all of it. Raises
-        `NoSuchRun`, `StoreError`."""
+        """End a run, or all of its array, with these words for its user. Raises `NoSuchRun`,
+        `StoreError`."""
         run = self._of(owner, number)
-        is_array = run.array == number
-        runs = self.state.runs.of_array(number) if is_array else [run]
+        runs = self.state.runs.of_array(run.array) if all_of_array and run.array else [run]
         cancelled = [each.number for each in runs if each.state is not RunState.ENDED]
         ends = [end_run(self.state, each, "cancelled", words) for each in cancelled]
         await asyncio.gather(*ends)
@@ -203,7 +208,7 @@ class UserRuns:
             await self.postpone(number, words, PRICES_PAUSE)
 
     async def postpone(self, number: int, message: str, pause: timedelta) -> None:
-        """Let a queued run wait for so long. Raises `StoreError`."""
+        """Let a queued run wait for so long."""
         run = self.state.runs.get(number)
         if run is not None and run.state is RunState.QUEUED:
             at = self.state.clock.now() + pause
@@ -223,10 +228,11 @@ class UserRuns:
         run = self.state.runs.get(lease.run)
         if run is not None and run.state is RunState.ENDED:
             await self.state.runs.be_stored(run.number)
-        if run is None or run.lease_id != lease.lease_id or run.state is RunState.ENDED:
+        run = self._run_on(lease)
+        if run is None:
             return None
         if report.action == "begin":
-            return await self._begin(run)
+            return await self._begin(lease, run.source)
         progress = {
             "cells_done": min(report.cells_done, report.cells_total),
             "cells_total": report.cells_total,
@@ -235,9 +241,8 @@ class UserRuns:
             if report.result:
                 await self.store.save_run_result(run.number, report.result, self.state.clock.now())
                 progress["has_result"] = True
-            now = self.state.runs.get(run.number)
-            if now is None or now.lease_id != run.lease_id or now.state is RunState.ENDED:
-                return None
+                if self._run_on(lease) is None:
+                    return None
             self.state.runs.remember(run.number, message=report.message, begun=True, **progress)
         else:
             self.state.runs.remember(run.number, **progress)
@@ -245,8 +250,19 @@ class UserRuns:
             await end_run(self.state, run.number, outcome, report.message, report.result)
         return _work(run)
 
-    async def _begin(self, run: Run) -> RunWork:
-        document = await self.store.run_document("source", run.source)
+    def _run_on(self, lease: Lease) -> Run | None:
+        """The run that this lease executes, as it is now; None once it has ended, or has another
+        lease."""
+        run = self.state.runs.get(lease.run)
+        if run is None or run.lease_id != lease.lease_id or run.state is RunState.ENDED:
+            return None
+        return run
+
+    async def _begin(self, lease: Lease, source: int) -> RunWork | None:
+        document = await self.store.run_document("source", source)
+        run = self._run_on(lease)
+        if run is None:
+            return None
         if not run.begun:
             run = await self.state.runs.change(
                 run.number,

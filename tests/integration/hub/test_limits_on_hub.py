@@ -17,6 +17,7 @@ from ec2spawner.notebook.notice_events import SCHEMA_ID
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter
+from tests.runs_by_rest import Runs, runs_of
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=65)]
 
@@ -38,7 +39,7 @@ LIMITS: dict[str, Any] = {
 }
 LOWERED = {"group": {"lab": LIMITS["group"]["lab"], "tiny": {"usd_per_month": 0.004}}}
 """Less than the first minute of a T4, which is paid whole."""
-GROUPS = {"lab": {"users": [*MANY, "pat"]}, "tiny": {"users": ["sam", "tom"]}}
+GROUPS = {"lab": {"users": [*MANY, "pat"]}, "tiny": {"users": ["ida", "sam", "tom"]}}
 
 
 def config(**limits: Any) -> tuple[str, ...]:
@@ -49,6 +50,7 @@ def config(**limits: Any) -> tuple[str, ...]:
         f"c.JupyterHub.load_groups = {GROUPS!r}",
         "c.EC2Spawner.payers = {'group': ['lab', 'tiny'], 'project': {'nlp': {'users': ['pat']}}}",
         f"c.EC2Spawner.limits = {LIMITS | limits!r}",
+        "c.EC2Spawner.runs = {'at_once': 1}",
     )
 
 
@@ -160,6 +162,10 @@ async def test_a_limit_of_usd_stops_what_is_charged_to_it_with_its_work_saved(hu
     await hub.start_server("sam", options={"payer": "group:tiny"})
     await hub.start_server("tom", options={"payer": "user:tom"})
     started = (await hub.model("tom") or {})["started"]
+    runs = await runs_of(hub, "ida")
+    script = "import time\nprint('epoch 1', flush=True)\ntime.sleep(600)\n"
+    run = await runs.submit(script, "x.py", profile="t4", payer="group:tiny")
+    await until(lambda: has_result(runs, run), 60, "what the run has printed")
     await hub.kill()
     demo_config(hub.directory, *config(**LOWERED))
     await hub.start()
@@ -177,6 +183,9 @@ async def test_a_limit_of_usd_stops_what_is_charged_to_it_with_its_work_saved(hu
     async with browser(hub, "sam") as client:
         said = (await client.get("/hub/spawn/sam")).text
     assert "$0.004 per month of group tiny is used up" in said
+    ended = await runs.until(run, "ended")
+    assert (ended["outcome"], ended["attempts"]) == ("limit", 1)
+    assert "epoch 1" in await runs.result(run)
     refused = await hub.request_server("sam", options={"payer": "group:tiny"})
     assert refused.status_code == 403
     await hub.start_server("sam", options={"payer": "user:sam"})
@@ -187,6 +196,10 @@ async def test_a_limit_of_usd_stops_what_is_charged_to_it_with_its_work_saved(hu
     assert (tom["ready"], tom["started"]) == (True, started)
     async with Jupyter(f"{hub.url}/user/tom/", await hub.user_token("tom")) as page:
         assert (await page.status())["stop"] is None
+
+
+async def has_result(runs: Runs, number: int) -> bool:
+    return bool((await runs.one(number))["has_result"])
 
 
 async def announced(page: Jupyter) -> Any:

@@ -7,6 +7,7 @@ import base64
 import json
 import zlib
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ import pytest_asyncio
 
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
+from tests.runs_by_rest import Runs, runs_of
 
 pytestmark = [pytest.mark.slow(seconds=120), pytest.mark.asyncio(loop_scope="module")]
 
 OPTIONS = (
     "c.EC2Spawner.runs = {'at_once': 3}",
-    "c.EC2Spawner.home = {'kind': 'ebs', 'size_gib': 20}",
+    "c.EC2Spawner.home = {'kind': 'ebs', 'size_gib': 20, 'named_servers': 'copy'}",
     "c.EC2Spawner.stop_timeout = '20s'",
 )
 
@@ -38,48 +40,6 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
         await running.stop()
         await embedded.stop()
         print(running.tail(200))
-
-
-class Runs:
-    """One user's runs, through REST."""
-
-    def __init__(self, hub: Hub, token: str) -> None:
-        self.api = httpx.AsyncClient(
-            base_url=f"{hub.url}/hub/api/ec2",
-            headers={"Authorization": f"token {token}"},
-            timeout=30,
-        )
-
-    async def submit(self, document: str, path: str = "work/train.ipynb", **fields: Any) -> int:
-        """Number of the first run."""
-        packed = base64.b64encode(zlib.compress(document.encode())).decode()
-        body = {"path": path, "document": packed, "profile": "cpu", **fields}
-        reply = await self.api.post("/runs", json=body)
-        assert reply.status_code == 201, reply.text
-        return int(reply.json()["runs"][0]["number"])
-
-    async def one(self, number: int) -> dict[str, Any]:
-        reply = await self.api.get(f"/runs/{number}")
-        assert reply.status_code == 200, reply.text
-        found: dict[str, Any] = reply.json()["runs"][0]
-        return found
-
-    async def until(self, number: int, *states: str, seconds: float = 120) -> dict[str, Any]:
-        async def reached() -> dict[str, Any] | None:
-            run = await self.one(number)
-            return run if run["state"] in states else None
-
-        return await until(reached, seconds, f"run {number} to be {' or '.join(states)}")
-
-    async def result(self, number: int) -> str:
-        reply = await self.api.get(f"/runs/{number}/result")
-        assert reply.status_code == 200, reply.text
-        return reply.text
-
-
-async def runs_of(hub: Hub, user: str) -> Runs:
-    await hub.add_user(user)
-    return Runs(hub, await hub.user_token(user))
 
 
 def notebook(*cells: str, tags: tuple[str, ...] = ()) -> str:
@@ -191,6 +151,25 @@ async def test_a_cancelled_run_ends_with_its_instance(hub: Hub) -> None:
     await none_runs(hub)
 
 
+async def waits_for_price(runs: Runs, number: int) -> bool:
+    run = await runs.one(number)
+    return run["state"] == "queued" and "USD/hour or less" in run["message"]
+
+
+async def test_a_run_waits_for_a_spot_price_until_a_time(hub: Hub) -> None:
+    ann = await runs_of(hub, "ann")
+    at = datetime.now(UTC) + timedelta(seconds=6)
+    script = "print('done')\n"
+    cheap = await ann.submit(script, "x.py", max_spot_usd_per_hour=5.0)
+    late = await ann.submit(script, "x.py", max_spot_usd_per_hour=0.0001, wait_until=at.isoformat())
+    await until(lambda: waits_for_price(ann, late), 10, "the run to wait for its price")
+    run = await ann.until(cheap, "ended")
+    assert (run["outcome"], run["market"]) == ("succeeded", "spot")
+    run = await ann.until(late, "ended")
+    assert (run["outcome"], run["attempts"]) == ("succeeded", 1)
+    assert datetime.fromisoformat(run["started_at"]) >= at
+
+
 async def test_nobody_reads_or_cancels_anothers_run(hub: Hub) -> None:
     ann, eve = await runs_of(hub, "ann"), await runs_of(hub, "eve")
     number = await ann.submit("print('secret')\n", "secret.py")
@@ -202,6 +181,8 @@ async def test_nobody_reads_or_cancels_anothers_run(hub: Hub) -> None:
     assert stolen.status_code == 403
     run = await ann.until(number, "ended")
     assert run["outcome"] == "succeeded"
+    own = await ann.api.get("/runs", params={"user": "ann"})
+    assert number in [each["number"] for each in own.json()["runs"]]
     nobody = httpx.AsyncClient(base_url=eve.api.base_url)
     for method, path in (("GET", "/runs"), ("POST", "/runs"), ("GET", f"/runs/{number}/result")):
         assert (await nobody.request(method, path)).status_code == 403
@@ -216,6 +197,20 @@ async def test_nobody_reads_or_cancels_anothers_run(hub: Hub) -> None:
     waiting = await ann.submit("import time\ntime.sleep(600)\n", "wait.py")
     cancelled = await nobody.delete(f"/runs/{waiting}", headers=service, params=of_ann)
     assert [each["outcome"] for each in cancelled.json()["runs"]] == ["cancelled"]
+
+
+async def test_a_new_account_has_no_runs_of_a_deleted_one_of_its_name(hub: Hub) -> None:
+    old = await runs_of(hub, "ned")
+    number = await old.submit("print('secret')\n", "secret.py")
+    await old.until(number, "ended")
+    (await hub.api.delete("/users/ned")).raise_for_status()
+    await asyncio.sleep(1.1)  # JupyterHub remembers when an account was created, in seconds
+    new = await runs_of(hub, "ned")
+    for own in ({}, {"user": "ned"}):
+        assert (await new.api.get("/runs", params=own)).json()["runs"] == []
+        for method, path in (("GET", ""), ("GET", "/result"), ("DELETE", "")):
+            reply = await new.api.request(method, f"/runs/{number}{path}", params=own)
+            assert reply.status_code == 404, (method, path, own)
 
 
 BAD: dict[str, list[tuple[Any, str]]] = {
@@ -282,10 +277,25 @@ async def test_the_result_comes_into_the_home_of_the_server_that_sent_it(hub: Hu
             return "from afar" in printed(await kernel.run(RESULTS))
 
         await until(is_there, 120, "the executed notebook in the home")
-    run = await Runs(hub, token).one(number)
+    runs = Runs(hub, token)
+    run = await runs.one(number)
     assert (run["outcome"], run["delivered"], run["path"]) == (
         "succeeded",
         True,
         "work/train.ipynb",
     )
     await hub.stop_server("dan")
+    # Its files are copied once it need not wait any more.
+    waiting = await runs.submit("print()\n", "x.py", max_spot_usd_per_hour=0.0001)
+    await until(lambda: waits_for_price(runs, waiting), 10, "a run to wait for its price")
+    filters = [
+        {"Name": "tag:ec2spawner:user", "Values": ["dan"]},
+        {"Name": "tag-key", "Values": ["ec2spawner:home"]},
+    ]
+
+    async def has_one_home() -> bool:
+        found = await asyncio.to_thread(hub.embedded.client().describe_volumes, Filters=filters)
+        return len(found["Volumes"]) == 1
+
+    await until(has_one_home, 30, "no volume but the home of the server")
+    assert (await runs.api.delete(f"/runs/{waiting}")).status_code == 200

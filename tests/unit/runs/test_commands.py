@@ -211,6 +211,8 @@ def test_a_run_is_cancelled(hub: Hub, out: Output) -> None:
     assert main(["runs", "cancel", "12"]) == 0
     assert hub.asked == [RunsRequest(action="cancel", number=12)]
     assert "12: cancelled" in out()
+    assert main(["runs", "cancel", "12", "--array"]) == 0
+    assert hub.asked[-1] == RunsRequest(action="cancel", number=12, array=True)
 
 
 def test_a_result_is_written_where_it_is_wanted(
@@ -269,7 +271,8 @@ def test_an_array_is_a_table(hub: Hub, out: Output, number: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [["show"], ["list", "3"], ["cancel", "0"], ["show", "1", "--to=x"], ["--csv"]]
+    "asked",
+    [["show"], ["list", "3"], ["cancel", "0"], ["show", "1", "--to=x"], ["--csv"], ["--array"]],
 )
 def test_an_incomplete_request_says_what_to_write(hub: Hub, err: Output, asked: list[str]) -> None:
     assert main(["runs", *asked]) == 2

@@ -71,7 +71,7 @@ class RunsHandler(DocumentsHandler):
             case "submit":
                 found = await self.submit(lease, request)
             case "cancel":
-                found = await runs.cancel(owner, number)
+                found = await runs.cancel(owner, number, all_of_array=request.array)
             case "result":
                 await self.check_rate(lease)
                 result = await runs.result(owner, number)

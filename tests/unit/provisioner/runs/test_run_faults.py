@@ -78,6 +78,22 @@ async def test_progress_that_comes_too_late_changes_no_words(
     assert seen(world, number).message == "You cancelled it"
 
 
+async def test_a_run_that_is_cancelled_while_its_document_is_read_does_not_begin(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    read = world.store.run_document
+
+    async def slow(*arguments: Any) -> str:
+        await world.provisioner.runs.cancel(ADA, number)
+        return await read(*arguments)
+
+    monkeypatch.setattr(world.store, "run_document", slow)
+    assert await report(agent, "begin") is None
+    assert seen(world, number).message == "You cancelled it"
+
+
 async def test_a_submission_of_which_it_is_not_known_whether_it_is_stored_is_made_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +122,7 @@ async def test_one_user_cannot_fill_the_queue_however_many_requests_are_sent_at_
     assert await submit(world, 2, user="eve")
     with pytest.raises(TooManyRuns):
         await submit(world, user="bob")
-    await world.provisioner.runs.cancel(ADA, 1)
+    await world.provisioner.runs.cancel(ADA, 1, all_of_array=True)
     await until(lambda: run_of(world, 2).is_cleared, "free places")
     assert await submit(world, user="bob")
 
@@ -116,7 +132,7 @@ async def test_what_many_ended_runs_of_one_user_push_out_is_never_anothers(world
     agent = await executor(world, number)
     await complete(agent)
     mine = await submit(world, 20)
-    await world.provisioner.runs.cancel(ADA, mine[0])
+    await world.provisioner.runs.cancel(ADA, mine[0], all_of_array=True)
     await until(lambda: all(run_of(world, x).is_cleared for x in [number, *mine]), "all over")
     runs = world.provisioner._state.runs
     runs.forget_ended(5, world.clock() - timedelta(days=30))

@@ -165,11 +165,15 @@ async def test_a_limit_lets_a_run_wait(world: World) -> None:
 # --- cancel, cap, deadline ---
 
 
-async def test_cancelling_the_first_of_an_array_cancels_all_of_it(world: World) -> None:
-    numbers = await submit(world, 3)
+async def test_one_run_of_an_array_is_cancelled_or_all_of_them(world: World) -> None:
+    first, second, third = await submit(world, 3)
     await start_due(world)
     await until(lambda: len(world.cloud.running()) == 3, "instances")
-    found = await world.provisioner.runs.cancel(Owner("ada"), numbers[0])
+    ada, runs = Owner("ada"), world.provisioner.runs
+    assert [each.number for each in await runs.cancel(ada, first)] == [first]
+    await until(lambda: len(world.cloud.running()) == 2, "the instances of the others")
+    found = await runs.cancel(ada, third, all_of_array=True)
+    assert [each.number for each in found] == [first, second, third]
     assert {each.outcome for each in found} == {"cancelled"}
     await until(lambda: world.cloud.running() == [], "no instance")
 

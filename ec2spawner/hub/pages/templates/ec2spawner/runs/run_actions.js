@@ -23,9 +23,6 @@ async function downloadResult(run) {
 
 let asked = null;
 
-/** Whether cancelling this number ends an array, which its first run stands for. */
-const isFirst = (run) => run.array === run.number;
-
 function ask(action) {
   asked = action;
   setText(element("dialog-title"), action.title);
@@ -48,12 +45,11 @@ function askToCancelArray(number, runs) {
     ok: "Cancel " + counted(open.length, "run"),
     dismiss: "Keep the array",
     done: "Array " + number + " is cancelled.",
-    run: () => call("ec2/runs/" + number, { method: "DELETE" }),
+    run: () => call("ec2/runs/" + number + "?array", { method: "DELETE" }),
   });
 }
 
 function askToCancel(run) {
-  if (isFirst(run)) return askToCancelArray(run.number, runs.ofArray(run.number));
   const without = run.has_result ? "Its result so far stays and can be downloaded." : "It has no result yet.";
   ask({
     title: "Cancel run " + run.number + "?",
