@@ -7,9 +7,7 @@ counted is results. Three never end by themselves and have a cost cap instead.
 from __future__ import annotations
 
 import asyncio
-import base64
 import random
-import zlib
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -17,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 from rich.console import Console
 
 from tests.harness import Embedded, Hub, demo_config, until
+from tests.runs_by_rest import Runs, runs_of
 
 AT_ONCE = 20
 
@@ -82,14 +80,8 @@ async def measure_array(directory: Path, runs: int, console: Console) -> ArrayRe
         hub = Hub(directory / "hub", embedded, config=config)
         running.push_async_callback(hub.stop)
         await hub.start()
-        await hub.add_user("ann")
-        api = httpx.AsyncClient(
-            base_url=f"{hub.url}/hub/api/ec2",
-            headers={"Authorization": f"token {await hub.user_token('ann')}"},
-            timeout=60,
-        )
-        running.push_async_callback(api.aclose)
-        disturbed = Disturbed(hub, api, console)
+        disturbed = Disturbed(hub, await runs_of(hub, "ann"), console)
+        running.push_async_callback(disturbed.api.aclose)
         first = await disturbed.submit(runs)
         found = await disturbed.until_all_have_ended(first)
         await disturbed.until_nothing_runs()
@@ -99,9 +91,10 @@ async def measure_array(directory: Path, runs: int, console: Console) -> ArrayRe
 class Disturbed:
     """One hub, and what happens to it."""
 
-    def __init__(self, hub: Hub, api: httpx.AsyncClient, console: Console) -> None:
+    def __init__(self, hub: Hub, runs: Runs, console: Console) -> None:
         self.hub = hub
-        self.api = api
+        self.runs = runs
+        self.api = runs.api
         self.console = console
         self.dice = random.Random(16)
         self.kills = 0
@@ -109,18 +102,10 @@ class Disturbed:
 
     async def submit(self, runs: int) -> int:
         """Number of the first."""
-        document = base64.b64encode(zlib.compress(SCRIPT.encode())).decode()
-        body = {
-            "path": "work.py",
-            "document": document,
-            "profile": "cpu",
-            "parameters": [{"place": place} for place in range(runs)],
-            "retries": 100,
-            "max_usd": CAP_USD,
-        }
-        reply = await self.api.post("/runs", json=body)
-        assert reply.status_code == 201, reply.text
-        return int(reply.json()["runs"][0]["number"])
+        places = [{"place": place} for place in range(runs)]
+        return await self.runs.submit(
+            SCRIPT, "work.py", parameters=places, retries=100, max_usd=CAP_USD
+        )
 
     async def until_all_have_ended(self, first: int) -> list[dict[str, Any]]:
         """All runs, once none is under way; meanwhile the hub is killed and instances reclaimed."""

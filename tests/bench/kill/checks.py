@@ -119,7 +119,7 @@ class Account:
         }
 
     def _leaked_volumes(self, alive: set[str], volumes: list[Any]) -> list[Problem]:
-        recorded = set(self._hub.home_volumes().values())
+        recorded = self._hub.recorded_volumes()
         found = []
         for volume in volumes:
             holders = {each["InstanceId"] for each in volume["Attachments"]}

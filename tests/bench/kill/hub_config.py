@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from ec2spawner.core.backoff import Backoff
+from ec2spawner.core.runs import attempts
 from ec2spawner.hub import startup
 from ec2spawner.hub.spawn import cluster_request
 from ec2spawner.provisioner.clusters import controller
@@ -26,6 +27,7 @@ c.EC2Spawner.hub_name = bench["hub_name"]
 c.EC2Spawner.cmd = [sys.executable, "-P", str(Path(moments.__file__).with_name("stub_server.py"))]
 cluster_request.COMMAND = tuple(c.EC2Spawner.cmd)
 c.EC2Spawner.clusters = {"max_workers": bench["max_workers"]}
+c.EC2Spawner.runs = {"at_once": 2}
 c.EC2Spawner.profile_list = [
     {"display_name": "Plain", "slug": "plain", "gpu": "T4", "default": True},
     {
@@ -41,7 +43,7 @@ c.EC2Spawner.http_timeout = bench["http_timeout"]
 c.ConfigurableHTTPProxy.should_start = False
 
 # What no option makes so short.
-controller.PAUSE = Backoff(**bench["worker_pause"])
+controller.PAUSE = attempts.PAUSE = Backoff(**bench["pause"])
 settings_of = startup.settings_of
 
 

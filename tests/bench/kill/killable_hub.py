@@ -41,8 +41,8 @@ SETTINGS = {
 MAX_WORKERS = 5
 """Of one cluster."""
 
-WORKER_PAUSE = {"first": 1.0, "longest": 2.0}
-"""Seconds between two tries to get the workers that are missing."""
+PAUSE = {"first": 1.0, "longest": 2.0}
+"""Seconds between two tries to get the workers that are missing, or an instance for a run."""
 
 QUIET = 0.7
 """Seconds without a moment, after which a hub that has just started has read what it reads."""
@@ -58,6 +58,8 @@ class StoredLease:
     """Of a worker of a cluster: the lease of its server; otherwise empty."""
     wanted: int
     """How many workers it wants."""
+    run: int = 0
+    """The run that it is for; 0 for a server or a worker."""
 
 
 class KillableHub(Hub):
@@ -75,7 +77,7 @@ class KillableHub(Hub):
             "http_timeout": HTTP_TIMEOUT,
             "settings": SETTINGS,
             "max_workers": MAX_WORKERS,
-            "worker_pause": WORKER_PAUSE,
+            "pause": PAUSE,
         }
         super().__init__(
             directory,
@@ -196,15 +198,24 @@ class KillableHub(Hub):
     # --- what the store holds ---
 
     def leases(self) -> list[StoredLease]:
-        query = "SELECT lease_id, user_name, state, instance_id, head, cluster FROM lease"
+        query = "SELECT lease_id, user_name, state, instance_id, head, cluster, run FROM lease"
         return [
-            StoredLease(lease_id, user, state, instance_id, head, _workers(cluster))
-            for lease_id, user, state, instance_id, head, cluster in self._read(query)
+            StoredLease(lease_id, user, state, instance_id, head, _workers(cluster), run)
+            for lease_id, user, state, instance_id, head, cluster, run in self._read(query)
         ]
 
     def home_volumes(self) -> dict[str, str | None]:
-        """Volume of each user's home, as recorded."""
-        return dict(self._read("SELECT user_name, volume_id FROM home"))
+        """Volume of the home of each user's server, as recorded."""
+        return dict(self._read("SELECT user_name, volume_id FROM home WHERE server_name = ''"))
+
+    def recorded_volumes(self) -> set[str | None]:
+        """Of all homes, those of runs as well."""
+        return {volume for (volume,) in self._read("SELECT volume_id FROM home")}
+
+    def has_result(self, run: int) -> bool:
+        """Whether there is a result of a run that has ended, and nothing else of it."""
+        query = f"SELECT document_id FROM run_document WHERE number = {run:d}"
+        return self._read(query) == [(f"result/{run}",)]
 
     @property
     def store_id(self) -> str:

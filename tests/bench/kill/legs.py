@@ -1,4 +1,4 @@
-"""The legs of every life: start, stop, reap and clusters, each as JupyterHub's people meet it."""
+"""The legs of every life: start, stop, reap, clusters and runs, as users and admins meet them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from uuid import uuid4
 
 from ec2spawner.wire import ClusterJoin
 from tests.bench.kill.life import WITHIN, Leg, Life
@@ -27,6 +28,10 @@ JOIN = ClusterJoin(
     engine_version="2.52.0",
 ).model_dump(mode="json")
 """The workers of this bench join nothing: `stub_server` is what they run."""
+
+
+SCRIPT = "import time; print('begun', flush=True); time.sleep(3)"
+"""What a run executes: long enough to lose its instance meanwhile."""
 
 
 async def nothing(_: Life) -> None:
@@ -126,9 +131,8 @@ async def bob_has_a_cluster(life: Life) -> None:
 
 
 async def end_a_worker_by_hand(life: Life) -> None:
-    """EC2 takes it without a notice."""
     life.victim = str(life.workers_of(BOB)[0].instance_id)
-    await life.account.run(lambda ec2: ec2.terminate_instances(InstanceIds=[life.victim]))
+    await end_victim_by_hand(life)
 
 
 async def worker_is_replaced(life: Life) -> None:
@@ -151,6 +155,26 @@ async def bob_scales(life: Life) -> None:
 async def stop_with_workers(life: Life) -> None:
     await stop_of_user(life)
     await life.wait_workers(BOB, 0)
+
+
+async def bob_has_no_run(life: Life) -> None:
+    await bob_is_ready(life)
+    life.request_id = uuid4().hex
+
+
+async def run_completes(life: Life) -> None:
+    """The same request after a death finds the run, or makes it if it was not stored."""
+    await life.complete_run(BOB, await life.submit_run(BOB, SCRIPT))
+
+
+async def bob_has_a_run(life: Life) -> None:
+    await bob_has_no_run(life)
+    life.victim = await life.instance_of_run(BOB, await life.submit_run(BOB, SCRIPT))
+
+
+async def end_victim_by_hand(life: Life) -> None:
+    """EC2 takes it without a notice."""
+    await life.account.run(lambda ec2: ec2.terminate_instances(InstanceIds=[life.victim]))
 
 
 LEGS = (
@@ -187,6 +211,15 @@ LEGS = (
         user=BOB,
         must_be_gone=True,
         happens=end_by_hand,
+    ),
+    Leg("run: completes", bob_has_no_run, run_completes, run_completes, user=BOB),
+    Leg(
+        "run: instance lost",
+        bob_has_a_run,
+        run_completes,
+        run_completes,
+        user=BOB,
+        happens=end_victim_by_hand,
     ),
     Leg(
         "reap: silent",

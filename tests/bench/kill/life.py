@@ -21,6 +21,7 @@ from tests.bench.kill.checks import (
 from tests.bench.kill.killable_hub import KillableHub, StoredLease
 from tests.bench.kill.stub_server import MARKER
 from tests.harness import until
+from tests.runs_by_rest import Runs
 
 AFTERMATH = 1.2
 """Seconds after a leg has come to its end in which moments still belong to it, such as its tags."""
@@ -71,7 +72,9 @@ class Life:
     joined: set[str] = field(default_factory=set)
     """Leases of the workers that had joined when the hub was killed last."""
     victim: str = ""
-    """The instance of the worker that was ended by hand last."""
+    """The instance of the worker or run that was ended by hand last."""
+    request_id: str = ""
+    """Of the last run that was submitted."""
     account: Account = field(init=False)
 
     def __post_init__(self) -> None:
@@ -205,6 +208,33 @@ class Life:
             return len(workers) == number and not others and is_without
 
         await until(joined, WITHIN, f"{number} workers of {user}")
+
+    async def submit_run(self, user: str, script: str) -> int:
+        """Its number; the same again for the same request."""
+        runs = Runs(self.hub, self.people[user].token)
+        return await runs.submit(script, "x.py", profile="plain", request_id=self.request_id)
+
+    async def instance_of_run(self, user: str, number: int) -> str:
+        """Once it has begun there."""
+        runs = Runs(self.hub, self.people[user].token)
+
+        async def has_begun() -> bool:
+            return bool((await runs.one(number))["message"] == "begun")
+
+        await until(has_begun, WITHIN, f"run {number} to begin")
+        [lease] = [x for x in self.hub.leases() if x.run == number and x.state == "ready"]
+        return str(lease.instance_id)
+
+    async def complete_run(self, user: str, number: int) -> None:
+        """Until it has succeeded, with one result and nothing else left of it."""
+        run = await Runs(self.hub, self.people[user].token).until(number, "ended", seconds=WITHIN)
+        assert run["outcome"] == "succeeded", run
+
+        async def is_cleared() -> bool:
+            is_over = all(x.state == "ended" for x in self.hub.leases() if x.run == number)
+            return is_over and self.hub.has_result(number)
+
+        await until(is_cleared, WITHIN, f"one result of run {number}, and nothing else")
 
 
 def _short(error: BaseException) -> str:
