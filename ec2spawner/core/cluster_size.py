@@ -32,6 +32,9 @@ class WorkerNow:
     """Since when nothing runs on it; None while something does, and before it is ready."""
     is_leaving: bool = False
     """EC2 reclaims its instance: it works until then, and another one takes its place."""
+    is_heard: bool = True
+    """Whether it has reported since the hub's start: until then it is not known whether it is idle,
+    nor whether it was told to end just before the hub died."""
 
 
 def missing(workers: Sequence[WorkerNow], wanted: int) -> int:
@@ -43,10 +46,12 @@ def missing(workers: Sequence[WorkerNow], wanted: int) -> int:
 
 def surplus(workers: Sequence[WorkerNow], wanted: int) -> list[WorkerNow]:
     """Which workers to give up: those that have not joined before those that have, the idle before
-    the busy, and of equal ones those that came last. If none is wanted, those that are about to be
-    reclaimed as well."""
+    the busy, and of equal ones those that came last; none before all that have joined are heard. If
+    none is wanted, all, those that are about to be reclaimed as well."""
     if not wanted:
         return list(workers)
+    if any(each.is_ready and not each.is_heard for each in workers):
+        return []
     staying = [each for each in workers if not each.is_leaving]
     order = sorted(
         staying,

@@ -123,6 +123,7 @@ class ClusterWorkers:
             is_ready=is_ready,
             idle_since=contact.idle_since if is_ready else None,
             is_leaving=contact.interruption_at is not None,
+            is_heard=contact.heartbeats > 0,
         )
 
     async def _stop_idle(

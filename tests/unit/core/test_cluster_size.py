@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ec2spawner.core.cluster_size import (
@@ -70,6 +71,18 @@ def test_no_busy_worker_is_given_up_while_an_idle_one_stays(
 def test_of_equal_workers_the_last_ones_are_given_up() -> None:
     workers = [WorkerNow(f"lease-{n}", n, True, None) for n in (1, 2, 3)]
     assert [each.number for each in surplus(workers, 1)] == [3, 2]
+
+
+@given(clusters(), st.integers(1, 8), st.data())
+def test_no_worker_is_given_up_before_all_that_have_joined_are_heard(
+    workers: list[WorkerNow], wanted: int, data: st.DataObject
+) -> None:
+    ready = [each for each in workers if each.is_ready]
+    assume(ready)
+    silent = data.draw(st.sampled_from(ready))
+    unheard = [replace(x, is_heard=x is not silent) for x in workers]
+    assert surplus(unheard, wanted) == []
+    assert surplus(unheard, 0) == unheard
 
 
 def test_a_cluster_is_idle_since_its_last_worker_is() -> None:

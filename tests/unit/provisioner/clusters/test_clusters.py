@@ -152,6 +152,29 @@ async def test_workers_of_a_running_server_outlive_a_restart_of_the_hub(world: W
     assert len(live_workers(world, head)) == 3
 
 
+async def test_a_restarted_hub_hears_all_workers_before_it_gives_some_up(world: World) -> None:
+    """One of them may have been told to end, and then the hub died before it was stored."""
+    head, agent, workers = await with_cluster(world)
+    await world.restart(recovery_grace=0.05)
+    assert world.provisioner.take_up("ada", "", head.lease_id) is not None
+    await world.provisioner.clusters.scale(head.lease_id, 2)
+    first, second, told = workers
+    for each in (agent, first, second):
+        await each.heartbeat()
+    await world.complete_passes(2)
+    assert len(live_workers(world, head)) == 3
+
+    assert told.lease is not None
+    world.silence_agents()
+    await world.stop(world.now(told.lease), "failed")
+    await until(lambda: len(live_workers(world, head)) == 2, "its end")
+    await world.complete_passes(2)
+    assert {x.instance_id for x in live_workers(world, head)} == {
+        first.instance_id,
+        second.instance_id,
+    }
+
+
 async def test_a_worker_whose_instance_is_gone_is_replaced(world: World) -> None:
     head, _, workers = await with_cluster(world)
 
@@ -255,7 +278,8 @@ async def test_a_worker_reports_once_that_it_has_joined(world: World) -> None:
 
 
 async def test_a_cluster_is_scaled_in_both_directions(world: World) -> None:
-    head, _, _ = await with_cluster(world)
+    head, _, workers = await with_cluster(world)
+    await asyncio.gather(*(each.heartbeat() for each in workers))
     world.silence_agents()
 
     await world.provisioner.clusters.scale(head.lease_id, 1)
