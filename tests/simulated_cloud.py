@@ -33,6 +33,7 @@ from ec2spawner.provisioner.model.cloud import (
     Interface,
     Launched,
     LaunchRequest,
+    PlacementGroup,
     SecurityGroup,
     Volume,
     VolumeSnapshot,
@@ -137,6 +138,10 @@ class SimulatedCloud:
     interfaces: dict[str, Interface] = field(default_factory=dict)
     security_groups: dict[str, SecurityGroup] = field(default_factory=dict)
     """By id, of one VPC; those that a configuration names are not here."""
+    placement_groups: dict[str, PlacementGroup] = field(default_factory=dict)
+    """By name."""
+    placed: dict[str, str] = field(default_factory=dict)
+    """By instance id: the name of its placement group."""
     tags_of_parts: dict[str, dict[str, str]] = field(default_factory=dict)
     """By id, of disks and interfaces that came with an instance: what was set since."""
     consoles: dict[str, str] = field(default_factory=dict)
@@ -279,6 +284,14 @@ class SimulatedCloud:
             and group_id in machine.instance.security_groups
         }
 
+    def placed_in(self, name: str) -> set[str]:
+        """Ids of the instances that are not terminated and are in the placement group."""
+        return {
+            each
+            for each, group in self.placed.items()
+            if group == name and self.machines[each].ended is not InstanceState.TERMINATED
+        }
+
     def tags(self, instance_id: str) -> Mapping[str, str]:
         return self.machines[instance_id].instance.tags
 
@@ -302,6 +315,10 @@ class SimulatedCloud:
         assert len(set(pools)) == len(pools), "EC2 refuses two subnets of one zone"
         if self._answers:
             return FleetResponse((), self._answers.pop(0))
+        group = request.spec.placement_group
+        if group and group not in self.placement_groups:
+            unknown = LaunchError("InvalidPlacementGroup.Unknown", f"'{group}' is unknown")
+            return FleetResponse((), (unknown,))
         launched: list[Launched] = []
         errors: list[LaunchError] = []
         for instance_type, subnet in request.offers:
@@ -363,6 +380,10 @@ class SimulatedCloud:
             listed_from=now + timedelta(seconds=self.listing_lag),
             runs_from=now + timedelta(seconds=self.boot_seconds),
         )
+        if group := request.spec.placement_group:
+            zones = {self.machines[each].instance.zone for each in self.placed_in(group)}
+            assert zones <= {zone}, "EC2 refuses a group in several zones"
+            self.placed[instance_id] = group
         return Launched(instance_id, instance_type, zone, request.market)
 
     async def list_instances(self, hub: str, among: Collection[str] = ()) -> Sequence[Instance]:
@@ -758,6 +779,26 @@ class SimulatedCloud:
         if self.members(group_id):
             raise CloudError("DependencyViolation", "has a dependent object", retryable=False)
         self.security_groups.pop(group_id, None)
+        await self._lose_answer(faults)
+
+    async def create_placement_group(self, name: str, tags: Mapping[str, str]) -> None:
+        faults = await self._receive("create_placement_group", name, dict(tags))
+        made = PlacementGroup(name, "available", dict(tags))
+        if self.placement_groups.setdefault(name, made).tags != tags:
+            what = "somebody else's"
+            raise CloudError("InvalidPlacementGroup.Duplicate", what, retryable=False)
+        await self._lose_answer(faults)
+
+    async def list_placement_groups(self, hub: str) -> Sequence[PlacementGroup]:
+        await self._lose_answer(await self._receive("list_placement_groups", hub))
+        listed = self.placement_groups.values()
+        return [each for each in listed if each.tags.get("ec2spawner:hub") == hub]
+
+    async def delete_placement_group(self, name: str) -> None:
+        faults = await self._receive("delete_placement_group", name)
+        if self.placed_in(name):
+            raise CloudError("InvalidPlacementGroup.InUse", "in use", retryable=False)
+        self.placement_groups.pop(name, None)
         await self._lose_answer(faults)
 
     async def console_output(self, instance_id: str) -> str:

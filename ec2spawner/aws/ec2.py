@@ -15,6 +15,8 @@ from .compute.instance_types import InstanceTypes
 from .compute.instances import Instances, terminations
 from .compute.interfaces import Interfaces
 from .compute.launch import Fleets
+from .compute.new_groups import NewGroups
+from .compute.placement_groups import PlacementGroups
 from .compute.quotas import Quotas
 from .compute.security_groups import SecurityGroups
 from .compute.templates import Template, Templates, list_templates
@@ -30,6 +32,7 @@ class EC2Cloud(
     Instances,
     Interfaces,
     InstanceTypes,
+    PlacementGroups,
     Prices,
     Quotas,
     ResourcePriceList,
@@ -54,14 +57,15 @@ class EC2Cloud(
         self.client = Client(region, endpoint_url, timeouts)
         self._templates = Templates(self.client, now)
         self._fleets = Fleets(self.client, self._templates)
-        self.made_groups = {}
+        self.new_groups = NewGroups()
         self.volume_reads = volume_reads(self.client)
         self.terminations = terminations(self.client)
 
     async def launch(self, request: LaunchRequest) -> FleetResponse:
         """One CreateFleet of type `instant`; idempotent by the request's client token."""
         answer = await self._fleets.launch(request)
-        return self.excused(answer, request.spec.security_groups)
+        spec = request.spec
+        return self.new_groups.excused(answer, [*spec.security_groups, spec.placement_group])
 
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
         """Subnet id -> availability zone; read once."""

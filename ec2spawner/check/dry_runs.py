@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ..aws.compute.instances import STOP_ON_POWER_OFF
 from ..aws.compute.launch import fleet_request
+from ..aws.compute.placement_groups import placement_group_request
 from ..aws.compute.templates import Template, template_data, template_name
 from ..aws.storage.volumes import DEVICES, volume_request
 from ..aws.tags import to_ec2
@@ -29,7 +30,7 @@ from ..provisioner.model.cloud import (
 )
 from ..wire import Market
 from .facts.network import Subnet
-from .verdicts.permissions import CREATE_GROUP
+from .verdicts.permissions import CREATE_GROUP, CREATE_PLACEMENT_GROUP
 
 STORE_OF_CHECK: Final = "check"
 """In the tags of what is not made."""
@@ -141,11 +142,14 @@ def of_homes(
     ]
 
 
-def of_clusters(hub: str, subnets: Sequence[Subnet]) -> list[DryRun]:
-    """What clusters need besides: a security group of their own. Changing and deleting it is
-    allowed by its tags, and there is none yet."""
+def of_clusters(hub: str, subnets: Sequence[Subnet], *, are_placed: bool) -> list[DryRun]:
+    """What clusters need besides: a security group of their own, and a placement group where a
+    profile asks for one. Using and deleting them is allowed by their tags, and there are none yet.
+    """
     tags = {HUB: hub, STORE: STORE_OF_CHECK}
-    return [
+    group = placement_group_request(GROUP_OF_CHECK, tags)
+    placed = [DryRun(CREATE_PLACEMENT_GROUP, group, harmless=True)] if are_placed else []
+    return placed + [
         DryRun(
             CREATE_GROUP,
             {

@@ -84,7 +84,8 @@ async def judge_permissions(
         spec = _spec(config, image, tuple(dict.fromkeys(kind.name for kind in types)), subnets)
         dry_runs += of_launches(hub, spec, subnets, templates)
     if config.options.clusters.max_workers:
-        dry_runs += of_clusters(hub, subnets)
+        are_placed = any(profile.placement_group for profile in config.options.profiles)
+        dry_runs += of_clusters(hub, subnets, are_placed=are_placed)
     # The environment and AWS's own configuration file may name another endpoint too.
     trusted = is_aws(await cloud.client.endpoint())
     return findings + await _tried(dry_runs, ask, trusted=trusted)

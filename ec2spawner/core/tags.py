@@ -14,8 +14,8 @@ INTENT: Final = "ec2spawner:intent"
 POOL: Final = "ec2spawner:pool"
 """Set in the launch call of an instance that was bought for the warm pool: the profile's slug."""
 LEASE: Final = "ec2spawner:lease"
-"""Set when the instance is given to a lease: it is never given to another. On security groups: the
-lease of the server whose cluster has it."""
+"""Set when the instance is given to a lease: it is never given to another. On security groups and
+placement groups: the lease of the server whose cluster has it."""
 USER: Final = "ec2spawner:user"
 SERVER: Final = "ec2spawner:server"
 """On volumes of homes. On an instance of the warm pool: it is kept for that user's server, and set

@@ -43,7 +43,12 @@ _NO_TEMPLATE_NAME = (
     "The specified launch template, with template name {}, does not exist.",
 )
 
-CODES = frozenset(code for code, _ in (*_NOT_FOUND.values(), _NO_TEMPLATE_NAME))
+NO_PLACEMENT_GROUP = "InvalidPlacementGroup.Unknown"
+"""EC2's code for placement groups, which calls name: `PlacementGroups` looks for them."""
+
+CODES = frozenset(
+    [*(code for code, _ in (*_NOT_FOUND.values(), _NO_TEMPLATE_NAME)), NO_PLACEMENT_GROUP]
+)
 """What calls are answered with that do not know a resource yet."""
 
 _IDS = frozenset(

@@ -40,6 +40,7 @@ from .instances.fleet import Fleets
 from .instances.group_actions import SecurityGroups
 from .instances.launch import Launcher
 from .instances.lifecycle import Lifecycles
+from .instances.placement_groups import PlacementGroups
 from .instances.quotas import Quotas
 from .instances.reservations import Reservations
 from .market.capacity import Capacity
@@ -217,13 +218,16 @@ class EmbeddedEC2:
 
         file_systems = FileSystems(moto, built, data_dir)
         await file_systems.restore()
-        launcher = Launcher(moto, built, lifecycles, places, quotas, self._lag)
+        placement_groups = PlacementGroups(REGION, notes["account"], lifecycles, self._lag)
+        launcher = Launcher(moto, built, lifecycles, places, quotas, placement_groups, self._lag)
         capacity_reservations = CapacityReservations(moto, places, lifecycles, quotas)
         calls, throttle, faults = Calls(), Throttle(), Faults()
         groups = SecurityGroups(moto, lifecycles)
         instances = Instances(moto, launcher, lifecycles, runtime, groups)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
-        authorization = Authorization(moto, lifecycles, built.security_group, PolicyUse())
+        authorization = Authorization(
+            moto, lifecycles, placement_groups, built.security_group, PolicyUse()
+        )
         experiments = FaultInjection(moto, lifecycles, authorization.check_access)
         self._stack.callback(experiments.close)
         gateway = Gateway(
@@ -240,7 +244,8 @@ class EmbeddedEC2:
             reservations,
             capacity_reservations,
             groups,
-            DryRuns(moto, instances, fleets, volumes, groups),
+            placement_groups,
+            DryRuns(moto, instances, fleets, volumes, groups, placement_groups),
             {
                 "pricing": PriceList(on_demand_prices, REGION),
                 "servicequotas": ServiceQuotas(quotas, notes["account"], REGION),

@@ -336,6 +336,7 @@ def settings_of(options: Options) -> Settings:
         time_zone=ZoneInfo(options.time_zone),
         limits=limits,
         pool=options.pool_rules,
+        has_clusters=options.clusters.max_workers > 0,
         runs=options.runs.rules(),
         spending_days=limits.days,
     )

@@ -1,5 +1,5 @@
-"""What is left over in the cloud when instances are gone: disks, interfaces, security groups of
-clusters, launch templates.
+"""What is left over in the cloud when instances are gone: disks, interfaces, security groups and
+placement groups of clusters, launch templates.
 
 Each pass terminates surplus instances, and EC2 deletes with them what was created with them. This
 lists, every few minutes, what remained nevertheless (a detached disk, a deletion that EC2 left
@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeVar
 
 from ..core.alarms.leaks import leak
 from ..core.instances.leaks import Kind, Known, Resource, verdict
 from ..core.tags import LEASE
 from .model import metrics
-from .model.cloud import Cloud, CloudError, SecurityGroup
+from .model.cloud import Cloud, CloudError
 from .model.lease import OPEN
 from .runtime.supervise import Supervised
 from .state.state import State
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 TEMPLATES_KEPT = timedelta(days=7)
 """Launch templates that nobody has used for so long are deleted; one that is needed again is
@@ -33,10 +36,21 @@ MAX_DELETED = 50
 """Things deleted by one scan: each is a call, and EC2 limits its calls. The next scan continues."""
 
 
+async def allowed(listing: Awaitable[Sequence[T]]) -> Sequence[T]:
+    """What is listed; nothing where it may not be: a hub without that permission makes none."""
+    try:
+        return await listing
+    except CloudError as error:
+        if error.retryable:
+            raise
+        log.debug("Not listed: %s", error)
+        return ()
+
+
 @dataclass(slots=True)
 class GarbageCollection:
-    """Deletes what outlived its instance: disks, network interfaces, security groups of clusters,
-    unused launch templates."""
+    """Deletes what outlived its instance: disks, network interfaces, groups of clusters, unused
+    launch templates."""
 
     state: State
     cloud: Cloud
@@ -87,26 +101,27 @@ class GarbageCollection:
         ]
 
     async def _unused_groups(self) -> list[Resource]:
-        """Those of no open cluster. A hub that may not list them has never made one."""
-        try:
-            groups = await self.cloud.list_security_groups(self.state.settings.hub)
-        except CloudError as error:
-            if error.retryable:
-                raise
-            log.debug("Security groups are not listed: %s", error)
-            return []
-        return [
+        """Security groups and placement groups of no open cluster. A hub without clusters may not
+        list placement groups, and does not ask."""
+        hub = self.state.settings.hub
+        found = [
             Resource(Kind.SECURITY_GROUP, each.group_id, "", each.tags)
-            for each in groups
-            if not self._is_of_open_cluster(each)
+            for each in await allowed(self.cloud.list_security_groups(hub))
         ]
+        if self.state.settings.has_clusters:
+            found += [
+                Resource(Kind.PLACEMENT_GROUP, each.name, each.state, each.tags)
+                for each in await allowed(self.cloud.list_placement_groups(hub))
+            ]
+        return [group for group in found if not self._is_of_open_cluster(group)]
 
-    def _is_of_open_cluster(self, group: SecurityGroup) -> bool:
+    def _is_of_open_cluster(self, group: Resource) -> bool:
         """Also one that is being made, or that the cluster's own controller will delete."""
         head = self.state.leases.get(group.tags.get(LEASE, ""))
         if head is None or head.cluster is None or head.state not in OPEN:
             return False
-        return bool(head.cluster.workers) or head.cluster.security_group == group.group_id
+        held = {head.cluster.security_group, head.cluster.placement_group}
+        return bool(head.cluster.workers) or group.resource_id in held
 
     async def _delete(self, resource: Resource, why: str) -> None:
         """A failure is logged, and the next look tries again: EC2 refuses what is in use."""
@@ -114,6 +129,7 @@ class GarbageCollection:
             Kind.VOLUME: self.cloud.delete_volume,
             Kind.INTERFACE: self.cloud.delete_interface,
             Kind.SECURITY_GROUP: self.cloud.delete_security_group,
+            Kind.PLACEMENT_GROUP: self.cloud.delete_placement_group,
         }
         try:
             await delete[resource.kind](resource.resource_id)
@@ -124,7 +140,7 @@ class GarbageCollection:
         else:
             metrics.REAPED.labels(resource.kind.value).inc()
             log.warning("Deleted %s %s: it was left over", resource.kind, resource.resource_id)
-            if resource.kind is Kind.SECURITY_GROUP:
+            if resource.kind in {Kind.SECURITY_GROUP, Kind.PLACEMENT_GROUP}:
                 return  # it cost nothing
             alarm = leak(resource.kind.value, resource.resource_id, why, self.state.clock.now())
             self.state.incidents.record(alarm)

@@ -20,7 +20,8 @@ from .alarms.watch import AlarmWatch
 from .alarms.weekly_summary import WeeklySummary
 from .clusters.clusters import Clusters
 from .clusters.controller import ClusterWorkers
-from .clusters.security_groups import ClusterSecurityGroups
+from .clusters.groups import ClusterGroups
+from .clusters.membership import GroupMembership
 from .garbage_collection import GarbageCollection
 from .gauges import Figures, figures
 from .homes.placement import Placement
@@ -162,7 +163,7 @@ class Provisioner:
             self._continuation,
             # Workers follow their server, whose end is decided by now.
             ClusterWorkers(state, market, admission),
-            ClusterSecurityGroups(state, cloud, tasks),
+            ClusterGroups(state, cloud, tasks, GroupMembership(cloud, state.settings.hub)),
             # Runs whose lease is over are queued again, or end.
             RunLeases(state, store, tasks),
             # What is retained serves its user before anything is bought, or becomes surplus.

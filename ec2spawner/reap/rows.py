@@ -15,6 +15,7 @@ from ..provisioner.model.cloud import (
     Instance,
     InstanceState,
     Interface,
+    PlacementGroup,
     SecurityGroup,
     Volume,
     VolumeSnapshot,
@@ -34,6 +35,7 @@ class Account:
     templates: Sequence[Template] = ()
     snapshots: Sequence[VolumeSnapshot] = ()
     security_groups: Sequence[SecurityGroup] = ()
+    placement_groups: Sequence[PlacementGroup] = ()
     usd_per_hour: Mapping[str, float] = field(default_factory=dict)
     """By instance id, as far as it is known: an estimate, at list prices."""
 
@@ -94,6 +96,7 @@ def rows_of(
         *(_template_row(each, asked) for each in account.templates),
         *(_snapshot_row(each, asked) for each in account.snapshots),
         *(_security_group_row(each, asked) for each in account.security_groups),
+        *(_placement_group_row(each, asked) for each in account.placement_groups),
     ]
     order = list(Kind)
     return sorted(rows, key=lambda row: (not row.ends, order.index(Kind(row.kind)), row.id))
@@ -135,7 +138,8 @@ def _held(account: Account, peek: Peek, other_store: str) -> dict[str, str]:
 
 
 def _groups_in_use(account: Account, peek: Peek | None) -> dict[str, str]:
-    """Security group id -> what uses it, in words. EC2 does not delete what an instance has."""
+    """Id of a security group, or name of a placement group -> what uses it, in words. EC2 does not
+    delete what an instance has or is in."""
     used = {
         group: f"{each.instance_id} has it"
         for each in account.instances
@@ -144,10 +148,12 @@ def _groups_in_use(account: Account, peek: Peek | None) -> dict[str, str]:
     }
     leases = peek.snapshot.leases if peek is not None else ()
     heads = {lease.lease_id: lease for lease in leases if lease.cluster is not None}
+    tags_of = {each.group_id: each.tags for each in account.security_groups}
+    tags_of |= {each.name: each.tags for each in account.placement_groups}
     of_clusters = {
-        group.group_id: f"the cluster of {_server(head.user, head.server)} has it"
-        for group in account.security_groups
-        if (head := heads.get(group.tags.get(LEASE, ""))) is not None
+        group: f"the cluster of {_server(head.user, head.server)} has it"
+        for group, tags in tags_of.items()
+        if (head := heads.get(tags.get(LEASE, ""))) is not None
     }
     return used | of_clusters
 
@@ -216,6 +222,12 @@ def _security_group_row(group: SecurityGroup, asked: Question) -> Row:
     delete one that they have."""
     resource = Resource(Kind.SECURITY_GROUP, group.group_id, "", group.tags, asked.grace)
     return _row(resource, asked.verdict(resource), None, 0.0, "")
+
+
+def _placement_group_row(group: PlacementGroup, asked: Question) -> Row:
+    """The same: EC2 deletes none that has an instance."""
+    resource = Resource(Kind.PLACEMENT_GROUP, group.name, group.state, group.tags, asked.grace)
+    return _row(resource, asked.verdict(resource), None, 0.0, group.state)
 
 
 def _row(

@@ -8,7 +8,8 @@ from datetime import datetime
 from .. import data
 from ..aws.ec2 import EC2Cloud
 from ..core.tags import LEASE
-from ..provisioner.model.cloud import GONE, CloudError, Instance, SecurityGroup
+from ..provisioner.garbage_collection import allowed
+from ..provisioner.model.cloud import GONE, CloudError, Instance
 from ..provisioner.store.read_only import Peek, peek
 from ..provisioner.store.store import StoreError
 from ..wire import Market
@@ -24,19 +25,10 @@ async def account_of(cloud: EC2Cloud, hub: str, region: str, now: datetime) -> A
         interfaces=await cloud.free_interfaces(hub),
         templates=await cloud.list_templates(hub),
         snapshots=await cloud.list_snapshots(hub),
-        security_groups=await _security_groups(cloud, hub),
+        security_groups=await allowed(cloud.list_security_groups(hub)),
+        placement_groups=await allowed(cloud.list_placement_groups(hub)),
         usd_per_hour=await _prices(cloud, instances, region, now),
     )
-
-
-async def _security_groups(cloud: EC2Cloud, hub: str) -> Sequence[SecurityGroup]:
-    """None where they may not be listed: a hub without that permission makes none."""
-    try:
-        return await cloud.list_security_groups(hub)
-    except CloudError as error:
-        if error.retryable:
-            raise
-        return ()
 
 
 async def store_of(url: str, account: Account, now: datetime) -> tuple[Peek | None, str]:

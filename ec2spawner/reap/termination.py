@@ -38,6 +38,8 @@ async def end(
         outcome |= await _end_interfaces(cloud, hub, interfaces, second_check)
     for group_id in sorted(ids(rows, Kind.SECURITY_GROUP)):
         outcome[group_id] = await _try(cloud.delete_security_group, group_id)
+    for name in sorted(ids(rows, Kind.PLACEMENT_GROUP)):
+        outcome[name] = await _try(cloud.delete_placement_group, name)
     return outcome
 
 

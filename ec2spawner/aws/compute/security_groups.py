@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from ...core.offers.launch_errors import GROUP_NOT_KNOWN_YET, GROUP_UNKNOWN
-from ...provisioner.model.cloud import CloudError, FleetResponse, SecurityGroup
+from ...core.offers.launch_errors import GROUP_UNKNOWN
+from ...provisioner.model.cloud import CloudError, SecurityGroup
 from ..calls.client import Answer, Client, entries
 from ..tags import from_ec2, literal, of_hub, to_ec2
+from .new_groups import NewGroups
 
 GROUPS_PAGE: Final = 200
 """Groups per page: a cluster's has two rules."""
@@ -25,9 +25,6 @@ PAUSES: Final = (0.3, 0.6, 1.2, 2.4, 4.8)
 """Seconds between calls with a group that EC2 does not know yet: others than the one that made it
 may learn of it a moment later."""
 
-NEW_SECONDS: Final = 20.0
-"""For so long a launch may not know a new group, as with launch templates."""
-
 _EXISTS: Final = "InvalidGroup.Duplicate"
 _RULE_EXISTS: Final = "InvalidPermission.Duplicate"
 
@@ -36,8 +33,7 @@ class SecurityGroups:
     """Security groups of one region."""
 
     client: Client
-    made_groups: dict[str, float]
-    """Id -> when it was made, or found to exist, on the loop's clock in seconds."""
+    new_groups: NewGroups
 
     async def create_security_group(
         self, name: str, description: str, subnet_id: str, tags: Mapping[str, str]
@@ -58,22 +54,8 @@ class SecurityGroups:
                 raise
             group_id = await self._made_before(name, vpc_id, tags, error)
         await _known(lambda: self._let_members_in(group_id))
-        now = asyncio.get_running_loop().time()
-        recent = {x: at for x, at in self.made_groups.items() if now - at < NEW_SECONDS}
-        self.made_groups = {**recent, group_id: now}
+        self.new_groups.add(group_id)
         return group_id
-
-    def excused(self, answer: FleetResponse, groups: Sequence[str]) -> FleetResponse:
-        """A launch's answer, in which EC2 may not know a new group of these: asked again, it
-        will."""
-        now = asyncio.get_running_loop().time()
-        if not any(now - self.made_groups.get(each, -NEW_SECONDS) < NEW_SECONDS for each in groups):
-            return answer
-        errors = (
-            replace(each, code=GROUP_NOT_KNOWN_YET) if each.code == GROUP_UNKNOWN else each
-            for each in answer.errors
-        )
-        return replace(answer, errors=tuple(errors))
 
     async def default_security_group(self, subnet_id: str) -> str:
         """Id of the default group of the subnet's VPC."""

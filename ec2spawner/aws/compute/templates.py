@@ -177,6 +177,8 @@ def template_data(
         data["IamInstanceProfile"] = {kind: spec.instance_profile}
     if spec.key_name:
         data["KeyName"] = spec.key_name
+    if spec.placement_group:
+        data["Placement"] = {"GroupName": spec.placement_group}
     if reservation:
         # Without the preference, EC2 promises nothing about a reservation that is full.
         data["CapacityReservationSpecification"] = {

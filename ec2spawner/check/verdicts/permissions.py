@@ -12,9 +12,14 @@ DRY_RUN = "DryRunOperation"
 CREATE_GROUP = "ec2:CreateSecurityGroup"
 """Only hubs with clusters make security groups."""
 
+CREATE_PLACEMENT_GROUP = "ec2:CreatePlacementGroup"
+"""Only for clusters of profiles that ask for it."""
+
 POLICY_OF_CLUSTERS = (
     "give the hub's role the policy in configs/clusters-policy.json as well, which clusters need"
 )
+
+_OF_CLUSTERS = frozenset({CREATE_GROUP, CREATE_PLACEMENT_GROUP})
 
 
 def judge_dry_run(action: str, error: CloudError | None) -> Finding:
@@ -31,7 +36,7 @@ def judge_dry_run(action: str, error: CloudError | None) -> Finding:
         return ok(Topic.PERMISSION, "granted", name=name)
     if error.code in DENIED:
         role = "; with an instance profile also iam:PassRole of its role (configs/README.md)"
-        fix = POLICY_OF_CLUSTERS if action == CREATE_GROUP else POLICY
+        fix = POLICY_OF_CLUSTERS if action in _OF_CLUSTERS else POLICY
         return failed(
             Topic.PERMISSION,
             "not granted",

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from ... import data
 from ...core import names
 from ...core.profiles.choices import MARKETS_OF
+from ...core.profiles.placement import fits_cluster_placement
 from ...wire import Market
 from ..values import (
     MAX_DISK_GIB,
@@ -141,6 +142,14 @@ class Profile(Words):
         description="What users may choose, and the bounds.",
         examples=[{"market": ["on-demand"], "disk_gib": {"min": 50, "max": 500}}],
     )
+    placement_group: Literal["cluster"] | None = Field(
+        default=None,
+        description="`cluster` puts the workers of a [cluster](../how-to/clusters.md) close "
+        "together: they are launched into an EC2 placement group of this strategy, which the hub "
+        "makes for each cluster. Burstable (T), flex and Mac types cannot be in one. Servers are "
+        "launched without.",
+        examples=["cluster"],
+    )
     groups: Annotated[Texts | SpawnerFunction, OrFunction()] = Field(
         default=(),
         description="Only members of these JupyterHub groups may use it; empty is everyone. Or a "
@@ -213,6 +222,17 @@ class Profile(Words):
             wrong(
                 "says nothing about the machine",
                 'add "gpu", or "vcpus" and "memory_gib", or "instance_types"',
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _types_fit_the_placement(self) -> Self:
+        wrong_types = [each for each in self.instance_types if not fits_cluster_placement(each)]
+        if self.placement_group and wrong_types:
+            wrong(
+                f"EC2 has no placement group of strategy {shown(self.placement_group)} for "
+                f"{shown(wrong_types[0])}",
+                "leave placement_group out, or name types that are not burstable, flex or Mac",
             )
         return self
 

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     TEMPLATE = "launch template"
     SNAPSHOT = "snapshot"
     SECURITY_GROUP = "security group"
+    PLACEMENT_GROUP = "placement group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Resource:
 
     kind: Kind
     resource_id: str
+    """Of a placement group its name, by which it is deleted."""
     state: str
     """EC2's state, such as `running`, `available` or `in-use`; empty where there is none."""
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -50,8 +52,8 @@ class Known:
     store_id: str
     """Empty where no store could be read: then nothing is its own."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Id of an instance or security group -> who holds it, in words: a lease, a launch call, a
-    kept server, a cluster."""
+    """Id of an instance or security group, or name of a placement group -> who holds it, in words:
+    a lease, a launch call, a kept server, a cluster."""
     homes: Set[str] = frozenset()
     """Volume ids of homes."""
 
@@ -99,7 +101,7 @@ def _why_in_use(resource: Resource, known: Known) -> str:
         if resource.state in {"shutting-down", "terminated"}:
             return "it has ended"
         return known.held.get(resource.resource_id, "")
-    if resource.kind is Kind.SECURITY_GROUP:
+    if resource.kind in {Kind.SECURITY_GROUP, Kind.PLACEMENT_GROUP}:
         return known.held.get(resource.resource_id, "")
     if resource.kind in {Kind.VOLUME, Kind.INTERFACE} and resource.state != "available":
         return f"it is {resource.state or 'in an unknown state'}"
@@ -112,4 +114,5 @@ _ENDS_BECAUSE: Final[Mapping[Kind, str]] = {
     Kind.INTERFACE: "the interface of an instance that is gone",
     Kind.TEMPLATE: "no launch has used it for long",
     Kind.SECURITY_GROUP: "its cluster is gone",
+    Kind.PLACEMENT_GROUP: "its cluster is gone",
 }

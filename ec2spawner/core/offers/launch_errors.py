@@ -82,8 +82,11 @@ creates it again."""
 GROUP_UNKNOWN: Final = "InvalidGroup.NotFound"
 """No such security group, or EC2 does not know a new one yet."""
 
+PLACEMENT_GROUP_UNKNOWN: Final = "InvalidPlacementGroup.Unknown"
+"""The same of placement groups."""
+
 GROUP_NOT_KNOWN_YET: Final = "InvalidGroup.NotKnownYet"
-"""No code of EC2's: `GROUP_UNKNOWN` of a group that this process has made a moment before."""
+"""No code of EC2's: a group of either kind is unknown that this process made a moment before."""
 
 RESERVATION_FULL: Final = "ReservationCapacityExceeded"
 """The capacity reservation that a launch targets has no unused place."""

@@ -12,6 +12,7 @@ from ..iam import denial
 from ..iam.accesses import CREATED, EXISTING, Accesses, Tags, Template, type_of
 from ..iam.policy import Access, Policy
 from ..instances.lifecycle import Lifecycles
+from ..instances.placement_groups import PlacementGroups
 from .policy_use import PolicyUse
 
 IAM_ACTIONS = {"DeleteMessageBatch": "DeleteMessage"}
@@ -36,10 +37,15 @@ class Authorization:
     """
 
     def __init__(
-        self, moto: Moto, lifecycles: Lifecycles, default_group: str, use: PolicyUse
+        self,
+        moto: Moto,
+        lifecycles: Lifecycles,
+        placement_groups: PlacementGroups,
+        default_group: str,
+        use: PolicyUse,
     ) -> None:
         self._moto = moto
-        self._account = _Account(moto, lifecycles)
+        self._account = _Account(moto, lifecycles, placement_groups)
         self._accesses = Accesses(moto.region, moto.account, default_group)
         self._use = use
 
@@ -148,6 +154,9 @@ class _Nothing:
     def tags(self, resource_id: str) -> Tags | None:
         return None
 
+    def tags_of_placement_group(self, name: str) -> Tags | None:
+        return None
+
     def template(self, specification: Mapping[str, Any]) -> Template | None:
         return None
 
@@ -158,15 +167,21 @@ class _Nothing:
 class _Account:
     """The account's resources. Only inside `Moto.run`."""
 
-    def __init__(self, moto: Moto, lifecycles: Lifecycles) -> None:
+    def __init__(
+        self, moto: Moto, lifecycles: Lifecycles, placement_groups: PlacementGroups
+    ) -> None:
         self._moto = moto
         self._lifecycles = lifecycles
+        self._placement_groups = placement_groups
 
     def tags(self, resource_id: str) -> Tags | None:
         if not self._exists(resource_id):
             return None
         found: Tags = self._moto.backend.tags.get(resource_id, {})
         return found
+
+    def tags_of_placement_group(self, name: str) -> Tags | None:
+        return self._placement_groups.tags(name)
 
     def template(self, specification: Mapping[str, Any]) -> Template | None:
         backend = self._moto.backend

@@ -10,6 +10,7 @@ from ..api.protocol import EC2Error
 from ..instances.actions import Instances
 from ..instances.fleet import Fleets
 from ..instances.group_actions import SecurityGroups
+from ..instances.placement_groups import PlacementGroups
 from ..storage.volumes import Volumes
 
 Check = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -25,6 +26,7 @@ class DryRuns:
         fleets: Fleets,
         volumes: Volumes,
         groups: SecurityGroups,
+        placement_groups: PlacementGroups,
     ) -> None:
         self._moto = moto
         self._instances = instances
@@ -34,9 +36,11 @@ class DryRuns:
             "CopyVolumes": volumes.check_copy,
             "CreateFleet": fleets.check,
             "CreateLaunchTemplate": self._template_name,
+            "CreatePlacementGroup": placement_groups.check_create,
             "CreateSnapshot": self._volume,
             "CreateVolume": volumes.check_create,
             "DeleteNetworkInterface": self._interface,
+            "DeletePlacementGroup": placement_groups.check_delete,
             "DeleteSecurityGroup": self._deleted_group,
             "DeleteVolume": self._volume,
             "DetachVolume": self._volume,

@@ -31,6 +31,7 @@ from ..instances.actions import Instances
 from ..instances.capacity_reservations import CapacityReservations
 from ..instances.fleet import Fleets
 from ..instances.group_actions import SecurityGroups
+from ..instances.placement_groups import PlacementGroups
 from ..instances.reservations import Reservations
 from ..market import type_listing
 from ..market.price_history import price_history
@@ -111,6 +112,7 @@ class Gateway:
         reservations: Reservations,
         capacity_reservations: CapacityReservations,
         groups: SecurityGroups,
+        placement_groups: PlacementGroups,
         dry_runs: DryRuns,
         json_services: Mapping[str, JsonService],
         throttle: Throttle,
@@ -138,13 +140,16 @@ class Gateway:
             "CancelCapacityReservation": capacity_reservations.cancel,
             "CreateCapacityReservation": capacity_reservations.create,
             "CopyVolumes": volumes.copy,
+            "CreatePlacementGroup": placement_groups.create,
             "CreateSnapshot": snapshots.create,
             "CreateVolume": volumes.create,
+            "DeletePlacementGroup": placement_groups.delete,
             "DeleteSecurityGroup": groups.delete,
             "DeleteSnapshot": snapshots.delete,
             "DeleteVolume": volumes.delete,
             "DescribeCapacityReservations": capacity_reservations.describe,
             "DescribeInstanceTypeOfferings": lambda p: type_listing.offerings(moto, p),
+            "DescribePlacementGroups": placement_groups.describe,
             "DescribeReservedInstances": reservations.describe,
             "DescribeSnapshots": lambda p: snapshots.describe(p, lag.hides),
             "DescribeSpotPriceHistory": lambda p: price_history(prices, network, p),

@@ -16,6 +16,9 @@ from .policy import Access
 
 Tags = Mapping[str, str]
 
+PLACEMENT_GROUP: Final = "placement-group"
+"""Its ARN has its name, not its id."""
+
 EXISTING: Final[Mapping[str, Mapping[str, str]]] = {
     "AuthorizeSecurityGroupIngress": {"GroupId": "security-group"},
     "AttachVolume": {"InstanceId": "instance", "VolumeId": "volume"},
@@ -26,6 +29,7 @@ EXISTING: Final[Mapping[str, Mapping[str, str]]] = {
     "CreateVolume": {"SnapshotId": "snapshot"},
     "DeleteLaunchTemplate": {"LaunchTemplateId": "launch-template"},
     "DeleteNetworkInterface": {"NetworkInterfaceId": "network-interface"},
+    "DeletePlacementGroup": {"GroupName": PLACEMENT_GROUP},
     "DeleteSecurityGroup": {"GroupId": "security-group"},
     "DeleteSnapshot": {"SnapshotId": "snapshot"},
     "DeleteVolume": {"VolumeId": "volume"},
@@ -44,6 +48,7 @@ CREATED: Final[Mapping[str, str]] = {
     "CreateCapacityReservation": "capacity-reservation",
     "CopyVolumes": "volume",
     "CreateLaunchTemplate": "launch-template",
+    "CreatePlacementGroup": PLACEMENT_GROUP,
     "CreateSecurityGroup": "security-group",
     "CreateSnapshot": "snapshot",
     "CreateVolume": "volume",
@@ -92,6 +97,9 @@ class Resources(Protocol):
     def tags(self, resource_id: str) -> Tags | None:
         """Its tags; None where there is no such resource."""
 
+    def tags_of_placement_group(self, name: str) -> Tags | None:
+        """Its tags; None where there is no such placement group."""
+
     def template(self, specification: Mapping[str, Any]) -> Template | None:
         """The launch template that a request names by id or name; None where there is none."""
 
@@ -126,6 +134,8 @@ class Accesses:
         elif action in ("CreateTags", "DeleteTags"):
             yield from self._of_tags(action, parameters, resources)
             return
+        elif action == "DeletePlacementGroup":
+            yield from self._of_placement_group(action, parameters, resources)
         elif action in EXISTING or action in CREATED:
             yield from self._of_existing(action, _named(action, parameters, resources), resources)
             if action in CREATED:
@@ -160,6 +170,8 @@ class Accesses:
                 used = [template.template_id, template.data.get("ImageId")]
                 used += [each.get("SubnetId") for each in config.get("Overrides") or ()]
                 yield from self._of_existing("CreateFleet", used, resources)
+                placement = template.data.get("Placement") or {}
+                yield from self._of_placement_group("CreateFleet", placement, resources)
 
     def _of_launch(
         self,
@@ -185,6 +197,9 @@ class Accesses:
         for each in requests:
             used += self._used_by(each)
         yield from self._of_existing("RunInstances", used, resources)
+        for each in requests[:1]:  # overrides have no placement here
+            placement = each.get("Placement") or {}
+            yield from self._of_placement_group("RunInstances", placement, resources)
         for key_name in dict.fromkeys(each.get("KeyName") for each in requests):
             if key_name:
                 arn = self.arn("key-pair", key_name)
@@ -215,6 +230,16 @@ class Accesses:
                 context = self._context() | _tag_keys("aws:resourcetag/", tags)
                 context |= _tag_keys("ec2:resourcetag/", tags)
                 yield Access(f"ec2:{action}", self.arn(type_of(each), each), context)
+
+    def _of_placement_group(
+        self, action: str, named: Mapping[str, Any], resources: Resources
+    ) -> Iterator[Access]:
+        """Of the group that `GroupName` names, if any."""
+        name = named.get("GroupName") or ""
+        if (tags := resources.tags_of_placement_group(name)) is not None:
+            context = self._context() | _tag_keys("aws:resourcetag/", tags)
+            context |= _tag_keys("ec2:resourcetag/", tags)
+            yield Access(f"ec2:{action}", self.arn(PLACEMENT_GROUP, name), context)
 
     def _of_new(self, action: str, kind: str, given: Mapping[str, Tags]) -> Access:
         return Access(action, self.arn(kind), self._requested(given.get(kind, {})))

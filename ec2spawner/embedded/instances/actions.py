@@ -25,6 +25,7 @@ OWN_FILTERS: Mapping[str, Callable[[Any], str | None]] = {
     "instance-lifecycle": lambda shown: shown.lifecycle,
     "launch-time": lambda shown: shown.launch_time.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
     "instance-state-code": lambda shown: str(shown.state_code),
+    "placement-group-name": lambda shown: shown.placement.group_name,
     "network-interface.network-interface-id": lambda shown: (
         shown.network_interfaces[0].id if shown.network_interfaces else None
     ),

@@ -234,6 +234,9 @@ class Fleets:
         now = datetime.now(UTC)
         candidates = []
         for override in config.get("Overrides") or [{}]:
+            if override.get("Placement"):
+                message = "The embedded EC2 reads the placement of the launch template only."
+                raise EC2Error("UnsupportedOperation", message)
             instance_type = override.get("InstanceType") or blueprint.parameters.get("InstanceType")
             if not instance_type:
                 raise EC2Error("MissingParameter", "An override has no InstanceType.")

@@ -22,6 +22,7 @@ from ..read_lag import ReadLag
 from ..runtime.instance import SimulatedInstance
 from .disk_sizes import check_disk_sizes
 from .lifecycle import Lifecycle, Lifecycles
+from .placement_groups import PlacementGroups
 from .quotas import Quotas, counted_by
 from .spot_role import spot_refusal
 
@@ -46,14 +47,26 @@ class Blueprint:
     """Id and version of its launch template."""
 
     def wish(self, offer: Offer) -> Wish:
-        """What it says of capacity reservations. Raises EC2's errors."""
+        """What it says of capacity reservations, of which none here is in a placement group: a
+        launch into one takes no place of those outside. Raises EC2's errors."""
         specification = self.parameters.get("CapacityReservationSpecification")
-        return Wish.of(specification, offer.market, in_block=self.market_type == BLOCK)
+        wish = Wish.of(specification, offer.market, in_block=self.market_type == BLOCK)
+        if not self.placement_group:
+            return wish
+        if wish.is_only:
+            message = "The embedded EC2 has no capacity reservations in placement groups."
+            raise EC2Error("UnsupportedOperation", message)
+        return Wish("none")
 
     @property
     def market_type(self) -> str:
         """That of its InstanceMarketOptions; empty for none."""
         return str((self.parameters.get("InstanceMarketOptions") or {}).get("MarketType") or "")
+
+    @property
+    def placement_group(self) -> str:
+        """Name of the placement group that it is launched into; empty for none."""
+        return str((self.parameters.get("Placement") or {}).get("GroupName") or "")
 
     @property
     def architecture(self) -> str:
@@ -71,6 +84,7 @@ class Launcher:
         lifecycles: Lifecycles,
         places: ReservedPlaces,
         quotas: Quotas,
+        placement_groups: PlacementGroups,
         lag: ReadLag,
     ) -> None:
         self._moto = moto
@@ -80,6 +94,7 @@ class Launcher:
         self._places = places
         self._capacity = places.capacity
         self._quotas = quotas
+        self._placement_groups = placement_groups
         self._zones: dict[str, str] = {}
         self._launching: Counter[tuple[Market, str]] = Counter()
 
@@ -109,6 +124,7 @@ class Launcher:
         parameters.pop("TagSpecifications", None)
         groups, interface = _flatten_interface(parameters)
         parameters["SecurityGroupIds"] = groups or [self._network.security_group]
+        _check_placement(parameters.get("Placement") or {})
         user_data = _user_data(parameters)
         if not parameters.get("ImageId"):
             raise EC2Error("MissingParameter", "The request must contain the parameter ImageId")
@@ -128,13 +144,15 @@ class Launcher:
         )
 
     async def check_references(self, blueprint: Blueprint) -> None:
-        """Raises EC2's error for a security group, key pair, snapshot or instance profile that does
-        not exist, and for a disk that is smaller than its snapshot.
+        """Raises EC2's error for a security group, placement group, key pair, snapshot or instance
+        profile that does not exist, and for a disk that is smaller than its snapshot.
 
         A fleet lists these errors for each offer in its response's `Errors`; RunInstances fails.
         """
         asked = blueprint.parameters
         await self._moto.call("DescribeSecurityGroups", GroupIds=asked["SecurityGroupIds"])
+        if blueprint.placement_group:
+            self._placement_groups.check_exists(blueprint.placement_group)
         if key_name := asked.get("KeyName"):
             await self._moto.call("DescribeKeyPairs", KeyNames=[key_name])
         devices = [each.get("Ebs", {}) for each in asked.get("BlockDeviceMappings") or ()]
@@ -212,6 +230,8 @@ class Launcher:
                 "You cannot specify tags for Spot instances requests if there are no Spot "
                 "instances requests being created by the request.",
             )
+        if blueprint.placement_group:
+            self._placement_groups.check_offer(blueprint.placement_group, offer)
         return facts
 
     def zones_with(self, instance_type: str) -> frozenset[str]:
@@ -255,9 +275,10 @@ class Launcher:
         vcpus, counted = reserved.count("") * facts.vcpus, counted_by(offer)
         self._launching[counted] += vcpus
         try:
-            answer, lifecycles = await self._moto.run(
-                lambda: self._launch(blueprint, offer, subnet_id, count, client_token, fleet_id)
-            )
+            with self._placement_groups.launching(blueprint.placement_group, offer):
+                answer, lifecycles = await self._moto.run(
+                    lambda: self._launch(blueprint, offer, subnet_id, count, client_token, fleet_id)
+                )
         except BaseException:
             for each in reserved:
                 self._places.give_back(each, offer)
@@ -346,6 +367,7 @@ class Launcher:
             interface.delete_on_termination = True
             if interface_tags:
                 backend.create_tags([interface.id], dict(interface_tags))
+        shown.placement.group_name = blueprint.placement_group
         facts = instance_type_facts(offer.instance_type, self._moto.region)
         instance = SimulatedInstance(
             instance_id=instance_id,
@@ -412,6 +434,16 @@ def _flatten_interface(parameters: dict[str, Any]) -> tuple[list[str], Mapping[s
     interfaces = parameters.pop("NetworkInterfaces", None) or [{}]
     interface = interfaces[0]
     return list(parameters.get("SecurityGroupIds") or interface.get("Groups") or ()), interface
+
+
+def _check_placement(placement: Mapping[str, Any]) -> None:
+    """Refuse what EC2 has and this does not."""
+    given = {name for name, value in placement.items() if value}
+    others = given - {"AvailabilityZone", "GroupName", "Tenancy"}
+    if others or placement.get("Tenancy", "default") != "default":
+        what = ", ".join(sorted(others)) or f"Tenancy {placement['Tenancy']}"
+        message = f"The embedded EC2 launches no instance with Placement.{what}."
+        raise EC2Error("UnsupportedOperation", message)
 
 
 def _user_data(parameters: Mapping[str, Any]) -> bytes:

@@ -19,6 +19,8 @@ class InstanceTypeFacts:
     """On the Nitro hypervisor, or bare metal."""
     zones: frozenset[str]
     """Those that have it, sold out or not."""
+    fits_cluster_placement: bool
+    """Whether it can be in a placement group of strategy `cluster`."""
 
 
 @cache
@@ -36,6 +38,7 @@ def instance_type_facts(instance_type: str, region: str) -> InstanceTypeFacts:
         architectures=tuple(known["ProcessorInfo"]["SupportedArchitectures"]),
         is_nitro=known.get("Hypervisor") != "xen",
         zones=frozenset(_zones_by_type(region).get(instance_type, ())),
+        fits_cluster_placement="cluster" in known["PlacementGroupInfo"]["SupportedStrategies"],
     )
 
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from ...config import Options, Profile
 from ...core.profiles.choices import Choice
+from ...core.profiles.placement import fits_cluster_placement
 from ...provisioner.clusters.clusters import CannotCluster
+from ...provisioner.clusters.groups import group_name
+from ...provisioner.model.cloud import LaunchSpec
 from ...provisioner.model.cluster import Cluster
 from ...provisioner.model.lease import Lease
 from ...provisioner.model.mounts import Mounts
@@ -53,6 +56,8 @@ async def wanted_cluster(
     spec = launch_spec(
         choice, _subnets(provisioner, head), image, options, provisioner, hub_api_url
     )
+    if choice.profile.placement_group:
+        spec = _close_together(spec, head, choice.profile)
     idle = await policy_of(options, spawner, choice.profile, None, choice.payer)
     return Cluster(
         workers=workers,
@@ -101,6 +106,17 @@ def _subnets(provisioner: Provisioner, head: Lease) -> tuple[str, ...]:
     if not found:
         raise CannotCluster("the zone of this server is not known yet; try again in a moment")
     return found
+
+
+def _close_together(spec: LaunchSpec, head: Lease, profile: Profile) -> LaunchSpec:
+    """In the placement group of the server's cluster, with the types that can be in one."""
+    types = tuple(filter(fits_cluster_placement, spec.instance_types))
+    if not types:
+        raise CannotCluster(
+            f"no machine of the profile {profile.display_name} can be in a placement group, which "
+            "the profile asks for; choose another one"
+        )
+    return replace(spec, instance_types=types, placement_group=group_name(head.lease_id))
 
 
 def _mounts(head: Lease, options: Options, choice: Choice[Profile]) -> Mounts:

@@ -124,13 +124,16 @@ class Clusters:
 
 
 def _in_place_of(before: Cluster | None, cluster: Cluster) -> Cluster:
-    """With the numbers and the security group that an earlier cluster of the server leaves."""
+    """With the numbers and the groups that an earlier cluster of the server leaves."""
     if before is None:
-        return replace(cluster, last_number=0, first_number=1, security_group="")
+        return replace(
+            cluster, last_number=0, first_number=1, security_group="", placement_group=""
+        )
     return replace(
         cluster,
         last_number=before.last_number,
         first_number=before.last_number + 1,
         security_group=before.security_group,
         default_group=before.default_group,
+        placement_group=before.placement_group,
     )

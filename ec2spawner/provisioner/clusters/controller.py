@@ -33,6 +33,7 @@ from ..model.worker import worker_number
 from ..offers.market import MarketData
 from ..state.state import State
 from ..store.store import StoreError
+from .attempts import Attempts
 from .worker_requests import request_workers
 
 log = logging.getLogger(__name__)
@@ -40,16 +41,6 @@ log = logging.getLogger(__name__)
 HEAD_ENDED: Final = Stop(reason="hub", message="The server that it worked for has ended")
 
 NOT_WANTED: Final = Stop(reason="user", message="Its cluster became smaller")
-
-
-@dataclass(slots=True)
-class Attempts:
-    """How the last tries to get the workers of one cluster went."""
-
-    not_before: float = 0.0
-    """Uptime in seconds."""
-    fruitless: int = 0
-    """Tries in a row after which workers were missing."""
 
 
 @dataclass(slots=True)
@@ -137,12 +128,11 @@ class ClusterWorkers:
 
     async def _ask(self, head: Lease, cluster: Cluster, count: int) -> None:
         tries = self._attempts.setdefault(head.lease_id, Attempts())
-        if self.state.clock.uptime() < tries.not_before:
+        if not tries.is_due(self.state.clock.uptime()):
             return
         if failed_in_a_row(self.state, head) >= MAX_FAILURES:
             return
-        tries.fruitless += 1
-        tries.not_before = self.state.clock.uptime() + PAUSE.pause(tries.fruitless)
+        tries.begin(self.state.clock.uptime(), PAUSE)
         try:
             await request_workers(
                 self.state, self.market, self.admission, head.lease_id, cluster, count

@@ -36,7 +36,7 @@ def needs(state: State) -> list[Need]:
         and lease.lease_id not in state.lost
         and lease.lease_id not in with_retained
         and not _waits_for_its_home(state, lease)
-        and not _waits_for_its_group(state, lease)
+        and not _waits_for_its_groups(state, lease)
     ]
 
 
@@ -85,13 +85,15 @@ def _waits_for_its_home(state: State, lease: Lease) -> bool:
     return state.homes.is_moving(user, server) or state.homes.is_being_copied(user, server)
 
 
-def _waits_for_its_group(state: State, lease: Lease) -> bool:
-    """A worker without the security group of its cluster would reach no other node."""
+def _waits_for_its_groups(state: State, lease: Lease) -> bool:
+    """A worker without the security group of its cluster would reach no other node, and EC2 refuses
+    a launch into a placement group that does not exist."""
     if not lease.head:
         return False
     head = state.leases.get(lease.head)
-    group = head.cluster.security_group if head is not None and head.cluster is not None else ""
-    return not group or group not in lease.spec.security_groups
+    if head is None or head.cluster is None:
+        return True
+    return not head.cluster.has_groups_of(lease.spec)
 
 
 def _will_have_retained(state: State) -> Set[str]:

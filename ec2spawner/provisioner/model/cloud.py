@@ -120,6 +120,8 @@ class LaunchSpec:
     max_usd_per_hour: float | None = None
     """No offer that costs more is asked for; None is no limit. It is never EC2's maximum price of
     a spot instance, which would only add interruptions."""
+    placement_group: str = ""
+    """Name of the placement group that its instances are launched into; empty for none."""
 
 
 MAX_OFFERS = 300
@@ -264,6 +266,17 @@ class SecurityGroup:
 
     group_id: str
     name: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementGroup:
+    """A placement group, as EC2 shows it."""
+
+    name: str
+    """Unique in the account and region."""
+    state: str = ""
+    """EC2's: pending, available, deleting, deleted."""
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -459,6 +472,23 @@ class Cloud(Protocol):
         """Delete; one that does not exist is no error.
 
         Raises `CloudError("DependencyViolation", ...)` while a network interface has it.
+        """
+
+    async def create_placement_group(self, name: str, tags: Mapping[str, str]) -> None:
+        """A placement group that puts its instances close together, in one zone. Idempotent by
+        name: EC2 has no client token for it.
+
+        Raises `CloudError("InvalidPlacementGroup.Duplicate", ...)` where the name is that of a
+        group without these tags.
+        """
+
+    async def list_placement_groups(self, hub: str) -> Sequence[PlacementGroup]:
+        """Every placement group with the hub's tag, of any store: complete, or a `CloudError`."""
+
+    async def delete_placement_group(self, name: str) -> None:
+        """Delete; one that does not exist is no error.
+
+        Raises `CloudError("InvalidPlacementGroup.InUse", ...)` while an instance is in it.
         """
 
     async def console_output(self, instance_id: str) -> str:

@@ -40,12 +40,24 @@ class Cluster:
     default_group: str = ""
     """Id of the group that EC2 gives to workers whose spec names none: a launch that names the
     cluster's group has to name this one too. Empty where the spec names some."""
+    placement_group: str = ""
+    """Name of the placement group that its spec names, once it exists; empty before, once it is
+    deleted, and where the spec names none."""
 
     @property
     def worker_groups(self) -> tuple[str, ...]:
-        """The security groups of a worker; empty until they are known."""
+        """The security groups of a worker; empty until all groups of the cluster exist."""
+        if self.spec.placement_group not in {"", self.placement_group}:
+            return ()
         others = self.spec.security_groups or (self.default_group,)
         return (*others, self.security_group) if self.security_group and all(others) else ()
+
+    def has_groups_of(self, spec: LaunchSpec) -> bool:
+        """Whether the groups exist that a worker's spec has to name, and it names them."""
+        return self.security_group in spec.security_groups and spec.placement_group in {
+            "",
+            self.placement_group,
+        }
 
     def shape(self) -> Cluster:
         """What a later start of the server offers again."""

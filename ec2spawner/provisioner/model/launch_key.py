@@ -19,7 +19,7 @@ SPECS_KEPT = 1024
 
 _CHOICES = ("instance_types", "subnets", "markets")
 
-_LATER = {"data_volumes": (), "max_usd_per_hour": None}
+_LATER = {"data_volumes": (), "max_usd_per_hour": None, "placement_group": ""}
 """Fields that an older version did not know, and what its instances have there: left out of the
 key, so that what it launched still serves a start that was under way at the upgrade."""
 

@@ -98,6 +98,8 @@ class Settings:
     """Of users, payers and the hub."""
     pool: PoolRules = field(default_factory=PoolRules)
     """How many booted instances wait for servers of which profile."""
+    has_clusters: bool = False
+    """Users may have clusters: only such a hub needs the permissions for placement groups."""
     runs: QueueRules = field(default_factory=QueueRules)
     """How many runs have an instance at the same time, and who comes first."""
     reap_interval: float = 600.0

@@ -141,10 +141,16 @@ class Offers:
         return ranked(offers, hinted)
 
     def all_for(self, spec: LaunchSpec) -> tuple[Offer, ...]:
-        """The offers that a spec may buy within its price limit, including those sold out."""
+        """The offers that a spec may buy within its price limit, including those sold out.
+
+        EC2 takes nothing from a capacity reservation outside of a placement group for a launch into
+        that group ("Use Capacity Reservations with placement groups").
+        """
         zones = self.zones()
         here = (zones[subnet] for subnet in spec.subnets if subnet in zones)
         every = self.all(spec.instance_types, here, spec.markets)
+        if spec.placement_group:
+            every = tuple(offer for offer in every if not offer.reservation)
         return affordable(every, spec.max_usd_per_hour)
 
     def places_for(self, spec: LaunchSpec) -> Set[OfferKey]:
@@ -311,7 +317,8 @@ class Offers:
         )
 
     def learn(self, request: LaunchRequest, answer: FleetResponse) -> None:
-        """Remember which offers a launch response says are sold out."""
+        """Remember which offers a launch response says are sold out. What lacks room beside the
+        other instances of a placement group is not sold out for anybody else."""
         now = self._state.clock.now()
         self.sold_out.forget_old(now)
         if request.reservation:
@@ -320,7 +327,7 @@ class Offers:
         self.sold_out.learn(
             request.market,
             request.offers,
-            answer.errors,
+            _of_everybody(request, answer),
             brought,
             self.zones(),
             now,
@@ -399,3 +406,10 @@ class Offers:
         now = self._state.clock.now()
         hinted = [self.sold_out.is_hinted(offer.key, now) for offer in offers]
         return hinted.index(False) if False in hinted else 0
+
+
+def _of_everybody(request: LaunchRequest, answer: FleetResponse) -> Iterable[LaunchError]:
+    """The errors that concern other launches too."""
+    if not request.spec.placement_group:
+        return answer.errors
+    return [each for each in answer.errors if error_class(each.code) is not ErrorClass.OFFER]

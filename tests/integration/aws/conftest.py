@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from uuid import uuid4
 
 import pytest
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.calls.client import Timeouts
+from ec2spawner.embedded.iam.hub_policy import cluster_statements
 
 from .embedded_ec2 import Embedded, running_embedded
 from .scripted_ec2 import ScriptedEC2, scripted_ec2
@@ -52,6 +54,25 @@ def embedded() -> Iterator[Embedded]:
 
 @pytest.fixture
 async def embedded_cloud(embedded: Embedded) -> AsyncIterator[EC2Cloud]:
+    opened = EC2Cloud(embedded.region, embedded.endpoint)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def hub(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A hub that may have clusters, with its key."""
+    name = f"hub-{uuid4()}"
+    embedded.control("lag", seconds=0.0)
+    account = embedded.client("sts").get_caller_identity()["Account"]
+    statements = cluster_statements(embedded.region, account, name)
+    for variable, value in embedded.key_of(name, *statements).items():
+        monkeypatch.setenv(variable, value)
+    return name
+
+
+@pytest.fixture
+async def real(embedded: Embedded, hub: str) -> AsyncIterator[EC2Cloud]:
     opened = EC2Cloud(embedded.region, embedded.endpoint)
     yield opened
     await opened.close()

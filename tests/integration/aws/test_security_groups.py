@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from uuid import uuid4
 
@@ -13,7 +12,6 @@ from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.compute import security_groups
 from ec2spawner.core.offers.launch_errors import GROUP_NOT_KNOWN_YET, ErrorClass, error_class
 from ec2spawner.core.tags import HUB, LEASE, STORE
-from ec2spawner.embedded.iam.hub_policy import cluster_statements
 from ec2spawner.provisioner.model.cloud import (
     CloudError,
     InstanceState,
@@ -161,25 +159,6 @@ async def test_the_hubs_groups_are_listed_by_its_tag(cloud: EC2Cloud, ec2: Scrip
 # --- over the embedded EC2, with the hub's own permissions -----------------------------------
 
 
-@pytest.fixture
-async def hub(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A hub that may have clusters, with its key."""
-    name = f"hub-{uuid4()}"
-    embedded.control("lag", seconds=0.0)
-    account = embedded.client("sts").get_caller_identity()["Account"]
-    statements = cluster_statements(embedded.region, account, name)
-    for variable, value in embedded.key_of(name, *statements).items():
-        monkeypatch.setenv(variable, value)
-    return name
-
-
-@pytest.fixture
-async def real(embedded: Embedded, hub: str) -> AsyncIterator[EC2Cloud]:
-    opened = EC2Cloud(embedded.region, embedded.endpoint)
-    yield opened
-    await opened.close()
-
-
 async def launched(cloud: EC2Cloud, embedded: Embedded, hub: str, *groups: str) -> str:
     """Id of a running instance with these groups."""
     spec = LaunchSpec(
@@ -262,7 +241,7 @@ async def test_a_launch_that_does_not_know_a_new_group_is_asked_again(
     answer = await real.launch(request)
     assert [each.code for each in answer.errors] == [GROUP_NOT_KNOWN_YET]
 
-    real.made_groups.clear()
+    real.new_groups.clear()
     later = await real.launch(replace(request, client_token="t-2"))
     assert [each.code for each in later.errors] == ["InvalidGroup.NotFound"]
 

@@ -25,6 +25,18 @@ def error(call: Any, /, **parameters: Any) -> str:
     return str(refused.value.response["Error"]["Code"])
 
 
+def unchecked(lab: Laboratory) -> Any:
+    """A client that leaves out what EC2 requires."""
+    return boto3.client(
+        "ec2",
+        region_name=lab.facts.region,
+        endpoint_url=lab.facts.ec2_endpoint,
+        aws_access_key_id=lab.facts.admin_access_key_id,
+        aws_secret_access_key=lab.facts.admin_secret_access_key,
+        config=Config(parameter_validation=False),
+    )
+
+
 @pytest.fixture
 def vpc(lab: Laboratory) -> str:
     [subnet] = lab.ec2.describe_subnets(SubnetIds=lab.facts.subnets[:1])["Subnets"]
@@ -67,14 +79,7 @@ def test_a_group_that_cannot_be(
 ) -> None:
     possible = {"GroupName": f"g-{uuid4()}", "Description": "x", "VpcId": vpc}
     parameters = {k: v for k, v in {**possible, **asked}.items() if v is not None}
-    client = boto3.client(
-        "ec2",
-        region_name=lab.facts.region,
-        endpoint_url=lab.facts.ec2_endpoint,
-        aws_access_key_id=lab.facts.admin_access_key_id,
-        aws_secret_access_key=lab.facts.admin_secret_access_key,
-        config=Config(parameter_validation=False),
-    )
+    client = unchecked(lab)
     assert error(client.create_security_group, **parameters) == code
     assert error(client.create_security_group, **parameters, DryRun=True) == code
 

@@ -28,6 +28,11 @@ pytestmark = [pytest.mark.slow(seconds=120), pytest.mark.asyncio(loop_scope="mod
 STOP_TIMEOUT = "c.EC2Spawner.stop_timeout = '2s'"
 CLUSTERS = "c.EC2Spawner.clusters = {'max_workers': 4}"
 
+CLOSE = """c.EC2Spawner.profile_list.append(
+    {"display_name": "Close", "vcpus": 4, "memory_gib": 16, "placement_group": "cluster"}
+)"""
+"""A profile whose workers are close together."""
+
 TOKEN = "the-token-of-this-cluster-0123456789"
 ENGINE = {
     "engine": "ray",
@@ -54,7 +59,7 @@ async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> AsyncIterator[Hub]:
     folder: Path = tmp_path_factory.mktemp("clusters")
-    config = demo_config(folder / "config", STOP_TIMEOUT, CLUSTERS)
+    config = demo_config(folder / "config", STOP_TIMEOUT, CLUSTERS, CLOSE)
     running = Hub(folder / "hub", embedded, config=config)
     try:
         yield await running.start()
@@ -162,6 +167,30 @@ async def test_a_cluster_is_priced_started_scaled_and_stopped(hub: Hub) -> None:
         await ask(agent, "stop")
         await until_running(hub, 1)
         assert (await agent.heartbeat()).json()["stop"] is None, "the server runs on"
+
+
+async def test_workers_of_a_profile_that_asks_for_it_are_launched_close_together(hub: Hub) -> None:
+    ec2 = hub.embedded.client()
+
+    async def placement_groups() -> list[str]:
+        found = await asyncio.to_thread(ec2.describe_placement_groups)
+        return [each["GroupName"] for each in found["PlacementGroups"]]
+
+    async def none_is_left() -> bool:
+        return not await placement_groups()
+
+    async with server(hub, "ann") as agent:
+        bought = len(await hub.embedded.calls("CreateFleet"))
+        await ask(agent, "start", workers=3, profile="close", join=ENGINE)
+        await until_running(hub, 4)
+        assert len(await hub.embedded.calls("CreateFleet")) == bought + 1
+        [name] = await placement_groups()
+        by_group = [{"Name": "placement-group-name", "Values": [name]}]
+        listed = await asyncio.to_thread(ec2.describe_instances, Filters=by_group)
+        placed = {x["InstanceId"] for each in listed["Reservations"] for x in each["Instances"]}
+        assert len(placed - {agent.instance_id}) == len(placed) == 3
+    await until(none_is_left, 60, "the end of the placement group")
+    assert len(await hub.embedded.calls("CreatePlacementGroup")) == 1
 
 
 async def test_only_a_running_server_has_a_cluster(hub: Hub) -> None:

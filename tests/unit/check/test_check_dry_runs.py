@@ -46,9 +46,21 @@ async def test_nothing_is_terminated_where_dry_run_may_be_ignored(
     assert findings["permission end"].state is ended
 
 
-async def test_a_hub_with_clusters_that_may_make_no_groups_is_shown_the_policy() -> None:
-    [dry_run] = of_clusters("research", [Subnet("subnet-1", "us-east-1a", "vpc-1", 100)])
-    [finding] = await _tried([dry_run], Endpoint(**{dry_run.action: DENIED}).ask, trusted=True)
-    assert finding.state is State.FAILED
-    assert "configs/clusters-policy.json" in finding.fix
-    assert dry_run.parameters["VpcId"] == "vpc-1"
+@pytest.mark.parametrize(
+    ("are_placed", "actions"),
+    [
+        (False, ["ec2:CreateSecurityGroup"]),
+        (True, ["ec2:CreatePlacementGroup", "ec2:CreateSecurityGroup"]),
+    ],
+)
+async def test_a_hub_with_clusters_that_may_make_no_groups_is_shown_the_policy(
+    are_placed: bool, actions: list[str]
+) -> None:
+    subnet = Subnet("subnet-1", "us-east-1a", "vpc-1", 100)
+    dry_runs = of_clusters("research", [subnet], are_placed=are_placed)
+    assert [each.action for each in dry_runs] == actions
+    for dry_run in dry_runs:
+        [finding] = await _tried([dry_run], Endpoint(**{dry_run.action: DENIED}).ask, trusted=True)
+        assert finding.state is State.FAILED
+        assert "configs/clusters-policy.json" in finding.fix
+    assert dry_runs[-1].parameters["VpcId"] == "vpc-1"

@@ -416,6 +416,12 @@ def test_packages_that_instances_may_install(package: str) -> None:
         ({"instance_types": ["xlarge"]}, '"xlarge" is no instance type', "g4dn.xlarge"),
         ({"instance_types": ["m7g.large"]}, '[0] ("P"): has types that are not x86_64', "leave"),
         ({"instance_types": "g5.xlarge"}, "[0].instance_types", "['g5.xlarge']"),
+        (
+            {"instance_types": ["g5.xlarge", "t3.large"], "placement_group": "cluster"},
+            '"t3.large"',
+            "leave placement_group out",
+        ),
+        ({"gpu": "T4", "placement_group": "spread"}, "[0].placement_group", "cluster"),
         ({"instance_types": ["g5.xlarge"], "gpu": "T4"}, '[0] ("P"): names its', "keep"),
         ({"gpu": "T4", "slug": "My T4"}, '[0].slug ("P"): "My T4" is no slug', '"my-t4"'),
         ({"gpu": "T4", "market": "spot"}, '[0].market ("P"): must be', "spot-first"),

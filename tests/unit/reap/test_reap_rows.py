@@ -12,7 +12,13 @@ from rich.console import Console
 
 from ec2spawner.aws.compute.templates import Template
 from ec2spawner.core.tags import HUB, INTENT, LEASE, STORE
-from ec2spawner.provisioner.model.cloud import Instance, InstanceState, SecurityGroup, Volume
+from ec2spawner.provisioner.model.cloud import (
+    Instance,
+    InstanceState,
+    PlacementGroup,
+    SecurityGroup,
+    Volume,
+)
 from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState, Snapshot
 from ec2spawner.provisioner.store.read_only import Peek
@@ -144,3 +150,23 @@ def test_a_security_group_ends_once_neither_cluster_nor_instance_has_it() -> Non
     lost = Account(security_groups=[replace(group, tags=OURS | {STORE: "other"})])
     [row] = rows_of(lost, None, "hub", NOW, other_store="other")
     assert row.ends
+
+
+def test_a_placement_group_ends_once_no_cluster_has_it() -> None:
+    ours = OURS | {LEASE: "lease-x"}
+    group = PlacementGroup("ec2spawner-lease-x", "available", ours)
+    head = lease(lease_id="lease-x", state=LeaseState.READY, cluster=CLUSTER)
+    account = Account(placement_groups=[group])
+    foreign = Account(placement_groups=[replace(group, tags=ours | {STORE: "other"})])
+    for found, seen, why, ends in (
+        (account, peek(), "its cluster is gone", True),
+        (account, peek(Snapshot(leases=(head,))), "the cluster of ada has it", False),
+        (foreign, peek(), "another store made it: other", False),
+    ):
+        [row] = rows_of(found, seen, "hub", NOW)
+        assert (row.kind, row.id, row.why, row.ends) == (
+            "placement group",
+            group.name,
+            why,
+            ends,
+        )

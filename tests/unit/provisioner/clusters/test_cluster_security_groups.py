@@ -11,8 +11,8 @@ from ec2spawner.core import cluster_size
 from ec2spawner.core.instances.leaks import GRACE
 from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.tags import HUB, LEASE, PAYER, STORE, USER
-from ec2spawner.provisioner.clusters import controller, security_groups
-from ec2spawner.provisioner.clusters.security_groups import group_name
+from ec2spawner.provisioner.clusters import controller, groups
+from ec2spawner.provisioner.clusters.groups import group_name
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud import CloudError, Interface, SecurityGroup
 from ec2spawner.provisioner.model.cluster import Cluster
@@ -40,7 +40,7 @@ CALLS = ("create_security_group", "default_security_group", "set_security_groups
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     short = replace(cluster_size.PAUSE, first=0.01, longest=0.02)
     monkeypatch.setattr(controller, "PAUSE", short)
-    monkeypatch.setattr(security_groups, "PAUSE", short)
+    monkeypatch.setattr(groups, "PAUSE", short)
 
 
 def cluster_of(world: World, head: Lease) -> Cluster:

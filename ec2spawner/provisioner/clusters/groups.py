@@ -1,8 +1,9 @@
-"""The security group of each cluster: nodes of one cluster reach each other, and nobody else does.
+"""The groups that each cluster has in EC2: a security group, so that its nodes and nobody else
+reach each other, and a placement group where its profile asks for workers close together.
 
-A group is made for the first workers that a server wants, and its instance gets it before any
-worker is launched with it. It is deleted once no worker is left. What a killed hub leaves is found
-by its tags (`garbage_collection`).
+They are made for the first workers that a server wants, before any worker is launched with them,
+and deleted once no worker is left. What a killed hub leaves is found by its tags
+(`garbage_collection`).
 """
 
 from __future__ import annotations
@@ -10,17 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 from ...core.backoff import Backoff
 from ...core.names import tag_value
 from ...core.tags import HUB, LEASE, NAME, PAYER, STORE, USER
 from ...wire import Stop
-from ..model.cloud import GONE, Cloud, CloudError
+from ..model.cloud import Cloud, CloudError
 from ..model.cluster import Cluster
 from ..model.error_hints import describe_error, shortened
 from ..model.launch_key import launch_key_of
@@ -29,11 +29,13 @@ from ..model.lease_costs import payer_of
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from ..store.store import StoreError
+from .attempts import Attempts
+from .membership import GroupMembership
 
 log = logging.getLogger(__name__)
 
 PAUSE: Final = Backoff(first=2.0, longest=120.0, jitter=0.5)
-"""Between attempts: EC2 refuses to delete a group for as long as an instance that has it shuts
+"""Between attempts: EC2 refuses to delete a group for as long as an instance in it shuts
 down, a minute or more."""
 
 NOT_PERMITTED: Final = "UnauthorizedOperation"
@@ -42,35 +44,24 @@ FIX: Final = "give the hub's role the policy in configs/clusters-policy.json"
 
 
 def group_name(head_id: str) -> str:
-    """By which a second attempt finds what a first one has made."""
+    """By which a second attempt finds what a first one has made, of both kinds."""
     return f"ec2spawner-{head_id}"
 
 
 @dataclass(slots=True)
-class Attempts:
-    """How the calls for one cluster have gone."""
-
-    failures: int = 0
-    """In a row."""
-    not_before: float = 0.0
-    """Uptime in seconds."""
-
-
-@dataclass(slots=True)
-class ClusterSecurityGroups:
-    """Makes, attaches and deletes the groups; workers are launched once theirs is there."""
+class ClusterGroups:
+    """Makes and deletes the groups; workers are launched once theirs are there."""
 
     state: State
     cloud: Cloud
     tasks: TaskGroup
+    membership: GroupMembership
     _attempts: dict[str, Attempts] = field(default_factory=dict)
     """By the id of the server's lease."""
     _under_way: set[str] = field(default_factory=set)
     """Those with a task: one at a time, so that no group is attached while it is deleted."""
     _deleted: set[str] = field(default_factory=set)
-    """Those that have ended and whose group is gone: nothing is left to do for them."""
-    _changing: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    """By instance id: a call replaces all groups of an instance."""
+    """Those that have ended and whose groups are gone: nothing is left to do for them."""
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises: the calls are made in the background."""
@@ -91,7 +82,7 @@ class ClusterSecurityGroups:
                 await self._let_workers_start(head, cluster.worker_groups)
             else:
                 self._begin(head.lease_id, self._provide)
-        elif cluster.security_group and self._is_unused(head):
+        elif (cluster.security_group or cluster.placement_group) and self._is_unused(head):
             self._begin(head.lease_id, self._remove)
 
     def _is_unused(self, head: Lease) -> bool:
@@ -100,7 +91,7 @@ class ClusterSecurityGroups:
         return all(x.state not in OPEN for x in self.state.leases.workers_of(head.lease_id))
 
     async def _let_workers_start(self, head: Lease, groups: tuple[str, ...]) -> None:
-        """With the group in their spec, workers are a launch of their own."""
+        """With the security group in their spec, workers are a launch of their own."""
         changes = []
         for worker in self.state.leases.workers_of(head.lease_id):
             if worker.state is LeaseState.WAITING and worker.spec.security_groups != groups:
@@ -117,49 +108,84 @@ class ClusterSecurityGroups:
 
     def _begin(self, head_id: str, work: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         tries = self._attempts.setdefault(head_id, Attempts())
-        if self.state.clock.uptime() >= tries.not_before:
+        if tries.is_due(self.state.clock.uptime()):
             self._under_way.add(head_id)
-            self.tasks.spawn(self._attempted(head_id, work), f"security group of {head_id}")
+            self.tasks.spawn(self._attempted(head_id, work), f"groups of {head_id}")
 
     async def _attempted(
         self, head_id: str, work: Callable[[str], Coroutine[Any, Any, None]]
     ) -> None:
         tries = self._attempts.setdefault(head_id, Attempts())
-        tries.failures += 1
-        tries.not_before = self.state.clock.uptime() + PAUSE.pause(tries.failures)
+        tries.begin(self.state.clock.uptime(), PAUSE)
         try:
             await work(head_id)
             self._attempts.pop(head_id, None)
         except CloudError as error:
-            log.warning("The security group of %s: %s; trying again", head_id, error)
+            log.warning("The groups of the cluster of %s: %s; trying again", head_id, error)
+            pause = tries.not_before - self.state.clock.uptime()
+            self.tasks.spawn(self._wake_after(pause), f"next attempt for groups of {head_id}")
         finally:
             self._under_way.discard(head_id)
             self.state.wake()
 
+    async def _wake_after(self, seconds: float) -> None:
+        """The next pass by itself may be much later."""
+        await asyncio.sleep(seconds)
+        self.state.wake()
+
     async def _provide(self, head_id: str) -> None:
-        """Make the group and attach it, and then store it; a group of a cluster that EC2 refuses
+        """Make what is missing, and then store it; what was made for a cluster that EC2 refuses
         for good does not stay."""
-        group = ""
+        head = self.state.leases.get(head_id)
+        if head is None or head.cluster is None:
+            return
+        cluster, made = head.cluster, _Made(head.cluster)
+        doing = "Its workers could not be placed close together"
         try:
-            head = self.state.leases.get(head_id)
-            if head is None or head.cluster is None:
-                return
-            group = await self._create(head)
-            default = ""
-            if not head.cluster.spec.security_groups:
-                default = await self.cloud.default_security_group(head.cluster.spec.subnets[0])
-            await self._attach(head, group)
+            if cluster.spec.placement_group != cluster.placement_group:
+                await self._place(head, made)
+            doing = "Its nodes could not be connected"
+            if not cluster.security_group or not (
+                cluster.spec.security_groups or cluster.default_group
+            ):
+                await self._connect(head, made)
         except CloudError as error:
             if error.retryable:
                 raise
-            await self._give_up(head_id, group, error)
+            await self._give_up(head_id, made, f"{doing}: {_said(error)}")
             return
-        await self._change_cluster(head_id, security_group=group, default_group=default)
+        await self._change_cluster(
+            head_id,
+            placement_group=made.placement_group,
+            security_group=made.security_group,
+            default_group=made.default_group,
+        )
 
-    async def _create(self, head: Lease) -> str:
+    async def _place(self, head: Lease, made: _Made) -> None:
+        """Make the placement group that its spec names, if it names one."""
         assert head.cluster is not None
+        if name := head.cluster.spec.placement_group:
+            await self.cloud.create_placement_group(name, self._tags(head))
+            made.placement_group = name
+
+    async def _connect(self, head: Lease, made: _Made) -> None:
+        """Make the security group, and give it to the server's instance."""
+        assert head.cluster is not None
+        spec = head.cluster.spec
+        made.security_group = await self.cloud.create_security_group(
+            group_name(head.lease_id),
+            "Lets the nodes of one ec2spawner cluster reach each other",
+            spec.subnets[0],
+            self._tags(head),
+        )
+        made.default_group = ""
+        if not spec.security_groups:
+            made.default_group = await self.cloud.default_security_group(spec.subnets[0])
+        await self.membership.add(head, made.security_group)
+
+    def _tags(self, head: Lease) -> Mapping[str, str]:
         name = f"{head.user} {head.server}".strip()
-        tags = {
+        return {
             HUB: self.state.settings.hub,
             STORE: self.state.store_id,
             LEASE: head.lease_id,
@@ -167,43 +193,16 @@ class ClusterSecurityGroups:
             PAYER: tag_value(payer_of(head)),
             NAME: tag_value(f"{name} cluster"),
         }
-        return await self.cloud.create_security_group(
-            group_name(head.lease_id),
-            "Lets the nodes of one ec2spawner cluster reach each other",
-            head.cluster.spec.subnets[0],
-            tags,
-        )
 
-    async def _attach(self, head: Lease, group: str) -> None:
-        found = await self._set_groups(head, lambda groups: (*groups, group), group)
-        if not found:
-            what = f"{head.instance_id} is not listed"
-            raise CloudError("InvalidInstanceID.NotFound", what, retryable=True)
-
-    async def _set_groups(
-        self, head: Lease, changed: Callable[[Sequence[str]], Sequence[str]], group: str
-    ) -> bool:
-        """Change the groups of the server's instance, as EC2 lists them now, apart from this one.
-        False where there is no such instance."""
-        instance_id = _last_instance(head)
-        async with self._changing.setdefault(instance_id, asyncio.Lock()):
-            listed = await self.cloud.list_instances(self.state.settings.hub, [instance_id])
-            living = [each for each in listed if each.state not in GONE]
-            for each in living:
-                groups = changed([x for x in each.security_groups if x != group])
-                if groups and set(groups) != set(each.security_groups):
-                    await self.cloud.set_security_groups(instance_id, groups)
-        return bool(living)
-
-    async def _give_up(self, head_id: str, group: str, error: CloudError) -> None:
+    async def _give_up(self, head_id: str, made: _Made, words: str) -> None:
         """Asking again cannot help: the cluster ends, and its user reads why."""
-        if group:
-            with contextlib.suppress(CloudError):  # else the garbage collection deletes it
-                await self.cloud.delete_security_group(group)
-        said = describe_error(error)
-        if error.code == NOT_PERMITTED:
-            said = f"{shortened(error.message)} ({error.code}). Please tell an admin: {FIX}"
-        words = f"Its nodes could not be connected: {said}"
+        # What an error leaves, the garbage collection deletes.
+        if made.security_group != made.before.security_group:
+            with contextlib.suppress(CloudError):
+                await self.cloud.delete_security_group(made.security_group)
+        if made.placement_group != made.before.placement_group:
+            with contextlib.suppress(CloudError):
+                await self.cloud.delete_placement_group(made.placement_group)
         log.error("The cluster of %s ends. %s", head_id, words)
         stop = Stop(reason="failed", message=words[:500])
         workers = self.state.leases.workers_of(head_id)
@@ -214,19 +213,20 @@ class ClusterSecurityGroups:
         )
 
     async def _remove(self, head_id: str) -> None:
-        """Detach the group where the server's instance still runs, and delete it."""
+        """Take the server's instance out of the security group, and delete both groups."""
         head = self.state.leases.get(head_id)
         if head is None or head.cluster is None:
             return
-        group = head.cluster.security_group
-        if _last_instance(head):
-            await self._set_groups(head, tuple, group)
-        await self.cloud.delete_security_group(group)
+        if group := head.cluster.security_group:
+            await self.membership.remove(head, group)
+            await self.cloud.delete_security_group(group)
+        if group := head.cluster.placement_group:
+            await self.cloud.delete_placement_group(group)
         head = self.state.leases.get(head_id)
         if head is not None and head.state is LeaseState.ENDED:
             self._deleted.add(head_id)
         else:
-            await self._change_cluster(head_id, security_group="")
+            await self._change_cluster(head_id, security_group="", placement_group="")
 
     async def _change_cluster(self, head_id: str, **changes: Any) -> None:
         """Of the cluster as it is now: its user may have changed it meanwhile."""
@@ -237,8 +237,23 @@ class ClusterSecurityGroups:
         await self.state.leases.change(head_id, cluster=cluster)
 
 
-def _last_instance(head: Lease) -> str:
-    """Also of a lease that has ended: its instance may be retained."""
-    if head.instance_id or not head.segments:
-        return head.instance_id or ""
-    return head.segments[-1].instance_id
+@dataclass(slots=True)
+class _Made:
+    """The groups of a cluster while the missing ones are being made."""
+
+    before: Cluster
+    placement_group: str = field(init=False)
+    security_group: str = field(init=False)
+    default_group: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.placement_group = self.before.placement_group
+        self.security_group = self.before.security_group
+        self.default_group = self.before.default_group
+
+
+def _said(error: CloudError) -> str:
+    """EC2's refusal in words, and what to do about it."""
+    if error.code == NOT_PERMITTED:
+        return f"{shortened(error.message)} ({error.code}). Please tell an admin: {FIX}"
+    return describe_error(error)
