@@ -89,14 +89,17 @@ class Kernel:
         self._id = kernel_id
 
     async def run(
-        self, code: str, interrupt_when: str = "", cell_id: str = ""
+        self, code: str, interrupt_when: str = "", cell_id: str = "", seconds: float = 90
     ) -> list[dict[str, Any]]:
-        """What the kernel says of this cell, in order; interrupted when it has printed that."""
+        """What the kernel says of this cell, in order; interrupted when it has printed that.
+
+        Fails after `seconds`.
+        """
         channels = await self._ada.execute(self._id, code, cell_id)
         said: list[tuple[str, dict[str, Any]]] = []
         idle_after: set[str] = set()
         replied_to = ""
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(seconds):
             # The kernel may also run what others have sent, and everyone hears its output.
             while replied_to not in idle_after:
                 message = json.loads((await channels.receive()).data)

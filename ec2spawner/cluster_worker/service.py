@@ -59,5 +59,10 @@ class Service:
         if "Origin" in request.headers:
             raise web.HTTPForbidden(text="no web page has business here\n")
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
-        if kind != "Bearer" or not hmac.compare_digest(token.encode(), self._token):
+        if kind != "Bearer" or not hmac.compare_digest(_bytes(token), self._token):
             raise web.HTTPUnauthorized(text="the token does not open this worker\n")
+
+
+def _bytes(header: str) -> bytes:
+    """As they were sent: aiohttp decodes what is no UTF-8 to surrogates."""
+    return header.encode(errors="surrogateescape")

@@ -23,7 +23,8 @@ from . import network
 from .api.access_keys import AccessKeys
 from .api.loopback import NoBrowsers
 from .api.moto_backend import Moto
-from .control.control import ROUTES, Controls, UnknownHandler
+from .control.control import ROUTES, UnknownHandler
+from .control.handler import Controls
 from .faults import Faults
 from .gateway.authorization import Authorization
 from .gateway.call_log import Calls

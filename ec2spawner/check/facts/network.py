@@ -16,6 +16,9 @@ TCP: Final = frozenset({ANY, "tcp", "6"})
 
 EVERYWHERE: Final = "0.0.0.0/0"
 
+FIRST_UNPRIVILEGED: Final = 1024
+"""Linux's net.ipv4.ip_unprivileged_port_start."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subnet:
@@ -52,6 +55,21 @@ class Rule:
             return False
         return bool(peer.groups & set(self.groups)) or any(
             peer.is_within(cidr) for cidr in self.cidrs
+        )
+
+    def has_unprivileged_port(self, besides: int) -> bool:
+        """Whether it is about a TCP port that servers may listen at without root, but this one."""
+        if self.protocol == ANY:
+            return True
+        ports = range(max(self.first, FIRST_UNPRIVILEGED), self.last + 1)
+        return self.protocol in TCP and len(ports) > (besides in ports)
+
+    def admits_any_of(self, cidr: str, groups: frozenset[str]) -> bool:
+        """Whether it names one of these groups, or a range with some of these addresses."""
+        network = IPv4Network(cidr, strict=False)
+        ranges = [IPv4Network(each, strict=False) for each in self.cidrs]
+        return bool(groups & set(self.groups)) or any(
+            each.num_addresses > 1 and each.overlaps(network) for each in ranges
         )
 
 

@@ -66,7 +66,8 @@ async def check_network(context: Context, findings: list[Finding]) -> Network:
         found = read_default_group(context.client, vpc_id)
         groups = await ask(findings, Topic.SECURITY_GROUPS, found, "try again")
     if groups:
-        findings.append(judge_security_groups(groups, subnets))
+        clusters_beside = options.port if options.clusters.max_workers else None
+        findings.append(judge_security_groups(groups, subnets, clusters_beside))
     _, place = await asyncio.gather(_routes(context, findings, subnets), _hub(context, vpc_id))
     hub, hub_groups = place
     findings.append(judge_public_addresses(subnets))

@@ -47,8 +47,14 @@ def judge_subnets(subnets: Sequence[Subnet]) -> Finding:
     return ok(Topic.SUBNETS, f"{len(zones)} zones: {counted}")
 
 
-def judge_security_groups(groups: Sequence[SecurityGroup], subnets: Sequence[Subnet]) -> Finding:
-    """Fails for groups of another VPC than the subnets."""
+def judge_security_groups(
+    groups: Sequence[SecurityGroup], subnets: Sequence[Subnet], clusters_beside: int | None = None
+) -> Finding:
+    """Fails for groups of another VPC than the subnets.
+
+    Where users may have clusters, `clusters_beside` is the notebook's port, and it warns if
+    instances reach each other at others: ports of engines authenticate nobody.
+    """
     networks = {subnet.vpc_id for subnet in subnets}
     foreign = [group for group in groups if group.vpc_id not in networks]
     if foreign:
@@ -57,7 +63,32 @@ def judge_security_groups(groups: Sequence[SecurityGroup], subnets: Sequence[Sub
             f"{', '.join(g.group_id for g in foreign)} is of another VPC than the subnets",
             "use groups of the subnets' VPC in c.EC2Spawner.security_groups",
         )
-    return ok(Topic.SECURITY_GROUPS, ", ".join(f"{g.group_id} ({g.name})" for g in groups))
+    named = ", ".join(f"{g.group_id} ({g.name})" for g in groups)
+    if clusters_beside is not None and _admit_instances(groups, subnets, clusters_beside):
+        return warning(
+            Topic.SECURITY_GROUPS,
+            f"{named} lets instances of all users reach each other, and so the nodes of clusters",
+            "name groups in c.EC2Spawner.security_groups that admit the hub and no instances: each "
+            "cluster gets a group of its own, by which its nodes reach each other",
+        )
+    return ok(Topic.SECURITY_GROUPS, named)
+
+
+def _admit_instances(
+    groups: Sequence[SecurityGroup], subnets: Sequence[Subnet], notebook_port: int
+) -> bool:
+    """Whether an inbound rule of instances' groups admits instances at a port of an engine.
+
+    Outbound rules do not count: the group of a cluster lets its nodes connect to anywhere.
+    """
+    members = frozenset(group.group_id for group in groups)
+    return any(
+        rule.admits_any_of(subnet.cidr, members)
+        for group in groups
+        for rule in group.ingress
+        if rule.has_unprivileged_port(besides=notebook_port)
+        for subnet in subnets
+    )
 
 
 # --- the way out -----------------------------------------------------------------------------

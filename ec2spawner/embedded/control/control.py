@@ -6,35 +6,24 @@ token, which is random at every start.
 
 from __future__ import annotations
 
-import hmac
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from pydantic import ValidationError
-from tornado.web import HTTPError, RequestHandler
+from tornado.web import HTTPError
 
-from ..api.access_keys import AccessKeys
-from ..api.moto_backend import Moto
-from ..api.protocol import EC2Error
-from ..faults import Fault, Faults
-from ..gateway.call_log import Calls
-from ..gateway.throttle import Throttle
+from ..faults import Fault
 from ..iam.conditions import PolicyError
 from ..iam.hub_policy import hub_policy
-from ..instances.capacity_reservations import CapacityReservations
-from ..instances.lifecycle import Lifecycle, Lifecycles
-from ..instances.quotas import Quotas
-from ..instances.reservations import Reservation, Reservations
-from ..market.capacity import ANY, Capacity, Offer
-from ..market.prices import OnDemandPrices, SpotPrices
-from ..market.type_facts import instance_type_facts
-from ..network import Network
-from ..read_lag import ReadLag
-from ..runtime.instance_runtime import InstanceRuntime
-from ..storage.file_systems import FileSystems
+from ..instances.reservations import Reservation
+from ..market.capacity import ANY, Offer
+from .handler import ControlHandler
+from .instances import (
+    InstancesHandler,
+    InterruptHandler,
+    ReachableHandler,
+    RebalanceHandler,
+    UptimesHandler,
+)
 from .requests import (
     AddressesRequest,
     BootRequest,
@@ -43,103 +32,11 @@ from .requests import (
     FaultRequest,
     FileSystemRequest,
     HubKeyRequest,
-    InterruptRequest,
     LagRequest,
     LimitsRequest,
     PriceRequest,
     ReservationsRequest,
-    in_words,
 )
-
-
-@dataclass(frozen=True)
-class Controls:
-    """What the control calls read and change, and the token that they need."""
-
-    token: str
-
-    calls: Calls
-    lifecycles: Lifecycles
-    runtime: InstanceRuntime
-    capacity: Capacity
-    quotas: Quotas
-    throttle: Throttle
-    faults: Faults
-    lag: ReadLag
-    spot_prices: SpotPrices
-    on_demand_prices: OnDemandPrices
-    reservations: Reservations
-    capacity_reservations: CapacityReservations
-    moto: Moto
-    network: Network
-    file_systems: FileSystems
-    region: str
-    certificate_pem: str
-    keys: AccessKeys
-
-
-class ControlHandler(RequestHandler):
-    """Base of all control calls: JSON in, JSON out, errors as a message."""
-
-    def initialize(self, controls: Controls) -> None:
-        """Called by tornado for each request."""
-        self.controls = controls
-
-    def prepare(self) -> None:
-        """401 without the control token."""
-        said = self.request.headers.get("Authorization", "")
-        if not hmac.compare_digest(said.encode(), f"token {self.controls.token}".encode()):
-            raise HTTPError(
-                401, "a control call needs the header Authorization: token <control_token>"
-            )
-
-    def write_error(self, status_code: int, **context: Any) -> None:
-        """Answer with the reason as `error`."""
-        error = context.get("exc_info", (None, None))[1]
-        known = isinstance(error, HTTPError) and error.log_message
-        self.finish({"error": error.log_message % error.args if known else self._reason})
-
-    def log_exception(self, *error: Any) -> None:
-        """Do not log a refused call: it is no error of the simulation."""
-        if not isinstance(error[1], HTTPError):
-            super().log_exception(*error)
-
-    def body(self, model: type[Any]) -> Any:
-        """The body as this model; 400 with the field and the fix if it is invalid."""
-        try:
-            found = model.model_validate_json(self.request.body or b"{}")
-        except ValidationError as error:
-            raise HTTPError(400, "%s", in_words(error, model)) from None
-        return found
-
-    def refuse_unknown(self, field: str, known: Callable[[], object]) -> None:
-        """400 with EC2's words if `known` raises `EC2Error`."""
-        try:
-            known()
-        except EC2Error as error:
-            raise HTTPError(400, "%s", f"{field}: {error.message}") from None
-
-    def spot_instance(self, instance_id: str) -> Lifecycle:
-        """What EC2 could take back; 404 for an unknown instance, 409 for any other."""
-        try:
-            life = self.controls.lifecycles.get(instance_id)
-        except EC2Error as error:
-            raise HTTPError(404, "%s", error.message) from None
-        if life.offer.market != "spot":
-            raise HTTPError(409, "%s", f"{instance_id} is on-demand: only spot is interrupted")
-        if life.state not in ("pending", "running"):
-            raise HTTPError(409, "%s", f"{instance_id} is {life.state}")
-        return life
-
-    def check_offer(self, instance_type: str, zone: str) -> None:
-        """400 for an instance type or a zone that the simulation does not have."""
-        zones = self.controls.network.subnets
-        if zone != ANY and zone not in zones:
-            raise HTTPError(400, "%s", f"zone: write one of {', '.join(zones)} or {ANY}")
-        if instance_type != ANY:
-            self.refuse_unknown(
-                "instance_type", lambda: instance_type_facts(instance_type, self.controls.region)
-            )
 
 
 class CallsHandler(ControlHandler):
@@ -149,34 +46,6 @@ class CallsHandler(ControlHandler):
         """Answer with the log of calls, oldest first."""
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(list(self.controls.calls)))
-
-
-class InstancesHandler(ControlHandler):
-    """`GET /embedded/instances`: instances that run, with their processes."""
-
-    async def get(self) -> None:
-        """Answer with every instance that is listed; times and processes are as of now."""
-        running = await self.controls.runtime.running()
-        self.set_header("Content-Type", "application/json")
-        self.finish(
-            json.dumps(
-                [
-                    {
-                        "instance_id": life.instance_id,
-                        "address": life.instance.address,
-                        "state": life.state,
-                        "market": life.offer.market,
-                        "instance_type": life.offer.instance_type,
-                        "zone": life.offer.zone,
-                        "metadata_endpoint": self.controls.runtime.metadata_endpoint(
-                            life.instance_id
-                        ),
-                        "processes": running.get(life.instance_id, []),
-                    }
-                    for life in self.controls.lifecycles.all()
-                ]
-            )
-        )
 
 
 class CertificateHandler(ControlHandler):
@@ -363,26 +232,6 @@ class LimitsHandler(ControlHandler):
                 quotas.set_class(market, name, vcpus)
 
 
-class InterruptHandler(ControlHandler):
-    """`POST /embedded/interrupt/{instance_id}`: a spot notice; 404 for an unknown instance."""
-
-    def post(self, instance_id: str) -> None:
-        """Give notice; 409 unless it is a spot instance that is pending or running."""
-        body = self.body(InterruptRequest)
-        life = self.spot_instance(instance_id)
-        self.controls.lifecycles.interrupt(life, body.notice_seconds)
-        self.finish({"ok": True})
-
-
-class RebalanceHandler(ControlHandler):
-    """`POST /embedded/rebalance/{instance_id}`: a recommendation; 404 for an unknown instance."""
-
-    def post(self, instance_id: str) -> None:
-        """Recommend to leave it; 409 unless it is a spot instance that is pending or running."""
-        self.controls.lifecycles.recommend_rebalance(self.spot_instance(instance_id))
-        self.finish({"ok": True})
-
-
 class UnknownHandler(ControlHandler):
     """404 with the list of control calls."""
 
@@ -396,6 +245,8 @@ class UnknownHandler(ControlHandler):
 ROUTES: list[tuple[str, type[ControlHandler]]] = [
     (r"/embedded/calls", CallsHandler),
     (r"/embedded/instances", InstancesHandler),
+    (r"/embedded/uptimes", UptimesHandler),
+    (r"/embedded/reachable/([^/]+)/([^/]+)", ReachableHandler),
     (r"/embedded/certificate", CertificateHandler),
     (r"/embedded/capacity", CapacityHandler),
     (r"/embedded/capacity-blocks", CapacityBlocksHandler),

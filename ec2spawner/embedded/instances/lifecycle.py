@@ -21,9 +21,11 @@ from ..market.capacity import Offer
 from ..market.reserved_places import ReservedPlaces, Wish
 from ..runtime.instance import SimulatedInstance
 from ..runtime.instance_runtime import InstanceRuntime
+from ..runtime.packet_filter import Ports
 from .basic_monitoring import record_run
 from .quotas import counted_by
-from .reachability import passage
+from .reachability import between, passage
+from .uptimes import Uptimes
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +123,7 @@ class Lifecycles:
         terminated_visible_seconds: float,
     ) -> None:
         self.boot_seconds = boot_seconds
+        self.uptimes = Uptimes()
         self._terminated_visible_seconds = terminated_visible_seconds
         self._moto = moto
         self._runtime = runtime
@@ -150,6 +153,18 @@ class Lifecycles:
     def all(self) -> list[Lifecycle]:
         """Every instance that is listed, terminated ones included, in launch order."""
         return list(self._lifecycles.values())
+
+    async def ports_between(self, source_id: str, target_id: str) -> tuple[Ports, Ports]:
+        """As `reachability.between`; none unless both are running.
+
+        Raises `InvalidInstanceID.NotFound`.
+        """
+        source, target = self.get(source_id), self.get(target_id)
+        if not source.state == target.state == "running":
+            return (), ()
+        return await self._moto.run(
+            lambda: between(self._moto, source.moto_instance, target.moto_instance)
+        )
 
     def vcpus_in_use(self, counted: tuple[Market, str]) -> int:
         """vCPUs that count against the quota of a market and class: a capacity reservation counts,
@@ -309,6 +324,7 @@ class Lifecycles:
 
     def _boot(self, life: Lifecycle) -> None:
         self._enter(life, "pending")
+        self.uptimes.begin(life.instance_id, life.offer)
         self._end_with_block(life)
         life.boot_timer = asyncio.get_running_loop().call_later(
             self.boot_seconds, lambda: self._then(life, self._run(life))
@@ -389,6 +405,8 @@ class Lifecycles:
     def _enter(self, life: Lifecycle, state: str, reason: str = "") -> None:
         """The next listing shows it: calls into moto are made in their order."""
         life.state = state
+        if state in ("stopping", "shutting-down"):
+            self.uptimes.end(life.instance_id, reason)
         self._moto.begin(lambda: life.show(state, reason))
 
     def _then(self, life: Lifecycle, transition: Coroutine[Any, Any, None]) -> None:

@@ -50,6 +50,11 @@ def answers_pass(ports: Ports) -> bool:
     return common(ports, (EPHEMERAL,)) == (EPHEMERAL,)
 
 
+def some_answers_pass(ports: Ports) -> bool:
+    """Whether a client that chooses the port that it calls from, which root can, is answered."""
+    return bool(ports)
+
+
 def _names(entry: Entry, address: str) -> bool:
     if entry["Protocol"] not in PROTOCOLS or not entry.get("CidrBlock"):
         return False

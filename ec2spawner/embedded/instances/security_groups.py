@@ -24,11 +24,14 @@ class Peer:
     groups: frozenset[str]
 
 
-def open_ports(permissions: Iterable[Permission], peer: Peer) -> Ports:
-    """The TCP ports that the rules open for the peer, in whichever direction they are for."""
+def open_ports(permissions: Iterable[Permission], peer: Peer, *, lists_admit: bool) -> Ports:
+    """The TCP ports that the rules open for the peer, in whichever direction they are for.
+
+    Prefix lists are not read: they admit nobody, or with `lists_admit` everybody.
+    """
     found = set()
     for each in permissions:
-        if _names(each, peer):
+        if _names(each, peer) or (lists_admit and each.get("PrefixListIds")):
             if each["IpProtocol"] == ANY_PROTOCOL:
                 return ALL
             if each["IpProtocol"] in TCP:
@@ -37,7 +40,6 @@ def open_ports(permissions: Iterable[Permission], peer: Peer) -> Ports:
 
 
 def _names(permission: Permission, peer: Peer) -> bool:
-    """Prefix lists are not read: they admit nobody."""
     address = ip_address(peer.address)
     return any(
         address in ip_network(each["CidrIp"]) for each in permission.get("IpRanges") or ()

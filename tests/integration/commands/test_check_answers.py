@@ -125,6 +125,22 @@ async def test_the_hubs_own_security_groups_are_found_by_its_address(account: Ac
     assert states(await network(context), *PORTS) == [State.OK, State.OK]
 
 
+async def test_instances_that_reach_each_other_are_a_warning_for_hubs_with_clusters(
+    account: Account,
+) -> None:
+    clusters = {"max_workers": 2}
+    hub = account.described["security_group"]
+    own = account.group("no-instances", tcp(8888, **of_group(hub)))
+    for options, state in (
+        ({"clusters": clusters}, State.WARNING),  # the VPC's default group
+        ({"clusters": clusters, "security_groups": [own]}, State.OK),
+        ({"clusters": clusters, "security_groups": [own, hub]}, State.WARNING),
+        ({}, State.OK),
+    ):
+        found = await network(account.context(**options))
+        assert found[Topic.SECURITY_GROUPS].state is state, options
+
+
 async def test_the_groups_of_a_hub_outside_the_vpc_stay_unproved(account: Account) -> None:
     notebooks = account.group("open", tcp(8888, IpRanges=[{"CidrIp": "10.9.0.0/16"}]))
     found = await network(account.context("10.9.0.5", security_groups=[notebooks]))

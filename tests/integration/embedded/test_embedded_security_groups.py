@@ -163,3 +163,33 @@ def test_an_instance_in_another_vpc_has_no_way_to_the_hub(lab: Laboratory, hubs_
     )["Subnet"]["SubnetId"]
     instance = lab.run(CALL.format(python=sys.executable, port=hubs_port), SubnetId=subnet)
     lab.console_says(instance, "DROPPED")
+
+
+# --- between two instances, which is computed ------------------------------------------------
+
+
+def ports_between(lab: Laboratory, source: str, target: str) -> tuple[Any, Any]:
+    found = lab.control(f"reachable/{source}/{target}")
+    return found["ports"], found["possible_ports"]
+
+
+def test_what_passes_between_two_instances_follows_their_groups_at_once(lab: Laboratory) -> None:
+    everything: Any = ([[0, 65535]],) * 2
+    nothing: Any = ([], [])
+    one, other = lab.run(), lab.run(SubnetId=lab.facts.subnets[1])
+    for each in (one, other):
+        lab.wait_for(each, "running")
+    assert ports_between(lab, one, other) == everything, "members of the default group"
+
+    own = group(lab, "of-one-instance")
+    lab.ec2.modify_instance_attribute(InstanceId=other, Groups=[own])
+    assert ports_between(lab, one, other) == nothing
+    assert ports_between(lab, other, one) == nothing
+    rule = tcp(PORT, UserIdGroupPairs=[{"GroupId": lab.facts.security_group}])
+    lab.ec2.authorize_security_group_ingress(GroupId=own, IpPermissions=[rule])
+    assert ports_between(lab, one, other) == ([[PORT, PORT]],) * 2
+    assert ports_between(lab, other, one) == nothing
+
+    lab.ec2.terminate_instances(InstanceIds=[one])
+    assert ports_between(lab, one, other) == nothing
+    assert lab.ask("reachable/i-0123456789abcdef0/" + other)[0] == 404

@@ -22,6 +22,7 @@ from tests.integration.hub.agent_by_hand import (
     server_by_hand,
     silence_agents,
 )
+from tests.integration.hub.ec2_bill import check_ledger, check_nothing_is_left
 
 pytestmark = [pytest.mark.slow(seconds=120), pytest.mark.asyncio(loop_scope="module")]
 
@@ -345,6 +346,31 @@ async def test_a_reclaimed_worker_that_never_goes_is_replaced_once(hub: Hub) -> 
             assert len(await hub.embedded.instances()) == 3
         await ask(agent, "stop")
         await until_running(hub, 1)
+
+
+async def test_the_ledger_has_the_time_of_server_and_workers_at_ec2s_price(hub: Hub) -> None:
+    """Also of a worker that EC2 reclaims, which is free, and of its replacement."""
+    async with server(hub, "dora") as agent:
+        used = {agent.instance_id}
+        workers = [await joined(hub, agent, used) for _ in range(2)]
+        path = f"interrupt/{workers[0].instance_id}"
+        await hub.embedded.control(path, {"notice_seconds": 0})
+        await joined(hub, agent, used)
+        await until_running(hub, 3)
+    await check_nothing_is_left(hub.embedded)
+    await check_ledger(hub, "dora", used)
+
+
+async def joined(hub: Hub, agent: AgentByHand, known: set[str]) -> AgentByHand:
+    """A new worker that is ready: of a cluster of two at most."""
+    status = (await ask(agent, "status"))["status"]
+    if not status["wanted"]:
+        await start(agent, 2)
+    worker = await agent_of_new_instance(hub, known)
+    known.add(worker.instance_id)
+    await worker.obtain_lease()
+    assert (await worker.event("ready", port=9001)).status_code == 204
+    return worker
 
 
 async def test_an_admins_stop_of_the_server_ends_the_workers(hub: Hub) -> None:

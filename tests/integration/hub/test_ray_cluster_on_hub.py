@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.ec2_bill import SPOT_TERMINATION, check_nothing_is_left
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
 pytestmark = pytest.mark.slow(seconds=120)
@@ -20,6 +25,9 @@ OPTIONS = (
     "c.EC2Spawner.clusters = {'max_workers': 4}",
     "c.EC2Spawner.stop_timeout = '20s'",
 )
+
+OTHERS_TYPE = "t3.micro"
+"""Of an instance that is not the hub's: no profile has it."""
 
 START = """
 import ec2spawner
@@ -72,18 +80,90 @@ async def running(embedded: Embedded) -> list[dict[str, Any]]:
     return [each for each in instances if each["state"] in {"pending", "running"}]
 
 
+# --- what another user's instance can do -------------------------------------------------------
+
+REFUSED = ("nauthenticated", "nvalidAuthToken", "AuthenticationError")
+"""What Ray prints of a token that is not its own."""
+
+NODE = "print(cluster._record.address, cluster._record.token, *(x.url for x in cluster.workers))"
+NODES = "print(sum(node['Alive'] for node in ray.nodes()))"
+
+
+async def attack(hub: Hub, kernel: Kernel, folder: Path) -> None:
+    """Everything that an instance of another user can try on a cluster that trains."""
+    address, token, *workers = printed(await kernel.run(NODE)).split()
+    nodes = printed(await kernel.run(NODES))
+    bobs_token = await hub.user_token("bob")
+    other = "0" * len(token)
+    joins = [join_ray(folder / "wrong", address, other), join_ray(folder / "none", address, "")]
+    joining = asyncio.gather(*joins)
+    async with httpx.AsyncClient(timeout=60, verify=False) as http:
+        for url in workers:
+            for said in (None, f"Bearer {other}", f"Bearer {bobs_token}", f"token {token}"):
+                headers = {"Authorization": said} if said else {}
+                assert (await http.get(f"{url}/log", headers=headers)).status_code == 401
+            its_own = {"Authorization": f"Bearer {token}"}
+            assert (await http.get(f"{url}/log", headers=its_own)).status_code == 200
+        # What a worker knows opens neither notebook nor hub; Bob's login not Ann's notebook.
+        for said in (token, bobs_token):
+            headers = {"Authorization": f"token {said}"}
+            for path in ("/user/ann/api/contents/train.ipynb", "/hub/api/users/ann"):
+                reply = await http.get(f"{hub.url}{path}", headers=headers)
+                assert reply.status_code in {403, 404}, (path, reply.status_code)
+    for said in await joining:
+        print(said)
+        assert any(word in said for word in REFUSED), said
+        assert "Ray runtime started" not in said
+    assert printed(await kernel.run(NODES)) == nodes
+
+
+async def join_ray(folder: Path, address: str, token: str) -> str:
+    """What `ray start` prints on an instance that has another token, or none; it does not end by
+    itself where it is refused."""
+    folder.mkdir()
+    (folder / "token").write_text(token)
+    variables = {
+        "RAY_AUTH_MODE": "token" if token else "disabled",
+        "RAY_AUTH_TOKEN_PATH": str(folder / "token"),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONUNBUFFERED": "1",
+    }
+    node = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "ray.scripts.scripts", "start", f"--address={address}"),
+        *("--node-ip-address=127.0.0.1", "--block", f"--temp-dir={folder / 'ray'}"),
+        env=os.environ | variables,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert node.stdout is not None
+    said = ""
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(120):
+                while line := (await node.stdout.readline()).decode(errors="replace"):
+                    said += line
+                    if any(word in line for word in REFUSED) or "runtime started" in line:
+                        break
+    finally:
+        with suppress(ProcessLookupError):
+            node.terminate()
+        await node.wait()
+    return said
+
+
 async def test_training_completes_although_a_worker_is_interrupted(
     embedded: Embedded, tmp_path: Path
 ) -> None:
-    """And the workers end with the notebook."""
+    """Nobody else joins, and the workers end with the notebook: nothing is left."""
     hub = Hub(tmp_path / "hub", embedded, config=demo_config(tmp_path / "config", *OPTIONS))
     (tmp_path / "storage").mkdir()
     try:
         await hub.start()
+        await hub.add_user("bob")
         await hub.start_server("ann", options={"profile": "cpu"})
         async with notebook_of(hub, "ann") as (_, kernel):
             before = len(await embedded.calls("CreateFleet"))
-            said = printed(await kernel.run(START))
+            said = printed(await kernel.run(START, seconds=300))
             print(said)
             assert "3 of 3 workers have joined" in said
             assert len(await embedded.calls("CreateFleet")) == before + 1
@@ -96,7 +176,9 @@ async def test_training_completes_although_a_worker_is_interrupted(
                 return int(count) > 0
 
             await until(has_begun, 120, "the first checkpoint")
+            await attack(hub, kernel, tmp_path)
             head = await head_of(kernel)
+            await check_default_group(embedded, {x["address"] for x in await running(embedded)})
             # Each of the three workers has one of the three ranks.
             victim = next(x for x in await running(embedded) if x["address"] != head)
             path = f"interrupt/{victim['instance_id']}"
@@ -121,6 +203,12 @@ async def test_training_completes_although_a_worker_is_interrupted(
             return not await running(embedded)
 
         await until(none_runs, 30, "the workers to end")
+        await check_nothing_is_left(embedded)
+        uptimes = await embedded.control("uptimes")
+        used = {x["instance_id"] for x in uptimes if x["instance_type"] != OTHERS_TYPE}
+        assert len(used) == 5, "a server, three workers and a replacement"
+        interrupted = [x for x in uptimes if x["reason"] == SPOT_TERMINATION]
+        assert len(interrupted) == 1
     finally:
         await hub.stop()
         print(hub.tail(150))
@@ -130,3 +218,29 @@ async def head_of(kernel: Kernel) -> str:
     """The address of the notebook's own instance."""
     said = await kernel.run("print(cluster.status.address)")
     return printed(said).strip().rpartition(":")[0]
+
+
+async def check_default_group(embedded: Embedded, addresses: set[str]) -> None:
+    """In the VPC's default group, which this hub uses, all instances reach each other: that
+    `ec2spawner check` warns about."""
+    ec2 = embedded.client()
+    facts = embedded.described
+    launched = await asyncio.to_thread(
+        ec2.run_instances,
+        ImageId=facts["image_id"],
+        InstanceType=OTHERS_TYPE,
+        SubnetId=facts["subnets"][0],
+        MinCount=1,
+        MaxCount=1,
+    )
+    other = launched["Instances"][0]["InstanceId"]
+
+    async def nodes() -> list[str] | None:
+        found = await running(embedded)
+        pending = [x for x in found if x["state"] == "pending"]
+        return None if pending else [x["instance_id"] for x in found if x["address"] in addresses]
+
+    for node in await until(nodes, 30, "the instance to run"):
+        ports = (await embedded.control(f"reachable/{other}/{node}"))["ports"]
+        assert ports == [[0, 65535]]
+    await asyncio.to_thread(ec2.terminate_instances, InstanceIds=[other])

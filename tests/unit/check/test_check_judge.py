@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from ec2spawner import data
 from ec2spawner.check.facts.account import MountTarget
-from ec2spawner.check.facts.network import SecurityGroup, Subnet
+from ec2spawner.check.facts.network import Rule, SecurityGroup, Subnet
 from ec2spawner.check.finding import State
 from ec2spawner.check.topics import Topic
 from ec2spawner.check.verdicts.files import judge_file_system
@@ -62,6 +64,37 @@ def test_a_security_group_of_another_vpc_fails() -> None:
     finding = judge_security_groups([group], [subnet(vpc="vpc-2")])
     assert finding.state is State.FAILED
     assert "sg-1" in finding.said
+
+
+PORT = 8888
+FROM_ITSELF: dict[str, Any] = {"groups": ("sg-1",)}
+FROM_ANYWHERE: dict[str, Any] = {"cidrs": ("0.0.0.0/0",)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        (Rule("-1", 0, 65535, **FROM_ITSELF), State.WARNING),  # of a VPC's default group
+        (Rule("tcp", 0, 65535, **FROM_ITSELF), State.WARNING),
+        (Rule("tcp", PORT, PORT + 1, **FROM_ITSELF), State.WARNING),
+        (Rule("tcp", PORT, PORT, **FROM_ITSELF), State.OK),
+        (Rule("tcp", 22, 22, **FROM_ANYWHERE), State.OK),
+        (Rule("udp", 0, 65535, **FROM_ANYWHERE), State.OK),
+        (Rule("tcp", 6379, 6379, **FROM_ANYWHERE), State.WARNING),
+        (Rule("tcp", 6379, 6379, cidrs=("10.0.0.0/16",)), State.WARNING),  # all of the VPC
+        (Rule("tcp", 6379, 6379, cidrs=("10.0.1.128/25",)), State.WARNING),  # some instances
+        (Rule("tcp", 0, 65535, cidrs=("10.0.1.5/32",)), State.OK),  # the hub
+        (Rule("tcp", 0, 65535, cidrs=("10.0.2.0/24",)), State.OK),
+        (Rule("tcp", 0, 65535, groups=("sg-hub",)), State.OK),
+    ],
+)
+def test_instances_that_reach_each_other_matter_where_users_have_clusters(
+    rule: Rule, state: State
+) -> None:
+    group = SecurityGroup("sg-1", "notebooks", "vpc-1", ingress=(rule,))
+    subnets = [replace(subnet(), cidr="10.0.1.0/24")]
+    assert judge_security_groups([group], subnets, PORT).state is state
+    assert judge_security_groups([group], subnets).state is State.OK
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import aiohttp
@@ -59,6 +60,15 @@ async def test_the_notebook_of_the_cluster_reads_the_log(url: str) -> None:
 )
 async def test_nobody_else_does(url: str, headers: dict[str, str]) -> None:
     assert (await get(f"{url}/log", **headers))[0] == 401
+
+
+async def test_bytes_that_are_no_text_are_refused_like_any_other_token(url: str) -> None:
+    host, port = url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /log HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
+    answer = await asyncio.wait_for(reader.readline(), 10)
+    writer.close()
+    assert answer.split()[1] == b"401", answer
 
 
 async def test_no_web_page_does(url: str) -> None:

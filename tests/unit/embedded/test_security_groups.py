@@ -50,7 +50,12 @@ def members(group: str) -> dict[str, Any]:
     ],
 )
 def test_a_rule_opens_its_ports_for_whom_it_names(rules: list[Any], ports: Any) -> None:
-    assert open_ports(rules, HUB) == ports
+    assert open_ports(rules, HUB, lists_admit=False) == ports
+
+
+def test_a_prefix_list_may_name_anybody() -> None:
+    rules = [rule(PrefixListIds=[{"PrefixListId": "pl-1"}]), rule(low=22, high=22)]
+    assert open_ports(rules, HUB, lists_admit=True) == ((8888, 8888),)
 
 
 def test_an_instance_that_everything_reaches_is_not_filtered(tmp_path: Path) -> None:
