@@ -140,7 +140,7 @@ class RunLeases:
         await self.state.runs.change(run.number, is_cleared=True)
         of_submission = self.state.runs.of_array(run.array) or [run]
         if all(each.is_cleared for each in of_submission):
-            await self.store.forget_run_source(run.source)
+            await self.store.runs.forget_source(run.source)
 
     def _tidy(self, now: datetime) -> None:
         uptime = self.state.clock.uptime()
@@ -153,6 +153,6 @@ class RunLeases:
 
     async def _forget_documents(self, now: datetime, sources: list[int]) -> None:
         try:
-            await self.store.forget_run_documents(now, sources)
+            await self.store.runs.forget_documents(now, sources)
         except StoreError as error:
             log.warning("Old documents of runs are not deleted yet: %s", error)

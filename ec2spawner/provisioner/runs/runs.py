@@ -116,7 +116,7 @@ class UserRuns:
         """The executed notebook or the log so far; empty for none. Raises `NoSuchRun`,
         `StoreError`."""
         run = self._of(owner, number)
-        return await self.store.run_document("result", run.number)
+        return await self.store.runs.document("result", run.number)
 
     async def deliver(self, owner: Owner, server: str, number: int) -> None:
         """The result is in the home of this server. Raises `NoSuchRun`, `StoreError`."""
@@ -239,7 +239,7 @@ class UserRuns:
         }
         if report.action == "progress":
             if report.result:
-                await self.store.save_run_result(run.number, report.result, self.state.clock.now())
+                await self.store.runs.save_result(run.number, report.result, self.state.clock.now())
                 progress["has_result"] = True
                 if self._run_on(lease) is None:
                     return None
@@ -259,7 +259,7 @@ class UserRuns:
         return run
 
     async def _begin(self, lease: Lease, source: int) -> RunWork | None:
-        document = await self.store.run_document("source", source)
+        document = await self.store.runs.document("source", source)
         run = self._run_on(lease)
         if run is None:
             return None

@@ -117,7 +117,7 @@ class Runs:
             numbered = self._unstored.pop(place, None) or self._numbered(runs)
             if runs[0].request_id:
                 self._unstored[place] = numbered
-            await asyncio.shield(self._store.add_runs(numbered, source, self._clock.now()))
+            await asyncio.shield(self._store.runs.add(numbered, source, self._clock.now()))
             self._unstored.pop(place, None)
         for run in numbered:
             self._put(run)
@@ -163,7 +163,7 @@ class Runs:
     async def _write(self, run: Run) -> None:
         """With the result that is not stored yet: a later change of the run replaces this write."""
         result = self._results.get(run.number)
-        await self._store.save_run(run, result, self._clock.now())
+        await self._store.runs.save(run, result, self._clock.now())
         if self._results.get(run.number) is result:
             self._results.pop(run.number, None)
 

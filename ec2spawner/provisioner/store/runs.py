@@ -1,4 +1,4 @@
-"""Runs and their documents, in SQL. Within the caller's transaction."""
+"""Runs and their documents."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, and_, delete, func, not_, or_, select
 
 from ..model.run import Run, RunState
+from .databases.database_thread import DatabaseThread
 from .statements import upsert
 from .tables import run_document_table, run_table
 
@@ -27,61 +28,69 @@ _DOCUMENT: Final = run_document_table.c
 _NOT_ENDED: Final = (RunState.QUEUED.value, RunState.STARTED.value)
 
 
-def add(connection: Connection, runs: Sequence[Run], source: str, at: datetime) -> None:
-    """Insert the runs of one submission with what they all execute; once more changes nothing."""
-    for run in runs:
-        upsert(connection, run_table, _row(run))
-    save_document(connection, "source", runs[0].source, source, at)
+class RunStore:
+    """Runs with what they execute and what they bring. All methods may raise `StoreError`."""
 
+    def __init__(self, database: DatabaseThread) -> None:
+        self._database = database
 
-def save(connection: Connection, run: Run, result: str | None, at: datetime) -> None:
-    """Replace a run and, unless it is None, its result so far."""
-    upsert(connection, run_table, _row(run))
-    if result is not None:
-        save_document(connection, "result", run.number, result, at)
+    async def add(self, runs: Sequence[Run], source: str, at: datetime) -> None:
+        """Insert the runs of one submission with what they all execute; once more changes nothing."""
 
+        def write(connection: Connection) -> None:
+            for run in runs:
+                upsert(connection, run_table, _row(run))
+            _save_document(connection, "source", runs[0].source, source, at)
 
-def save_document(
-    connection: Connection, kind: Kind, number: int, document: str, at: datetime
-) -> None:
-    """Insert or replace."""
-    row = {
-        "document_id": f"{kind}/{number}",
-        "number": number,
-        "written_at": at,
-        "document": document,
-    }
-    upsert(connection, run_document_table, row)
+        await self._database.write(write)
 
+    async def save(self, run: Run, result: str | None, at: datetime) -> None:
+        """Replace a run and, unless it is None, its result, written at this instant."""
 
-def document(connection: Connection, kind: Kind, number: int) -> str:
-    """Empty where there is none."""
-    query = select(_DOCUMENT.document).where(_DOCUMENT.document_id == f"{kind}/{number}")
-    return connection.execute(query).scalar() or ""
+        def write(connection: Connection) -> None:
+            upsert(connection, run_table, _row(run))
+            if result is not None:
+                _save_document(connection, "result", run.number, result, at)
 
+        await self._database.write(write)
 
-def forget_documents(connection: Connection, before: datetime, open_sources: Sequence[int]) -> None:
-    """Delete what was written before then, but for what belongs to runs that have not ended."""
-    old = _DOCUMENT.written_at < before
-    is_open = select(_COLUMN.number).where(_COLUMN.state.in_(_NOT_ENDED))
-    is_source = _DOCUMENT.document_id.like("source/%")
-    connection.execute(
-        delete(run_document_table).where(old, not_(is_source), _DOCUMENT.number.not_in(is_open))
-    )
-    connection.execute(
-        delete(run_document_table).where(old, is_source, _DOCUMENT.number.not_in(open_sources))
-    )
+    async def save_result(self, number: int, result: str, at: datetime) -> None:
+        """Replace what a run that has not ended has brought so far."""
+        await self._database.write(
+            lambda connection: _save_document(connection, "result", number, result, at)
+        )
 
+    async def document(self, kind: Kind, number: int) -> str:
+        """What a run executes, or its result so far; empty for none."""
+        query = select(_DOCUMENT.document).where(_DOCUMENT.document_id == f"{kind}/{number}")
+        return await self._database.read(
+            lambda connection: connection.execute(query).scalar() or ""
+        )
 
-def forget_source(connection: Connection, number: int) -> None:
-    """One that is not there is no error."""
-    connection.execute(
-        delete(run_document_table).where(_DOCUMENT.document_id == f"source/{number}")
-    )
+    async def forget_source(self, number: int) -> None:
+        """Delete what the runs of one submission executed, once all have ended; one that is not
+        there is no error."""
+        source = delete(run_document_table).where(_DOCUMENT.document_id == f"source/{number}")
+        await self._database.write(lambda connection: connection.execute(source))
+
+    async def forget_documents(self, now: datetime, open_sources: Sequence[int]) -> None:
+        """Delete what is older than `KEPT`, but for the results of runs that have not ended, and
+        for what these numbers of sources still execute."""
+        old = _DOCUMENT.written_at < now - KEPT
+        is_open = select(_COLUMN.number).where(_COLUMN.state.in_(_NOT_ENDED))
+        is_source = _DOCUMENT.document_id.like("source/%")
+
+        def write(connection: Connection) -> None:
+            results = delete(run_document_table).where(old, not_(is_source))
+            connection.execute(results.where(_DOCUMENT.number.not_in(is_open)))
+            sources = delete(run_document_table).where(old, is_source)
+            connection.execute(sources.where(_DOCUMENT.number.not_in(open_sources)))
+
+        await self._database.write(write)
 
 
 def load(connection: Connection, ended_since: datetime) -> tuple[Run, ...]:
-    """Those that have not ended, or since then, by number."""
+    """Those that have not ended, or since then, by number; within the caller's transaction."""
     query = (
         select(run_table)
         .where(
@@ -107,6 +116,18 @@ def _readable(rows: Any) -> Iterator[Run]:
             yield _RUN.validate_python(row["record"])
         except ValidationError as error:
             log.warning("Run %d cannot be read: %s", row["number"], error.errors()[0]["type"])
+
+
+def _save_document(
+    connection: Connection, kind: Kind, number: int, document: str, at: datetime
+) -> None:
+    row = {
+        "document_id": f"{kind}/{number}",
+        "number": number,
+        "written_at": at,
+        "document": document,
+    }
+    upsert(connection, run_document_table, row)
 
 
 def _row(run: Run) -> dict[str, Any]:

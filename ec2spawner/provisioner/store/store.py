@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import TypeVar
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -31,7 +30,6 @@ from ..model.denied_start import DeniedStart
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
 from ..model.past_start import PastStart
 from ..model.pool_override import SetByHand
-from ..model.run import Run
 from ..model.sleeping_session import SleepingSession
 from . import (
     alarms,
@@ -39,7 +37,6 @@ from . import (
     pool_overrides,
     queries,
     rows,
-    runs,
     sleeping_sessions,
     start_phases,
     tables,
@@ -51,14 +48,13 @@ from .databases.database_thread import DatabaseThread
 from .ledger import cost_queries, idle_queries, storage_costs
 from .ledger.cost_queries import Beginning
 from .migrations import upgrade
+from .runs import RunStore
 from .statements import replace_of_lease, replace_overhead, upsert
 from .write_behind import WriteBehindQueue
 
 __all__ = ["KeyAlreadyBound", "Store", "StoreAwayError", "StoreError", "StoreHeldError"]
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class KeyAlreadyBound(Exception):
@@ -78,10 +74,13 @@ class Store:
     write_behind: WriteBehindQueue
     """Writes that are not stored yet."""
 
+    runs: RunStore
+
     def __init__(self, url: str, since: datetime) -> None:
         self.write_behind = WriteBehindQueue()
         self._database = open_database(url)
         self._thread = DatabaseThread(self._database)
+        self.runs = RunStore(self._thread)
         self._since = since
 
     @classmethod
@@ -125,7 +124,7 @@ class Store:
     ) -> Snapshot:
         """All that still matters, see `Snapshot`; with the costs from a day on, and those of
         earlier days that the filter `older_costs` allows."""
-        return await self._read(
+        return await self._thread.read(
             lambda connection: queries.snapshot(connection, self._since, costs_since, older_costs)
         )
 
@@ -154,17 +153,19 @@ class Store:
             for kept in given_up:
                 upsert(connection, tables.kept_table, rows.kept_row(kept))
 
-        await self._write(write)
+        await self._thread.write(write)
 
     async def save_intent(self, intent: Intent) -> None:
         """Insert or replace: before the call as open, after it with its answer."""
-        await self._write(
+        await self._thread.write(
             lambda connection: upsert(connection, tables.intent_table, rows.intent_row(intent))
         )
 
     async def intents(self, client_tokens: Collection[str]) -> tuple[Intent, ...]:
         """The launch calls with these tokens, of any age; unknown tokens are no error."""
-        return await self._read(lambda connection: queries.intents(connection, client_tokens))
+        return await self._thread.read(
+            lambda connection: queries.intents(connection, client_tokens)
+        )
 
     async def save_binding(self, binding: Binding) -> None:
         """Bind the instance to the key, for good: the first one wins.
@@ -182,24 +183,24 @@ class Store:
             elif bound != binding.key_sha256:
                 raise KeyAlreadyBound(binding.instance_id)
 
-        await self._write(write)
+        await self._thread.write(write)
 
     async def rebind(self, binding: Binding) -> None:
         """Bind the instance to the key of a new boot, in the place of an earlier boot's."""
-        await self._write(
+        await self._thread.write(
             lambda connection: upsert(connection, tables.binding_table, rows.binding_row(binding))
         )
 
     async def save_kept(self, kept: Kept) -> None:
         """Insert or replace."""
-        await self._write(
+        await self._thread.write(
             lambda connection: upsert(connection, tables.kept_table, rows.kept_row(kept))
         )
 
     async def forget_kept(self, instance_id: str) -> None:
         """The instance has a lease again, or is gone; one that is not retained is no error."""
         column = tables.kept_table.c.instance_id
-        await self._write(
+        await self._thread.write(
             lambda connection: connection.execute(
                 delete(tables.kept_table).where(column == instance_id)
             )
@@ -207,7 +208,7 @@ class Store:
 
     async def save_home(self, home: Home) -> None:
         """Insert or replace. A volume belongs to one home: a second one is a `StoreError`."""
-        await self._write(
+        await self._thread.write(
             lambda connection: upsert(connection, tables.home_table, rows.home_row(home))
         )
 
@@ -218,7 +219,7 @@ class Store:
             column = tables.home_table.c
             connection.execute(delete(tables.home_table).where(column.home_id == home_id))
 
-        await self._write(write)
+        await self._thread.write(write)
 
     async def save_overhead(
         self, segment: Segment, key: str, costs: Sequence[CostRow] = ()
@@ -233,14 +234,14 @@ class Store:
             replace_overhead(connection, segment, key)
             return cost_queries.replace_overhead_costs(connection, segment.instance_id, key, costs)
 
-        return await self._write(write)
+        return await self._thread.write(write)
 
     async def save_overhead_costs(
         self, instance_id: str, key: str, costs: Sequence[CostRow]
     ) -> Sequence[CostSum]:
         """The same without a segment: of what outlives the time of an instance, such as the disks
         of a stopped one."""
-        return await self._write(
+        return await self._thread.write(
             lambda connection: cost_queries.replace_overhead_costs(
                 connection, instance_id, key, costs
             )
@@ -248,20 +249,20 @@ class Store:
 
     async def overhead_costs(self, instance_id: str, key: str) -> Sequence[CostSum]:
         """The sums by day of the lines that the next `save_overhead` with this key replaces."""
-        return await self._read(
+        return await self._thread.read(
             lambda connection: cost_queries.overhead_costs(connection, instance_id, key)
         )
 
     async def last_overhead(self, instance_id: str) -> tuple[str, int] | None:
         """The last key of overhead that was stored under an id, in their order, and how many
         microseconds its lines have lasted; None for none."""
-        return await self._read(
+        return await self._thread.read(
             lambda connection: cost_queries.last_overhead(connection, instance_id)
         )
 
     async def charged_overhead(self, instance_id: str, boot: str) -> Sequence[CostSum]:
         """What the next `refund_overhead` of this boot returns."""
-        return await self._read(
+        return await self._thread.read(
             lambda connection: cost_queries.charged_overhead(connection, instance_id, boot)
         )
 
@@ -283,7 +284,7 @@ class Store:
             )
             return cost_queries.refund_overhead_costs(connection, instance_id, boot)
 
-        return await self._write(write)
+        return await self._thread.write(write)
 
     async def add_storage(
         self, counted: Counted, prices: storage_costs.Prices
@@ -293,11 +294,13 @@ class Store:
         Returns what homes have cost on the days that may have changed, by day, user and payer.
         Raises `StoreError` if the period does not follow the last one.
         """
-        return await self._write(lambda connection: storage_costs.add(connection, counted, prices))
+        return await self._thread.write(
+            lambda connection: storage_costs.add(connection, counted, prices)
+        )
 
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""
-        return await self._read(lambda connection: queries.overhead(connection, since))
+        return await self._thread.read(lambda connection: queries.overhead(connection, since))
 
     async def costs(
         self,
@@ -312,16 +315,18 @@ class Store:
         """What leases that have ended and overhead have cost from `since` to `until`, both days
         included, by these dimensions; see `cost_queries.costs`."""
         chosen = since, until, by, only, without, beginning, without_overhead
-        return await self._read(lambda connection: cost_queries.costs(connection, *chosen))
+        return await self._thread.read(lambda connection: cost_queries.costs(connection, *chosen))
 
     async def last_served(self, instance_id: str) -> tuple[str, datetime] | None:
         """Id and end of the instance's last lease that has ended; None where it served none."""
-        return await self._read(lambda connection: queries.last_served(connection, instance_id))
+        return await self._thread.read(
+            lambda connection: queries.last_served(connection, instance_id)
+        )
 
     async def paid_segments(self, instance_id: str, key: str = "") -> tuple[Segment, ...]:
         """The newest segments of an instance that belong to leases, and that of its overhead with
         this key; the last written first."""
-        return await self._read(
+        return await self._thread.read(
             lambda connection: queries.paid_segments(connection, instance_id, key)
         )
 
@@ -331,13 +336,13 @@ class Store:
         """The user's last `limit` leases that ended earlier than `before` and were requested at
         `requested_since` or later, the newest first."""
         chosen = user, before, limit, requested_since
-        return await self._read(lambda connection: queries.past_leases(connection, *chosen))
+        return await self._thread.read(lambda connection: queries.past_leases(connection, *chosen))
 
     async def idle_sessions(
         self, since: datetime, until: datetime
     ) -> tuple[int, Sequence[Session]]:
         """How many sessions ended from `since` on, before `until`, and those with idle time."""
-        return await self._read(
+        return await self._thread.read(
             lambda connection: idle_queries.idle_sessions(connection, since, until)
         )
 
@@ -346,79 +351,50 @@ class Store:
 
         Starts that lost an instance are excluded: their durations are not typical.
         """
-        return await self._read(
+        return await self._thread.read(
             lambda connection: queries.start_durations(connection, profile, limit)
         )
 
     async def save_denied_starts(self, found: Sequence[DeniedStart]) -> None:
         """Store these refused starts in the place of all earlier ones."""
-        await self._write(lambda connection: denied_starts.replace_all(connection, found))
+        await self._thread.write(lambda connection: denied_starts.replace_all(connection, found))
 
     async def save_sleeping_session(self, session: SleepingSession) -> None:
         """Insert or replace what sleeps of its server."""
-        await self._write(lambda connection: sleeping_sessions.save(connection, session))
+        await self._thread.write(lambda connection: sleeping_sessions.save(connection, session))
 
     async def forget_sleeping_session(self, user: str, server: str) -> None:
         """Delete the record; one that is not there is no error."""
-        await self._write(lambda connection: sleeping_sessions.forget(connection, user, server))
-
-    # --- runs ---
-
-    async def add_runs(self, new: Sequence[Run], source: str, at: datetime) -> None:
-        """Insert the runs of one submission, with what they execute."""
-        await self._write(lambda connection: runs.add(connection, new, source, at))
-
-    async def save_run(self, run: Run, result: str | None, at: datetime) -> None:
-        """Replace a run and, unless it is None, its result, written at this instant."""
-        await self._write(lambda connection: runs.save(connection, run, result, at))
-
-    async def save_run_result(self, number: int, result: str, at: datetime) -> None:
-        """Replace what a run that has not ended has brought so far."""
-        await self._write(
-            lambda connection: runs.save_document(connection, "result", number, result, at)
-        )
-
-    async def run_document(self, kind: runs.Kind, number: int) -> str:
-        """What a run executes, or its result so far; empty for none."""
-        return await self._read(lambda connection: runs.document(connection, kind, number))
-
-    async def forget_run_source(self, number: int) -> None:
-        """Delete what the runs of one submission executed, once all have ended."""
-        await self._write(lambda connection: runs.forget_source(connection, number))
-
-    async def forget_run_documents(self, now: datetime, open_sources: Sequence[int]) -> None:
-        """Delete what is older than `runs.KEPT`, but for what these runs still execute."""
-        before = now - runs.KEPT
-        await self._write(
-            lambda connection: runs.forget_documents(connection, before, open_sources)
+        await self._thread.write(
+            lambda connection: sleeping_sessions.forget(connection, user, server)
         )
 
     async def stored_lease(self, lease_id: str) -> Lease | None:
         """A lease in any state; None for an id that was never stored."""
-        return await self._read(lambda connection: queries.one_lease(connection, lease_id))
+        return await self._thread.read(lambda connection: queries.one_lease(connection, lease_id))
 
     # --- the warm pool ---
 
     async def save_pool_override(self, found: SetByHand) -> None:
         """Insert it, or replace the one of its profile and market; those that had ended by then
         are deleted."""
-        await self._write(lambda connection: pool_overrides.save(connection, found))
+        await self._thread.write(lambda connection: pool_overrides.save(connection, found))
 
     async def forget_pool_overrides(self, profile: str) -> None:
         """Of all markets; none is no error."""
-        await self._write(lambda connection: pool_overrides.forget(connection, profile))
+        await self._thread.write(lambda connection: pool_overrides.forget(connection, profile))
 
     async def starts_since(
         self, profiles: Collection[str], since: datetime
     ) -> Mapping[str, Sequence[PastStart]]:
         """By profile, the starts that got ready since then, in the order of their requests."""
-        return await self._read(
+        return await self._thread.read(
             lambda connection: pool_overrides.starts_since(connection, profiles, since)
         )
 
     async def first_start(self) -> datetime | None:
         """When the first server of this store was ready; None for none."""
-        return await self._read(pool_overrides.first_start)
+        return await self._thread.read(pool_overrides.first_start)
 
     # --- alarms ---
 
@@ -429,25 +405,27 @@ class Store:
 
         Beyond `per_hour` of one kind in an hour they are grouped, and have no delivery.
         """
-        return await self._write(
+        return await self._thread.write(
             lambda connection: alarms.add(connection, new, per_hour, destinations)
         )
 
     async def alarms_since(self, since: datetime) -> tuple[Raised, ...]:
         """The alarms that were raised then or later, oldest first."""
-        return await self._read(lambda connection: alarms.raised_since(connection, since))
+        return await self._thread.read(lambda connection: alarms.raised_since(connection, since))
 
     async def undelivered_alarms(self) -> tuple[AlarmDelivery, ...]:
         """What some destination has not confirmed, and was not given up; oldest first."""
-        return await self._read(alarms.undelivered)
+        return await self._thread.read(alarms.undelivered)
 
     async def save_alarm_delivery(self, delivery: AlarmDelivery, done_at: datetime | None) -> None:
         """Store how often it was tried; `done_at` is when it was confirmed or given up."""
-        await self._write(lambda connection: alarms.save_delivery(connection, delivery, done_at))
+        await self._thread.write(
+            lambda connection: alarms.save_delivery(connection, delivery, done_at)
+        )
 
     async def forget_alarms(self, before: datetime) -> None:
         """Delete the alarms that were raised before then."""
-        await self._write(lambda connection: alarms.forget(connection, before))
+        await self._thread.write(lambda connection: alarms.forget(connection, before))
 
     async def close(self) -> None:
         """Finish all work, and release the database. A second call does nothing."""
@@ -473,12 +451,6 @@ class Store:
             return int(epoch) + 1
 
         self._database.taken_over(self._database.transaction(take_over, writes=True))
-
-    async def _write(self, work: Callable[[Connection], T]) -> T:
-        return await self._thread.run(lambda: self._database.transaction(work, writes=True))
-
-    async def _read(self, work: Callable[[Connection], T]) -> T:
-        return await self._thread.run(lambda: self._database.transaction(work, writes=False))
 
 
 def _copied(name: str, before: str, now: str) -> str:

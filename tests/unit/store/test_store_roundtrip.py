@@ -343,7 +343,7 @@ class EmptiedStore:
         """What the work on the store answers, which is empty before."""
 
         async def emptied_first() -> T:
-            await self._store._write(remove_all)
+            await self._store._thread.write(remove_all)
             return await work(self._store)
 
         return self._runner.run(emptied_first())

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ...model import metrics
@@ -55,6 +56,15 @@ class DatabaseThread:
             if not isinstance(error, ValueNotStorableError):
                 metrics.STORE_ERRORS.inc()
             raise
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Do the work in one transaction, as `run` does: after a crash all of it is there, or
+        nothing. It may be repeated if the connection was lost."""
+        return await self.run(lambda: self._database.transaction(work, writes=True))
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """The same for work that changes nothing."""
+        return await self.run(lambda: self._database.transaction(work, writes=False))
 
     async def _run_explained(self, work: Callable[[], T]) -> T:
         try:

@@ -135,7 +135,7 @@ async def test_a_start_afresh_that_is_killed_starts_no_kept_instance(
 
 def stop_writing_after(world: World, writes: int) -> list[asyncio.Future[None]]:
     """The writes that never happen."""
-    original, done = world.store._write, itertools.count(1)
+    original, done = world.store._thread.write, itertools.count(1)
     never: list[asyncio.Future[None]] = []
 
     async def write(work: Callable[[Connection], None]) -> None:
@@ -144,7 +144,7 @@ def stop_writing_after(world: World, writes: int) -> list[asyncio.Future[None]]:
             await never[-1]
         await original(work)
 
-    world.store._write = write  # type: ignore[method-assign, assignment]
+    world.store._thread.write = write  # type: ignore[method-assign, assignment]
     return never
 
 

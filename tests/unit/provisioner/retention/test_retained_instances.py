@@ -469,14 +469,14 @@ async def test_a_start_afresh_that_cannot_be_stored_keeps_the_disk(world: World)
 async def test_a_start_afresh_that_is_stored_too_late_keeps_the_disk(world: World) -> None:
     _, agent = await kept(world, STOP)
     await world.settle()
-    write = world.store._write
+    write = world.store._thread.write
 
     async def late(work: Callable[[Connection], None]) -> None:
-        world.store._write = write  # type: ignore[method-assign]
+        world.store._thread.write = write  # type: ignore[method-assign]
         await write(work)
         raise StoreTimeoutError("the store did not answer in time")
 
-    world.store._write = late  # type: ignore[method-assign, assignment]
+    world.store._thread.write = late  # type: ignore[method-assign, assignment]
     with pytest.raises(StoreTimeoutError):
         await again(world, STOP, afresh=True)
     await world.watch_passes(1)
@@ -493,17 +493,17 @@ async def test_a_start_afresh_that_is_cancelled_gives_up_what_is_stored(
     """JupyterHub cancels a start that takes too long, and does not stop the write."""
     _, agent = await kept(world, STOP)
     await world.settle()
-    write, begun, answers = world.store._write, asyncio.Event(), asyncio.Event()
+    write, begun, answers = world.store._thread.write, asyncio.Event(), asyncio.Event()
 
     async def slow(work: Callable[[Connection], None]) -> None:
-        world.store._write = write  # type: ignore[method-assign]
+        world.store._thread.write = write  # type: ignore[method-assign]
         begun.set()
         await answers.wait()
         if not is_stored:
             raise StoreError("database or disk is full")
         await write(work)
 
-    world.store._write = slow  # type: ignore[method-assign, assignment]
+    world.store._thread.write = slow  # type: ignore[method-assign, assignment]
     start = asyncio.create_task(again(world, STOP, afresh=True))
     await begun.wait()
     start.cancel()

@@ -66,13 +66,13 @@ async def test_progress_that_comes_too_late_changes_no_words(
 ) -> None:
     [number] = await submit(world)
     agent = await executor(world, number)
-    save = world.store.save_run_result
+    save = world.store.runs.save_result
 
     async def slow(*arguments: Any) -> None:
         await world.provisioner.runs.cancel(ADA, number)
         await save(*arguments)
 
-    monkeypatch.setattr(world.store, "save_run_result", slow)
+    monkeypatch.setattr(world.store.runs, "save_result", slow)
     late = await report(agent, "progress", cells_done=1, cells_total=2, message="x", result="eA==")
     assert late is None
     assert seen(world, number).message == "You cancelled it"
@@ -83,13 +83,13 @@ async def test_a_run_that_is_cancelled_while_its_document_is_read_does_not_begin
 ) -> None:
     [number] = await submit(world)
     agent = await executor(world, number)
-    read = world.store.run_document
+    read = world.store.runs.document
 
     async def slow(*arguments: Any) -> str:
         await world.provisioner.runs.cancel(ADA, number)
         return await read(*arguments)
 
-    monkeypatch.setattr(world.store, "run_document", slow)
+    monkeypatch.setattr(world.store.runs, "document", slow)
     assert await report(agent, "begin") is None
     assert seen(world, number).message == "You cancelled it"
 
@@ -97,16 +97,16 @@ async def test_a_run_that_is_cancelled_while_its_document_is_read_does_not_begin
 async def test_a_submission_of_which_it_is_not_known_whether_it_is_stored_is_made_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = world.store.add_runs
+    add = world.store.runs.add
 
     async def late(*arguments: Any) -> None:
         await add(*arguments)
         raise StoreTimeoutError("what was asked for may still happen")
 
-    monkeypatch.setattr(world.store, "add_runs", late)
+    monkeypatch.setattr(world.store.runs, "add", late)
     with pytest.raises(StoreTimeoutError):
         await submit(world, 2, request_id="r")
-    monkeypatch.setattr(world.store, "add_runs", add)
+    monkeypatch.setattr(world.store.runs, "add", add)
     assert await submit(world, 2, request_id="r") == [1, 2]
     await world.restart()
     assert [each.number for each in world.provisioner.runs.of_user(ADA, 10)] == [2, 1]
@@ -147,11 +147,11 @@ async def test_what_was_executed_goes_with_the_last_run_of_its_submission(world:
     first, second = await submit(world, 2)
     await world.provisioner.runs.cancel(ADA, second)
     await until(lambda: run_of(world, second).is_cleared, "its end")
-    assert await world.store.run_document("source", first) != ""
+    assert await world.store.runs.document("source", first) != ""
     await world.provisioner.runs.cancel(ADA, first)
 
     async def is_gone() -> bool:
-        return await world.store.run_document("source", first) == ""
+        return await world.store.runs.document("source", first) == ""
 
     for _ in range(100):
         if await is_gone():
