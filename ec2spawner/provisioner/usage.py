@@ -81,7 +81,7 @@ class Usage:
         is_fast = dimension_of(by, only) is not None or Dimension.USER in (only or {})
         ranges = [(since, until)] if is_fast else _parts(since, until, PART)
         parts = [
-            await self.store.costs(*days, by, only, self._ended(leases), beginning, left_out)
+            await self.store.ledger.costs(*days, by, only, self._ended(leases), beginning, left_out)
             for days in ranges
         ]
         lines = chain(self._lines_of(leases, now), *(pending.costs for pending in overhead))
@@ -143,7 +143,7 @@ class Usage:
         limits = sorted({*IDLE_LIMITS, *([in_force] if in_force else [])}, reverse=True)
         for first, last in _parts(since, until, IDLE_PART):
             begin, end = midnight(first, self.time_zone), midnight(last + DAY, self.time_zone)
-            ended, idle = await self.store.idle_sessions(begin, end)
+            ended, idle = await self.store.ledger.idle_sessions(begin, end)
             never_idle = ended - len(idle)
             found.append(await asyncio.to_thread(savings, idle, limits, now, never_idle))
         return total(found)

@@ -53,7 +53,7 @@ class Outbox:
         """Take up what an earlier process has not delivered. Raises `StoreError`."""
         if not self.destinations:
             return
-        for delivery in await self._store.undelivered_alarms():
+        for delivery in await self._store.alarms.undelivered():
             if delivery.destination in self._waiting:
                 self._waiting[delivery.destination].append(delivery)
             else:
@@ -62,7 +62,7 @@ class Outbox:
                     delivery.destination,
                     delivery.alarm.title,
                 )
-                await self._store.save_alarm_delivery(delivery, now)
+                await self._store.alarms.save_delivery(delivery, now)
 
     # --- raising ---
 
@@ -75,7 +75,7 @@ class Outbox:
         ]
         if not new or not self.destinations:
             return
-        added = await self._store.raise_alarms(new, self.rules.per_hour, self.destinations)
+        added = await self._store.alarms.add(new, self.rules.per_hour, self.destinations)
         if len(self._seen) > MAX_SEEN:
             self._seen.clear()
         self._seen.update(alarm.alarm_id for alarm in new)
@@ -92,13 +92,13 @@ class Outbox:
         hour = now.replace(minute=0, second=0, microsecond=0)
         if hour == self._kept_up:
             return
-        await self.add(tuple(rests(await self._store.alarms_since(now - GROUPED_FOR), now)))
-        await self._store.forget_alarms(now - KEPT)
+        await self.add(tuple(rests(await self._store.alarms.since(now - GROUPED_FOR), now)))
+        await self._store.alarms.forget(now - KEPT)
         self._kept_up = hour
 
     async def last_raised(self, kind: str, since: datetime) -> datetime | None:
         """When an alarm of the kind was raised last, of `since` or later. Raises `StoreError`."""
-        found = await self._store.alarms_since(since)
+        found = await self._store.alarms.since(since)
         return max((each.alarm.at for each in found if each.alarm.kind == kind), default=None)
 
     # --- delivering ---
@@ -150,7 +150,7 @@ class Outbox:
     async def _save(self, delivery: AlarmDelivery, done_at: datetime | None) -> None:
         """Now or with a later pass: what was sent must not be sent again after a restart."""
         subject = f"alarm {delivery.alarm.alarm_id} to {delivery.destination}"
-        write = partial(self._store.save_alarm_delivery, delivery, done_at)
+        write = partial(self._store.alarms.save_delivery, delivery, done_at)
         await self._store.write_behind.now_or_later(subject, write)
 
     def _announce(self) -> None:

@@ -135,7 +135,7 @@ class StorageCosts:
         self._is_last_open = False
         while self._waiting:
             counted = self._waiting[0]
-            sums = await asyncio.shield(self.store.add_storage(counted, prices))
+            sums = await asyncio.shield(self.store.ledger.add_storage(counted, prices))
             await self.state.spending.count_storage(sums)
             self.state.home_storage.stored_until = counted.until
             self._waiting.popleft()

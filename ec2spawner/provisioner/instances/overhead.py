@@ -60,7 +60,7 @@ class Overhead:
         # EC2 does not say any more when a stopped one was started: the hub's request names it.
         launched_at = kept.launched_at if kept.then == "linger" else start
         key = overhead_key(launched_at, kept.lease_id)
-        paid = await self.store.paid_segments(kept.instance_id, key)
+        paid = await self.store.ledger.paid_segments(kept.instance_id, key)
         if paid and end > start:
             segment = _beside_disks(replace(paid[0], start=start, end=end), kept)
             await self.save(segment, key, _cause_of(kept))
@@ -77,7 +77,7 @@ class Overhead:
         now = until or self.state.clock.now()
         known_usd = kept.disk_usd_per_month
         if instance is None:
-            paid = await self.store.paid_segments(kept.instance_id)
+            paid = await self.store.ledger.paid_segments(kept.instance_id)
             if not paid:
                 return
             segment = replace(paid[0], disk_usd_per_month=known_usd)
@@ -98,7 +98,7 @@ class Overhead:
                 about,
                 (kept.instance_id, key),
                 costs,
-                lambda: self.store.save_overhead_costs(kept.instance_id, key, costs),
+                lambda: self.store.ledger.save_overhead_costs(kept.instance_id, key, costs),
             )
 
         await self.store.write_behind.now_or_later(about, store)
@@ -116,7 +116,7 @@ class Overhead:
                 about,
                 (period.reservation_id, key),
                 costs,
-                lambda: self.store.save_overhead_costs(period.reservation_id, key, costs),
+                lambda: self.store.ledger.save_overhead_costs(period.reservation_id, key, costs),
             )
 
         await self.store.write_behind.now_or_later(about, store)
@@ -154,8 +154,8 @@ class Overhead:
             nonlocal charged
             await self._flush(end.instance_id)
             # A refund that landed without an answer leaves nothing to refund for its repetition.
-            charged = await self.store.charged_overhead(end.instance_id, key) or charged
-            refunded = await self.store.refund_overhead(end.instance_id, key, FREE)
+            charged = await self.store.ledger.charged_overhead(end.instance_id, key) or charged
+            refunded = await self.store.ledger.refund_overhead(end.instance_id, key, FREE)
             self.state.spending.refund_overhead(refunded or charged)
             self.state.spending.pending_overhead.changed_in_store(end.instance_id)
 
@@ -182,7 +182,7 @@ class Overhead:
         return segment
 
     async def _store_now(self, about: str, segment: Segment, key: str, cause: Cause) -> None:
-        paid = await self.store.paid_segments(segment.instance_id, key)
+        paid = await self.store.ledger.paid_segments(segment.instance_id, key)
         segment = with_known_prices(segment, paid)
         if segment.address_usd_per_hour is None:
             address_usd = self.prices.usual_address_usd_per_hour
@@ -193,7 +193,7 @@ class Overhead:
             about,
             (segment.instance_id, key),
             costs,
-            lambda: self.store.save_overhead(segment, key, costs),
+            lambda: self.store.ledger.save_overhead(segment, key, costs),
         )
 
     async def _count_and_store(
@@ -206,7 +206,7 @@ class Overhead:
         """Count lines from memory until `write` has stored them. Before the store says what they
         replace, they would count twice."""
         spending = self.state.spending
-        stored = await self.store.overhead_costs(*key)
+        stored = await self.store.ledger.overhead_costs(*key)
         pending = spending.pending_overhead.begin(about, key, costs, stored)
         replaced = await write()
         # In one step of the event loop: they are in one of both at any moment.

@@ -111,7 +111,7 @@ class UnusedReservations:
         """Of an earlier process."""
         name = reservation.reservation_id
         try:
-            last = await self.overhead.store.last_overhead(name)
+            last = await self.overhead.store.ledger.last_overhead(name)
             counted = counted_until(*last) if last is not None else None
             ran_until, now = self.state.earlier_ran_until, self.state.clock.now()
             since = _since(reservation, counted, ran_until, now)

@@ -35,7 +35,8 @@ class RunStore:
         self._database = database
 
     async def add(self, runs: Sequence[Run], source: str, at: datetime) -> None:
-        """Insert the runs of one submission with what they all execute; once more changes nothing."""
+        """Insert the runs of one submission with what they all execute; repeated, it changes
+        nothing."""
 
         def write(connection: Connection) -> None:
             for run in runs:

@@ -17,22 +17,15 @@ from datetime import date, datetime, timedelta
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from ...core.alarms.alarm import Alarm
-from ...core.alarms.grouping import Raised
 from ...core.instances.retention_rules import Kept
-from ...core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter
-from ...core.ledger.idle_savings import Session
-from ...core.ledger.segments import OverheadKey, Segment
-from ...core.ledger.storage.held import Counted
+from ...core.ledger.cost_rows import CostRow, Filter
 from ...wire import Step
-from ..model.alarm_delivery import AlarmDelivery
 from ..model.denied_start import DeniedStart
 from ..model.lease import Binding, Home, Intent, Lease, Snapshot
 from ..model.past_start import PastStart
 from ..model.pool_override import SetByHand
 from ..model.sleeping_session import SleepingSession
 from . import (
-    alarms,
     denied_starts,
     pool_overrides,
     queries,
@@ -41,15 +34,16 @@ from . import (
     start_phases,
     tables,
 )
+from .alarms import AlarmStore
 from .cost_backfill import complete_ledger
 from .databases.backends import DEFAULT_URL, open_database
 from .databases.database import StoreAwayError, StoreError, StoreHeldError
 from .databases.database_thread import DatabaseThread
-from .ledger import cost_queries, idle_queries, storage_costs
-from .ledger.cost_queries import Beginning
+from .ledger import cost_queries, idle_queries
+from .ledger_store import LedgerStore
 from .migrations import upgrade
 from .runs import RunStore
-from .statements import replace_of_lease, replace_overhead, upsert
+from .statements import replace_of_lease, upsert
 from .write_behind import WriteBehindQueue
 
 __all__ = ["KeyAlreadyBound", "Store", "StoreAwayError", "StoreError", "StoreHeldError"]
@@ -74,12 +68,16 @@ class Store:
     write_behind: WriteBehindQueue
     """Writes that are not stored yet."""
 
+    ledger: LedgerStore
+    alarms: AlarmStore
     runs: RunStore
 
     def __init__(self, url: str, since: datetime) -> None:
         self.write_behind = WriteBehindQueue()
         self._database = open_database(url)
         self._thread = DatabaseThread(self._database)
+        self.ledger = LedgerStore(self._thread)
+        self.alarms = AlarmStore(self._thread)
         self.runs = RunStore(self._thread)
         self._since = since
 
@@ -221,113 +219,10 @@ class Store:
 
         await self._thread.write(write)
 
-    async def save_overhead(
-        self, segment: Segment, key: str, costs: Sequence[CostRow] = ()
-    ) -> Sequence[CostSum]:
-        """Insert a segment that belongs to no lease, or replace the one with the same `key`.
-
-        With its lines of the ledger; returns the sums by day of the lines that they replace. See
-        `core.ledger.segments.overhead_key`.
-        """
-
-        def write(connection: Connection) -> Sequence[CostSum]:
-            replace_overhead(connection, segment, key)
-            return cost_queries.replace_overhead_costs(connection, segment.instance_id, key, costs)
-
-        return await self._thread.write(write)
-
-    async def save_overhead_costs(
-        self, instance_id: str, key: str, costs: Sequence[CostRow]
-    ) -> Sequence[CostSum]:
-        """The same without a segment: of what outlives the time of an instance, such as the disks
-        of a stopped one."""
-        return await self._thread.write(
-            lambda connection: cost_queries.replace_overhead_costs(
-                connection, instance_id, key, costs
-            )
-        )
-
-    async def overhead_costs(self, instance_id: str, key: str) -> Sequence[CostSum]:
-        """The sums by day of the lines that the next `save_overhead` with this key replaces."""
-        return await self._thread.read(
-            lambda connection: cost_queries.overhead_costs(connection, instance_id, key)
-        )
-
-    async def last_overhead(self, instance_id: str) -> tuple[str, int] | None:
-        """The last key of overhead that was stored under an id, in their order, and how many
-        microseconds its lines have lasted; None for none."""
-        return await self._thread.read(
-            lambda connection: cost_queries.last_overhead(connection, instance_id)
-        )
-
-    async def charged_overhead(self, instance_id: str, boot: str) -> Sequence[CostSum]:
-        """What the next `refund_overhead` of this boot returns."""
-        return await self._thread.read(
-            lambda connection: cost_queries.charged_overhead(connection, instance_id, boot)
-        )
-
-    async def refund_overhead(self, instance_id: str, boot: str, source: str) -> Sequence[CostSum]:
-        """Let all overhead of one boot of an instance cost nothing; `source` is the new source of
-        its price.
-
-        `boot` is the `overhead_key` of that boot without a lease. Returns the sums by day of the
-        lines that had cost something, or of which that was unknown; repeated, there are none.
-        """
-
-        def write(connection: Connection) -> Sequence[CostSum]:
-            column = tables.segment_table.c
-            connection.execute(
-                update(tables.segment_table)
-                .where(column.lease_id.is_(None), column.instance_id == instance_id)
-                .where(cost_queries.is_of_boot(column.overhead_key, boot))
-                .values(usd_per_hour=0.0, source=source)
-            )
-            return cost_queries.refund_overhead_costs(connection, instance_id, boot)
-
-        return await self._thread.write(write)
-
-    async def add_storage(
-        self, counted: Counted, prices: storage_costs.Prices
-    ) -> Sequence[CostSum]:
-        """Add what homes and their snapshots held to the ledger; repeated, it changes nothing.
-
-        Returns what homes have cost on the days that may have changed, by day, user and payer.
-        Raises `StoreError` if the period does not follow the last one.
-        """
-        return await self._thread.write(
-            lambda connection: storage_costs.add(connection, counted, prices)
-        )
-
-    async def overhead(self, since: datetime) -> tuple[Segment, ...]:
-        """Segments of no lease that ended after `since` or have not ended, oldest first."""
-        return await self._thread.read(lambda connection: queries.overhead(connection, since))
-
-    async def costs(
-        self,
-        since: date,
-        until: date,
-        by: Sequence[Dimension],
-        only: Filter | None = None,
-        without: Collection[str] = (),
-        beginning: Beginning | None = None,
-        without_overhead: Collection[OverheadKey] = (),
-    ) -> Sequence[CostSum]:
-        """What leases that have ended and overhead have cost from `since` to `until`, both days
-        included, by these dimensions; see `cost_queries.costs`."""
-        chosen = since, until, by, only, without, beginning, without_overhead
-        return await self._thread.read(lambda connection: cost_queries.costs(connection, *chosen))
-
     async def last_served(self, instance_id: str) -> tuple[str, datetime] | None:
         """Id and end of the instance's last lease that has ended; None where it served none."""
         return await self._thread.read(
             lambda connection: queries.last_served(connection, instance_id)
-        )
-
-    async def paid_segments(self, instance_id: str, key: str = "") -> tuple[Segment, ...]:
-        """The newest segments of an instance that belong to leases, and that of its overhead with
-        this key; the last written first."""
-        return await self._thread.read(
-            lambda connection: queries.paid_segments(connection, instance_id, key)
         )
 
     async def past_leases(
@@ -337,14 +232,6 @@ class Store:
         `requested_since` or later, the newest first."""
         chosen = user, before, limit, requested_since
         return await self._thread.read(lambda connection: queries.past_leases(connection, *chosen))
-
-    async def idle_sessions(
-        self, since: datetime, until: datetime
-    ) -> tuple[int, Sequence[Session]]:
-        """How many sessions ended from `since` on, before `until`, and those with idle time."""
-        return await self._thread.read(
-            lambda connection: idle_queries.idle_sessions(connection, since, until)
-        )
 
     async def start_durations(self, profile: str, limit: int = 30) -> Mapping[Step, float]:
         """Median seconds of each step over the profile's last `limit` starts that got ready.
@@ -395,37 +282,6 @@ class Store:
     async def first_start(self) -> datetime | None:
         """When the first server of this store was ready; None for none."""
         return await self._thread.read(pool_overrides.first_start)
-
-    # --- alarms ---
-
-    async def raise_alarms(
-        self, new: Sequence[Alarm], per_hour: int, destinations: Collection[str]
-    ) -> tuple[Raised, ...]:
-        """Store the alarms that are new, with a delivery to each destination; returns those.
-
-        Beyond `per_hour` of one kind in an hour they are grouped, and have no delivery.
-        """
-        return await self._thread.write(
-            lambda connection: alarms.add(connection, new, per_hour, destinations)
-        )
-
-    async def alarms_since(self, since: datetime) -> tuple[Raised, ...]:
-        """The alarms that were raised then or later, oldest first."""
-        return await self._thread.read(lambda connection: alarms.raised_since(connection, since))
-
-    async def undelivered_alarms(self) -> tuple[AlarmDelivery, ...]:
-        """What some destination has not confirmed, and was not given up; oldest first."""
-        return await self._thread.read(alarms.undelivered)
-
-    async def save_alarm_delivery(self, delivery: AlarmDelivery, done_at: datetime | None) -> None:
-        """Store how often it was tried; `done_at` is when it was confirmed or given up."""
-        await self._thread.write(
-            lambda connection: alarms.save_delivery(connection, delivery, done_at)
-        )
-
-    async def forget_alarms(self, before: datetime) -> None:
-        """Delete the alarms that were raised before then."""
-        await self._thread.write(lambda connection: alarms.forget(connection, before))
 
     async def close(self) -> None:
         """Finish all work, and release the database. A second call does nothing."""

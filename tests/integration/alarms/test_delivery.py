@@ -81,7 +81,7 @@ async def delivered(outbox: Outbox) -> None:
     """Return once nothing waits, in memory and in the store, which follows."""
     await until(lambda: not any(outbox._waiting.values()))
     async with asyncio.timeout(TIMEOUT):
-        while await outbox._store.undelivered_alarms():
+        while await outbox._store.alarms.undelivered():
             await asyncio.sleep(0.01)
 
 

@@ -84,7 +84,9 @@ async def ledger(admin: Admin) -> None:
     for each in (ada, evil):
         await store.save_lease(each, costs_of(each, START, place))
     spare = replace(SEGMENT, instance_id="i-spare", end=START + HOUR)
-    await store.save_overhead(spare, "key", overhead_costs(spare, Cause.UNASSIGNED, START, place))
+    await store.ledger.save_overhead(
+        spare, "key", overhead_costs(spare, Cause.UNASSIGNED, START, place)
+    )
     lasting = replace(SEGMENT, instance_id="i-bob", start=START + 12 * HOUR, end=None)
     await store.save_lease(
         lease("lease-bob", user="bob", state=LeaseState.READY, segments=(lasting,))

@@ -21,7 +21,7 @@ STOPPABLE = replace(DISK, markets=(Market.ON_DEMAND,))
 
 
 async def costs(world: World, *by: Dimension) -> dict[tuple[str, ...], CostSum]:
-    return {each.key: each for each in await world.store.costs(*EVER, by)}
+    return {each.key: each for each in await world.store.ledger.costs(*EVER, by)}
 
 
 def spent(world: World, scope: str) -> Amount:

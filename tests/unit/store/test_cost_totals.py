@@ -79,7 +79,7 @@ async def is_the_sum_of(
         since = FIRST + randomness.randrange(-5, DAYS) * DAY
         until = since + randomness.choice([0, 1, 3, 17, 70, 365]) * DAY
         left_out = without, None, without_overhead
-        found = await store.costs(since, until, by, None, *left_out)
+        found = await store.ledger.costs(since, until, by, None, *left_out)
         assert tuple(found) == sum_rows([r for r in rows if since <= r.day <= until], by)
 
 
@@ -97,9 +97,9 @@ async def test_totals_follow_the_lines(store: Store, url: str) -> None:
         await store.save_lease(ended, leases[name])
         key = f"boot lease-{randomness.randrange(5)}"
         overhead[key] = drawn(randomness, randomness.randrange(3))
-        await store.save_overhead(Segment("i-1", Market.SPOT, 1.0, NOW), key, overhead[key])
+        await store.ledger.save_overhead(Segment("i-1", Market.SPOT, 1.0, NOW), key, overhead[key])
         if number % 13 == 12:
-            await store.refund_overhead("i-1", "boot", "free")
+            await store.ledger.refund_overhead("i-1", "boot", "free")
             overhead = {
                 key: [
                     replace(row, nano_usd=0) if row.resource is Resource.INSTANCE else row
@@ -127,11 +127,11 @@ async def test_totals_follow_the_lines(store: Store, url: str) -> None:
 async def test_lines_of_homes_are_not_left_out_with_overhead(store: Store, url: str) -> None:
     """They have neither a lease nor a key."""
     boot = replace(HOME_ROW, resource=Resource.INSTANCE, payer="hub")
-    await store.save_overhead(Segment("i-1", Market.SPOT, 1.0, NOW), "boot", [boot])
+    await store.ledger.save_overhead(Segment("i-1", Market.SPOT, 1.0, NOW), "boot", [boot])
     with other_program(url) as database, database.begin():
         database.execute(insert(cost_table), [row_values(HOME_ROW)])
     days, by = (HOME_ROW.day, HOME_ROW.day), (Dimension.SERVER, Dimension.PAYER)
-    found = await store.costs(*days, by, without_overhead=[("i-1", "boot")])
+    found = await store.ledger.costs(*days, by, without_overhead=[("i-1", "boot")])
     assert found == sum_rows([HOME_ROW], by)
 
 
@@ -165,10 +165,10 @@ async def test_a_total_by_nothing_is_read_by_any_sqlite(
 
     event.listen(Engine, "before_cursor_execute", heard)
     try:
-        assert await store.costs(*EVER, (), only) == (), "nothing, not a sum of nothing"
+        assert await store.ledger.costs(*EVER, (), only) == (), "nothing, not a sum of nothing"
         rows = drawn(random.Random(5), 20)
         await store.save_lease(lease(state=LeaseState.ENDED, ended_at=NOW), rows)
-        assert await store.costs(*EVER, (), only) == sum_rows(rows, (), only)
+        assert await store.ledger.costs(*EVER, (), only) == sum_rows(rows, (), only)
     finally:
         event.remove(Engine, "before_cursor_execute", heard)
     assert [each for each in statements if "HAVING" in each and "GROUP BY" not in each] == []

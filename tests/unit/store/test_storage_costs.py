@@ -32,16 +32,16 @@ def counted(since: int, until: int) -> Counted:
 
 
 async def spent(store: Store, *by: Dimension) -> dict[tuple[str, ...], CostSum]:
-    return {each.key: each for each in await store.costs(*EVER, by or (Dimension.USER,))}
+    return {each.key: each for each in await store.ledger.costs(*EVER, by or (Dimension.USER,))}
 
 
 async def test_periods_add_up_to_one_line_a_day(store: Store) -> None:
-    sums = await store.add_storage(counted(0, 3), PRICES)
+    sums = await store.ledger.add_storage(counted(0, 3), PRICES)
     assert {each.key for each in sums} == {
         ("2026-11-20", "ada", "user:ada"),
         ("2026-11-20", "bob", "group:research"),
     }
-    await store.add_storage(counted(3, 10), PRICES)
+    await store.ledger.add_storage(counted(3, 10), PRICES)
     found = await spent(store, Dimension.USER, Dimension.RESOURCE, Dimension.ZONE)
     held = {key: each.mib_seconds for key, each in found.items()}
     assert held == {
@@ -56,17 +56,17 @@ async def test_periods_add_up_to_one_line_a_day(store: Store) -> None:
 
 
 async def test_totals_follow_the_lines(store: Store) -> None:
-    await store.add_storage(counted(0, 3), UNKNOWN)
-    await store.add_storage(counted(3, 10), PRICES)
+    await store.ledger.add_storage(counted(0, 3), UNKNOWN)
+    await store.ledger.add_storage(counted(3, 10), PRICES)
     by = (Dimension.RESOURCE, Dimension.DAY)
-    of_lines = await store.costs(*EVER, by, {Dimension.USER: ["ada", "bob"]})
-    assert await store.costs(*EVER, by) == of_lines, "without a filter, totals are read"
+    of_lines = await store.ledger.costs(*EVER, by, {Dimension.USER: ["ada", "bob"]})
+    assert await store.ledger.costs(*EVER, by) == of_lines, "without a filter, totals are read"
     assert {each.key[0] for each in of_lines} == {"home", "snapshot"}
 
 
 async def test_a_repeated_period_counts_once(store: Store) -> None:
-    first = await store.add_storage(counted(0, 3), PRICES)
-    assert await store.add_storage(counted(0, 3), PRICES) == first
+    first = await store.ledger.add_storage(counted(0, 3), PRICES)
+    assert await store.ledger.add_storage(counted(0, 3), PRICES) == first
     assert (await store.load()).storage_counted_until == BEGIN + 3 * HOUR
 
 
@@ -74,22 +74,22 @@ async def test_a_repeated_period_counts_once(store: Store) -> None:
 async def test_a_period_that_does_not_follow_is_refused(
     store: Store, period: tuple[int, int]
 ) -> None:
-    await store.add_storage(counted(0, 2), PRICES)
-    await store.add_storage(counted(2, 3), PRICES)
+    await store.ledger.add_storage(counted(0, 2), PRICES)
+    await store.ledger.add_storage(counted(2, 3), PRICES)
     before = await spent(store)
     with pytest.raises(StoreError):
-        await store.add_storage(counted(*period), PRICES)
+        await store.ledger.add_storage(counted(*period), PRICES)
     assert await spent(store) == before
 
 
 async def test_an_unknown_price_is_unknown_until_the_day_has_one(store: Store) -> None:
-    await store.add_storage(counted(0, 3), UNKNOWN)
+    await store.ledger.add_storage(counted(0, 3), UNKNOWN)
     found = await spent(store)
     assert {key: (each.nano_usd, each.unknown) for key, each in found.items()} == {
         ("ada",): (0, 2),
         ("bob",): (0, 1),
     }
-    await store.add_storage(counted(3, 5), PRICES)
+    await store.ledger.add_storage(counted(3, 5), PRICES)
     bob = (await spent(store))[("bob",)]
     assert (bob.nano_usd, bob.unknown) == (
         storage_nano_usd(50 * MIB * 5 * 3600, 0.08, BEGIN.date()),
@@ -98,32 +98,32 @@ async def test_an_unknown_price_is_unknown_until_the_day_has_one(store: Store) -
 
 
 async def test_a_known_cost_survives_an_unknown_price(store: Store) -> None:
-    await store.add_storage(counted(0, 3), PRICES)
+    await store.ledger.add_storage(counted(0, 3), PRICES)
     known = (await spent(store))[("bob",)].nano_usd
     assert known > 0
     for since in (3, 4):
-        await store.add_storage(counted(since, since + 1), UNKNOWN)
+        await store.ledger.add_storage(counted(since, since + 1), UNKNOWN)
         bob = (await spent(store))[("bob",)]
         assert (bob.nano_usd, bob.unknown) == (known, 1)
         assert bob.mib_seconds == 50 * MIB * (since + 1) * 3600
-    await store.add_storage(counted(5, 6), PRICES)
+    await store.ledger.add_storage(counted(5, 6), PRICES)
     bob = (await spent(store))[("bob",)]
     cost = storage_nano_usd(50 * MIB * 6 * 3600, 0.08, BEGIN.date())
     assert (bob.nano_usd, bob.unknown) == (cost, 0)
     assert bob.mib_seconds == 50 * MIB * 6 * 3600, "the line of its own is gone"
     by = (Dimension.RESOURCE, Dimension.DAY)
-    of_lines = await store.costs(*EVER, by, {Dimension.USER: ["ada", "bob"]})
-    assert await store.costs(*EVER, by) == of_lines, "totals follow"
+    of_lines = await store.ledger.costs(*EVER, by, {Dimension.USER: ["ada", "bob"]})
+    assert await store.ledger.costs(*EVER, by) == of_lines, "totals follow"
 
 
 async def test_a_restarted_hub_knows_what_it_has_counted(store: Store, url: str) -> None:
-    sums = await store.add_storage(counted(0, 3), PRICES)
+    sums = await store.ledger.add_storage(counted(0, 3), PRICES)
     loaded = await store.load(costs_since=BEGIN.date())
     assert loaded.storage_counted_until == BEGIN + 3 * HOUR
     assert loaded.storage_costs == tuple(sums) == loaded.costs
 
 
 async def test_a_period_in_which_nothing_existed_moves_the_count(store: Store) -> None:
-    await store.add_storage(Counted(BEGIN, BEGIN + HOUR, {}), {})
+    await store.ledger.add_storage(Counted(BEGIN, BEGIN + HOUR, {}), {})
     assert (await store.load()).storage_counted_until == BEGIN + HOUR
     assert await spent(store) == {}

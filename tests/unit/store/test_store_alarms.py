@@ -17,15 +17,15 @@ BOTH = ("mailto #1", "sns #2")
 
 async def test_an_alarm_waits_for_each_destination_across_a_restart(url: str) -> None:
     first = await Store.open(url, now=NOW)
-    assert await first.raise_alarms([ALARM], 10, BOTH) == (Raised(ALARM),)
+    assert await first.alarms.add([ALARM], 10, BOTH) == (Raised(ALARM),)
     delivered = AlarmDelivery(ALARM, "sns #2", attempts=1)
-    await first.save_alarm_delivery(delivered, NOW)
+    await first.alarms.save_delivery(delivered, NOW)
     tried = AlarmDelivery(ALARM, "mailto #1", 2, NOW + timedelta(minutes=1))
-    await first.save_alarm_delivery(tried, None)
+    await first.alarms.save_delivery(tried, None)
     await first.close()
     second = await Store.open(url, now=NOW)
     try:
-        assert await second.undelivered_alarms() == (tried,)
+        assert await second.alarms.undelivered() == (tried,)
     finally:
         await second.close()
 
@@ -33,30 +33,30 @@ async def test_an_alarm_waits_for_each_destination_across_a_restart(url: str) ->
 async def test_the_same_alarm_is_stored_once(store: Store) -> None:
     again = replace(ALARM, title="in other words", at=NOW + timedelta(days=40))
     other = replace(ALARM, subject="vol-2")
-    assert len(await store.raise_alarms([ALARM, ALARM, other], 10, BOTH)) == 2
-    assert await store.raise_alarms([again], 10, BOTH) == ()
-    assert len(await store.undelivered_alarms()) == 4
+    assert len(await store.alarms.add([ALARM, ALARM, other], 10, BOTH)) == 2
+    assert await store.alarms.add([again], 10, BOTH) == ()
+    assert len(await store.alarms.undelivered()) == 4
 
 
 async def test_an_alarm_that_was_delivered_is_not_raised_again(store: Store) -> None:
-    await store.raise_alarms([ALARM], 10, ["sns #2"])
-    await store.save_alarm_delivery(AlarmDelivery(ALARM, "sns #2", 1), NOW)
-    assert await store.raise_alarms([ALARM], 10, ["sns #2"]) == ()
-    assert await store.undelivered_alarms() == ()
+    await store.alarms.add([ALARM], 10, ["sns #2"])
+    await store.alarms.save_delivery(AlarmDelivery(ALARM, "sns #2", 1), NOW)
+    assert await store.alarms.add([ALARM], 10, ["sns #2"]) == ()
+    assert await store.alarms.undelivered() == ()
 
 
 async def test_too_many_in_an_hour_have_no_delivery_also_over_several_writes(store: Store) -> None:
     for number in range(5):
-        await store.raise_alarms([replace(ALARM, subject=f"vol-{number}")], 2, ["sns #2"])
-    assert len(await store.undelivered_alarms()) == 2
-    assert [each.grouped for each in await store.alarms_since(NOW)] == [False] * 2 + [True] * 3
+        await store.alarms.add([replace(ALARM, subject=f"vol-{number}")], 2, ["sns #2"])
+    assert len(await store.alarms.undelivered()) == 2
+    assert [each.grouped for each in await store.alarms.since(NOW)] == [False] * 2 + [True] * 3
     later = replace(ALARM, subject="vol-9", at=NOW + timedelta(hours=1))
-    assert await store.raise_alarms([later], 2, ["sns #2"]) == (Raised(later),)
+    assert await store.alarms.add([later], 2, ["sns #2"]) == (Raised(later),)
 
 
 async def test_old_alarms_are_forgotten_with_their_deliveries(store: Store) -> None:
     young = replace(ALARM, subject="vol-2", at=NOW + timedelta(days=1))
-    await store.raise_alarms([ALARM, young], 10, BOTH)
-    await store.forget_alarms(NOW + timedelta(hours=1))
-    assert [each.alarm for each in await store.alarms_since(NOW)] == [young]
-    assert {each.alarm for each in await store.undelivered_alarms()} == {young}
+    await store.alarms.add([ALARM, young], 10, BOTH)
+    await store.alarms.forget(NOW + timedelta(hours=1))
+    assert [each.alarm for each in await store.alarms.since(NOW)] == [young]
+    assert {each.alarm for each in await store.alarms.undelivered()} == {young}

@@ -94,9 +94,9 @@ async def test_what_had_ended_is_in_the_ledger_of_an_upgraded_store(url: str) ->
         database.execute(text(f"INSERT INTO segment ({columns}) VALUES ({values})"))
     store = await Store.open(url, now=WRITTEN_AT)
     [stopped] = (await store.load()).ended_lately
-    [overhead] = await store.overhead(datetime(2000, 1, 1, tzinfo=UTC))
+    [overhead] = await store.ledger.overhead(datetime(2000, 1, 1, tzinfo=UTC))
     ever = date(2000, 1, 1), date(2100, 1, 1)
-    found = {each.key: each.nano_usd for each in await store.costs(*ever, (Dimension.USER,))}
+    found = {each.key: each.nano_usd for each in await store.ledger.costs(*ever, (Dimension.USER,))}
     later = WRITTEN_AT + timedelta(hours=1)
     assert found == {
         ("bob",): nano_usd(stopped.segments, later),
@@ -105,6 +105,6 @@ async def test_what_had_ended_is_in_the_ledger_of_an_upgraded_store(url: str) ->
     assert min(found.values()) > 0
     await store.close()
     again = await Store.open(url, now=WRITTEN_AT)
-    sums = await again.costs(*ever, (Dimension.USER,))
+    sums = await again.ledger.costs(*ever, (Dimension.USER,))
     assert {each.key: each.nano_usd for each in sums} == found
     await again.close()

@@ -75,20 +75,20 @@ async def test_leases_of_an_earlier_user_of_that_name_are_left_out(store: Store,
     assert own == tuple(each for each in everything if each.requested_at >= created)
     only, range_of_days = {Dimension.USER: ["user0001"]}, (TODAY - 20 * DAY, TODAY)
     beginning = Beginning(created, created.date())
-    [cost] = await store.costs(*range_of_days, (), only, (), beginning)
+    [cost] = await store.ledger.costs(*range_of_days, (), only, (), beginning)
     assert cost == sum_rows([row for each in own for row in costs_of(each, NOW, UTC)], ())[0]
-    [with_others] = await store.costs(*range_of_days, (), only)
+    [with_others] = await store.ledger.costs(*range_of_days, (), only)
     assert with_others.nano_usd > cost.nano_usd
     home = replace(HOME_ROW, user="user0001", day=TODAY - 3 * DAY)
     costs = [home, replace(home, day=TODAY - 5 * DAY)]
-    await store.save_overhead(Segment("vol-1", Market.SPOT, None, NOW), "home", costs)
-    [with_home] = await store.costs(*range_of_days, (), only, (), beginning)
+    await store.ledger.save_overhead(Segment("vol-1", Market.SPOT, None, NOW), "home", costs)
+    [with_home] = await store.ledger.costs(*range_of_days, (), only, (), beginning)
     assert with_home.nano_usd == cost.nano_usd + 7
 
 
 async def test_idle_sessions_have_their_periods_and_price(store: Store, url: str) -> None:
     seed(url, 30, users=3, days=10)
-    ended, found = await store.idle_sessions(NOW - 11 * DAY, NOW)
+    ended, found = await store.ledger.idle_sessions(NOW - 11 * DAY, NOW)
     assert (ended, len(found)) == (30, 10)
     assert {each.is_idle_stop for each in found} == {True}
     periods = {tuple(each.idle_microseconds) for each in found}
@@ -96,7 +96,7 @@ async def test_idle_sessions_have_their_periods_and_price(store: Store, url: str
     prices = {round(each.idle_usd_per_hour or 0, 2) for each in found}
     beside = 0.01 + 0.005  # the disk, for a month of 720 hours, and the address
     assert prices == {round(0.526 + beside, 2), round(0.3 * 0.526 + beside, 2)}
-    lately, some = await store.idle_sessions(NOW - 2 * DAY, NOW)
+    lately, some = await store.ledger.idle_sessions(NOW - 2 * DAY, NOW)
     assert {each.ended_at >= NOW - 2 * DAY for each in some} == {True}
     assert len(some) < lately < 30
 
@@ -122,11 +122,11 @@ async def test_an_idle_stop_lasts_until_the_servers_next_start(store: Store) -> 
     await saved("second", 12, 11)
     await saved("never ready", 13, 12.5, server="c", ready_at=None, stop=None)
     await saved("runs", 10)
-    _, found = await store.idle_sessions(NOW - DAY, NOW)
+    _, found = await store.ledger.idle_sessions(NOW - DAY, NOW)
     starts = {NOW - each.ended_at: each.next_start for each in found}
     assert starts == {18 * HOUR: NOW - 16 * HOUR, 11 * HOUR: NOW - 10 * HOUR}
     await saved("first", 20, 18, stop=None)  # written again
-    ended, found = await store.idle_sessions(NOW - DAY, NOW)
+    ended, found = await store.ledger.idle_sessions(NOW - DAY, NOW)
     assert (ended, [NOW - each.ended_at for each in found]) == (5, [11 * HOUR])
 
 
@@ -157,12 +157,14 @@ async def test_queries_of_the_pages_take_a_tenth_of_a_second(store: Store, url: 
     own = {Dimension.USER: ["user0007"]}
     queries: dict[str, Callable[[], Awaitable[object]]] = {
         **{
-            f"year by {name}": partial(store.costs, *year, (name, Dimension.PURPOSE), None, ended)
+            f"year by {name}": partial(
+                store.ledger.costs, *year, (name, Dimension.PURPOSE), None, ended
+            )
             for name in PAGE_DIMENSIONS
         },
-        "year of a user": lambda: store.costs(*year, by, own),
+        "year of a user": lambda: store.ledger.costs(*year, by, own),
         "sessions of a user": lambda: store.past_leases("user0007", NOW, 51),
-        "idle sessions of a part": lambda: store.idle_sessions(NOW - IDLE_PART, NOW),
+        "idle sessions of a part": lambda: store.ledger.idle_sessions(NOW - IDLE_PART, NOW),
     }
     taken: dict[str, float] = {}
     for name, query in queries.items():

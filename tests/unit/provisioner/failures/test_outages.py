@@ -162,7 +162,7 @@ async def test_the_cost_of_an_unneeded_instance_is_accounted_for_later(world: Wo
         await until(lambda: not world.cloud.running(), "the instance to end")
         await world.complete_passes(1)
     await world.complete_passes(1)
-    [segment] = await world.store.overhead(begun)
+    [segment] = await world.store.ledger.overhead(begun)
     assert segment.instance_id == instance_id
     assert segment.end is not None
 
@@ -182,7 +182,7 @@ async def test_its_cost_is_accounted_for_even_if_the_store_is_unreadable_at_its_
     await world.complete_passes(1)
     world.run_sql("ALTER TABLE hidden RENAME TO segment")
     await world.complete_passes(1)
-    [segment] = await world.store.overhead(begun)
+    [segment] = await world.store.ledger.overhead(begun)
     assert segment.instance_id == instance_id
     assert segment.end is not None
     assert (segment.end - segment.start).total_seconds() == pytest.approx(60, abs=1)

@@ -27,7 +27,7 @@ async def test_a_lease_never_pays_for_two_instances_at_once(world: World) -> Non
     assert current.start == lost.end
     stored = f"ec2spawner overhead of {second}"
     await until(lambda: stored not in world.provisioner._tasks.names(), "the overhead is stored")
-    overhead = await world.store.overhead(begun - timedelta(days=1))
+    overhead = await world.store.ledger.overhead(begun - timedelta(days=1))
     assert [(x.instance_id, x.end) for x in overhead] == [(second, current.start)]
 
 
@@ -49,7 +49,7 @@ async def test_cost_of_a_lease_is_no_overhead_even_after_a_restart(world: World)
     await world.start(recovery_grace=0.0)
     await until(lambda: not world.cloud.running(), "the end of the instance")
     await world.complete_passes(1)
-    [overhead] = await world.store.overhead(begun - timedelta(days=1))
+    [overhead] = await world.store.ledger.overhead(begun - timedelta(days=1))
     assert overhead.start == paid_until
 
 
@@ -64,6 +64,6 @@ async def test_a_hub_killed_during_a_termination_has_stored_the_cost(world: Worl
     await until(lambda: not world.store.write_behind._writes, "what is written meanwhile")
     await world.restart()
     await world.complete_passes(2)
-    [overhead] = await world.store.overhead(lease.requested_at - timedelta(days=1))
+    [overhead] = await world.store.ledger.overhead(lease.requested_at - timedelta(days=1))
     assert overhead.end is not None
     assert (overhead.end - overhead.start).total_seconds() >= 300

@@ -50,7 +50,7 @@ async def scan(world: World, seconds: float = HOUR) -> None:
 async def stored(world: World, resource: str = "home", user: str = "ada") -> float:
     """USD in the ledger."""
     by = (Dimension.USER, Dimension.RESOURCE)
-    sums = await world.store.costs(date.min, date.max, by)
+    sums = await world.store.ledger.costs(date.min, date.max, by)
     return sum(each.nano_usd for each in sums if each.key == (user, resource)) / 1e9
 
 
@@ -130,7 +130,7 @@ async def test_a_week_of_downtime_is_filled_and_counts_once(homely: World) -> No
     await scan(world, HOUR)
     cost = costs_of(20, age(world, volume_of(world)))
     assert await stored(world) == pytest.approx(cost, rel=1e-3)
-    days = await world.store.costs(date.min, date.max, (Dimension.DAY, Dimension.RESOURCE))
+    days = await world.store.ledger.costs(date.min, date.max, (Dimension.DAY, Dimension.RESOURCE))
     assert len([each for each in days if each.key[1] == "home"]) == 8
     for _ in range(3):
         spent = remembered(world)
@@ -267,7 +267,7 @@ async def test_a_home_without_a_record_is_charged_to_the_user_whose_tag_it_has(
     assert await stored(world, user="müller") == expected
     assert remembered(world, "müller") == expected
     by = (Dimension.USER, Dimension.PAYER, Dimension.RESOURCE)
-    sums = await world.store.costs(date.min, date.max, by)
+    sums = await world.store.ledger.costs(date.min, date.max, by)
     homes = {each.key[:2]: each.nano_usd / 1e9 for each in sums if each.key[2] == "home"}
     assert homes.keys() == {("ada", "user:ada"), ("müller", "user:müller"), ("", HUB)}
     assert homes["", HUB] == pytest.approx(costs_of(80, 3 * DAY), rel=1e-2), "of no user"
@@ -278,7 +278,7 @@ async def test_a_group_pays_for_the_homes_of_its_members(homely: World) -> None:
     world.provisioner._state.homes.payers_of = lambda users: dict.fromkeys(users, "group:lab")
     await scan(world)
     await scan(world)
-    sums = await world.store.costs(date.min, date.max, (Dimension.PAYER, Dimension.RESOURCE))
+    sums = await world.store.ledger.costs(date.min, date.max, (Dimension.PAYER, Dimension.RESOURCE))
     assert {each.key for each in sums if each.key[1] == "home"} >= {("group:lab", "home")}
     state = world.provisioner._state
     lab = state.spending.by_day("group:lab", state.leases)
@@ -338,7 +338,9 @@ async def test_unknown_prices_are_unknown_and_filled_in_on_the_same_day(homely: 
     await scan(world)
     await scan(world)
     by = (Dimension.USER, Dimension.RESOURCE)
-    [home] = [x for x in await world.store.costs(date.min, date.max, by) if x.key[1] == "home"]
+    [home] = [
+        x for x in await world.store.ledger.costs(date.min, date.max, by) if x.key[1] == "home"
+    ]
     assert home.unknown == 1
     state = world.provisioner._state
     assert state.spending.of("ada", state.leases).month is None
@@ -404,7 +406,7 @@ async def test_days_are_those_of_the_hub(homely: World, zone: str) -> None:
     await world.restart(time_zone=ZoneInfo(zone))
     for _ in range(3):
         await scan(world, DAY)
-    days = await world.store.costs(date.min, date.max, (Dimension.DAY, Dimension.RESOURCE))
+    days = await world.store.ledger.costs(date.min, date.max, (Dimension.DAY, Dimension.RESOURCE))
     found = {e.key[0]: e.mib_seconds for e in days if e.key[1] == "home"}
     today = world.clock().astimezone(ZoneInfo(zone)).date()
     assert found[str(today - timedelta(days=1))] == 20 * 1024 * 86_400

@@ -124,7 +124,9 @@ async def test_a_disk_counts_up_to_its_next_lease_after_a_crash_at_the_claim(
     await world.settle()
     counted = (await disks(world))["", "retention"]
     # The lease is stored, and not what follows its claim.
-    await world.store.save_overhead_costs(agent.instance_id, f"disks after {first.lease_id}", ())
+    await world.store.ledger.save_overhead_costs(
+        agent.instance_id, f"disks after {first.lease_id}", ()
+    )
     await world.store.save_kept(retained)
     await world.restart()
     await forgotten(world, agent)

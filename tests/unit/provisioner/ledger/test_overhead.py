@@ -180,7 +180,7 @@ async def test_an_interruption_in_the_first_hour_takes_overhead_back(priced: Wor
     await world.restart()
     await world.complete_passes(1)
     assert spent(world, "hub").usd == pytest.approx(hub, abs=1e-6)
-    segments = await world.store.overhead(lease.requested_at - timedelta(days=1))
+    segments = await world.store.ledger.overhead(lease.requested_at - timedelta(days=1))
     assert {each.usd_per_hour for each in segments} == {0.0}
 
 

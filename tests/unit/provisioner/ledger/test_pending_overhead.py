@@ -162,14 +162,14 @@ async def test_users_are_charged_nothing_of_it(instances: Instances) -> None:
 
 def lose_answer(world: World, name: str = "save_overhead") -> None:
     """The next such write lands, and the store does not answer in time."""
-    write = getattr(world.store, name)
+    write = getattr(world.store.ledger, name)
 
     async def late(*changes: Any) -> None:
-        setattr(world.store, name, write)
+        setattr(world.store.ledger, name, write)
         await write(*changes)
         raise StoreTimeoutError("the store did not answer in time")
 
-    setattr(world.store, name, late)
+    setattr(world.store.ledger, name, late)
 
 
 @pytest.mark.parametrize("is_first", [True, False])

@@ -124,7 +124,9 @@ async def test_homes_cost_a_new_user_from_the_local_day_of_their_account(
         replace(HOME_ROW, day=day + number * DAY, nano_usd=usd)
         for number, usd in ((-1, 100), (0, 20), (1, 3))
     ]
-    await world.store.save_overhead(Segment("vol-1", Market.SPOT, None, created), "home", lines)
+    await world.store.ledger.save_overhead(
+        Segment("vol-1", Market.SPOT, None, created), "home", lines
+    )
     only = {Dimension.USER: [HOME_ROW.user]}
     [found] = await world.provisioner.usage.costs(day - DAY, day + DAY, (), only, created)
     assert found.nano_usd == 23
@@ -136,13 +138,13 @@ async def test_only_what_has_ended_is_left_out_of_the_stores_sums(
     """A thousand ids in each query take longer than the query itself."""
     priced.silence_agents()
     world, left_out = priced, list[list[str]]()
-    costs = world.store.costs
+    costs = world.store.ledger.costs
 
     async def noted(*arguments: Any) -> Sequence[CostSum]:
         left_out.append(sorted(arguments[4]))
         return await costs(*arguments)
 
-    monkeypatch.setattr(world.store, "costs", noted)
+    monkeypatch.setattr(world.store.ledger, "costs", noted)
     lease, _ = await world.ready("ada")
     await world.ready("bob")
     usage, today = world.provisioner.usage, world.provisioner.usage.today()

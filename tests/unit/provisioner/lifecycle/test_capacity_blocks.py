@@ -92,7 +92,7 @@ async def test_its_instances_use_no_quota(priced: World) -> None:
     due = watch._due_at
     world.clock.advance(INTERVAL)
     await until(lambda: watch._due_at != due and not watch._is_evaluating, "an evaluation")
-    assert not await world.store.alarms_since(world.clock() - LASTS)
+    assert not await world.store.alarms.since(world.clock() - LASTS)
 
 
 async def test_discounts_do_not_apply_to_a_block(priced: World) -> None:

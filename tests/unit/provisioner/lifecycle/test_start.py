@@ -558,7 +558,7 @@ async def test_cost_without_a_lease_is_overhead(
     began = world.cloud.machines[unused].instance.launched_at
     await world.stop(lease)
     await world.complete_passes(2)
-    [segment] = await world.store.overhead(began)
+    [segment] = await world.store.ledger.overhead(began)
     assert (segment.instance_id, segment.start) == (unused, began)
     assert segment.end == world.clock()
 
@@ -570,7 +570,7 @@ async def test_cost_without_a_lease_is_overhead(
     ended = await world.state(served, LeaseState.ENDED)
     world.clock.advance(30)
     await world.complete_passes(2)
-    after = [x for x in await world.store.overhead(began) if x.instance_id != unused]
+    after = [x for x in await world.store.ledger.overhead(began) if x.instance_id != unused]
     assert all(x.start == ended.ended_at for x in after), "the lease has paid until then"
 
 
@@ -588,7 +588,7 @@ async def test_a_lease_pays_nothing_from_before_its_request(world: World) -> Non
     [segment] = world.now(second).segments
     assert segment.start == second.requested_at
     await world.settle()
-    [before] = await world.store.overhead(launched_at)
+    [before] = await world.store.ledger.overhead(launched_at)
     assert (before.instance_id, before.start, before.end) == (
         instance_id,
         launched_at,

@@ -52,7 +52,7 @@ async def test_a_broken_instance_is_replaced_and_only_the_working_one_is_charged
     assert {segment.instance_id for segment in served.segments} == {second}
     await world.complete_passes(2)
     assert world.cloud.running() == [second]
-    [overhead] = await world.store.overhead(datetime(2000, 1, 1, tzinfo=UTC))
+    [overhead] = await world.store.ledger.overhead(datetime(2000, 1, 1, tzinfo=UTC))
     assert overhead.instance_id == first
     assert overhead.end is not None
     assert (overhead.end - overhead.start).total_seconds() >= 60
@@ -315,7 +315,7 @@ async def test_a_retained_instance_that_starts_broken_is_restarted_once(
     assert len(world.cloud.of("launch")) == 1
     assert served.segments[0].start > lease.requested_at, "its user pays for the whole boot alone"
     await world.settle()
-    overhead = await world.store.overhead(lease.requested_at)
+    overhead = await world.store.ledger.overhead(lease.requested_at)
     assert sum((s.end - s.start).total_seconds() for s in overhead if s.end) >= 60
 
 

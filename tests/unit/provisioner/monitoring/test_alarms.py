@@ -54,7 +54,7 @@ async def evaluate(world: World) -> None:
 
 async def raised(world: World) -> list[tuple[Kind, str]]:
     """Kinds and subjects of all that the store has."""
-    found = await world.store.alarms_since(LONG_AGO)
+    found = await world.store.alarms.since(LONG_AGO)
     return [(each.alarm.kind, each.alarm.subject) for each in found]
 
 
@@ -252,7 +252,7 @@ async def test_an_instance_of_another_store_is_reported_once_after_an_hour(
     await world.restart()
     await evaluate(world)
     assert await raised(world) == [(Kind.LEAK, foreign)]
-    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    [alarm] = [each.alarm for each in await world.store.alarms.since(LONG_AGO)]
     assert "0.20 USD/hour (estimate)" in alarm.body
     assert "`ec2spawner reap --store 0123456789abcdef --yes`" in alarm.body
     assert foreign in world.cloud.running()
@@ -267,7 +267,7 @@ async def test_a_copy_of_an_instance_is_reported_after_an_hour(watched: World) -
     await agent.heartbeat_often(3700, every=200)
     await evaluate(world)
     assert await raised(world) == [(Kind.LEAK, copied)]
-    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    [alarm] = [each.alarm for each in await world.store.alarms.since(LONG_AGO)]
     assert "copied" in alarm.title
     assert world.store.store_id not in alarm.body, "nobody shall end all of this store's instances"
     assert copied in world.cloud.running()
@@ -298,7 +298,7 @@ async def test_an_instance_that_ec2_refuses_to_terminate_is_reported_once(watche
     for _ in range(3):
         await evaluate(world)
     assert await raised(world) == [(Kind.LEAK, agent.instance_id)]
-    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    [alarm] = [each.alarm for each in await world.store.alarms.since(LONG_AGO)]
     assert "OperationNotPermitted" in alarm.body
 
 
@@ -336,7 +336,7 @@ async def test_a_quota_that_others_use_up_is_reported_once_ec2_refuses_a_launch(
     await evaluate(world)
     await evaluate(world)
     assert await raised(world) == [(Kind.QUOTA, QUOTA.code)]
-    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    [alarm] = [each.alarm for each in await world.store.alarms.since(LONG_AGO)]
     assert "MaxSpotInstanceCountExceeded" in alarm.body
     assert "4 of 6400 vCPUs" in alarm.body
 
@@ -371,7 +371,7 @@ async def test_a_price_that_jumps_is_reported_once_a_day_while_servers_pay_it(
     risen = (Kind.PRICE, "g4dn.xlarge/us-east-1a")
     assert await evaluate_at(1.5 * HOUR, 0.29) == [], "45 % more"
     assert await evaluate_at(2.5 * HOUR, 0.31) == [risen]
-    [alarm] = [each.alarm for each in await world.store.alarms_since(LONG_AGO)]
+    [alarm] = [each.alarm for each in await world.store.alarms.since(LONG_AGO)]
     assert (alarm.at - begin).total_seconds() == pytest.approx(2.5 * 3600, abs=120)
     assert "rose by 55 %" in alarm.title
     assert await evaluate_at(3.5 * HOUR, 0.20) == [risen]
@@ -421,7 +421,7 @@ async def test_deliveries_of_a_destination_that_was_removed_are_dropped(world: W
     await world.restart(alarm_destinations=("json #1", "sns #2"), discounts=discounts)
     await evaluate(world)
     await world.restart(alarm_destinations=("json #1",))
-    left: list[Any] = list(await world.store.undelivered_alarms())
+    left: list[Any] = list(await world.store.alarms.undelivered())
     assert [each.destination for each in left] == ["json #1"]
 
 
@@ -531,5 +531,5 @@ async def test_the_summary_of_the_week_is_sent_once_and_adds_up(watched: World) 
 
 
 async def summaries(world: World) -> list[str]:
-    found = await world.store.alarms_since(LONG_AGO)
+    found = await world.store.alarms.since(LONG_AGO)
     return [each.alarm.body for each in found if each.alarm.kind is Kind.SUMMARY]

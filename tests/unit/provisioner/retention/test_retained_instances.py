@@ -84,7 +84,7 @@ async def test_lingering_is_overhead_and_nothing_is_paid_twice(world: World) -> 
     second = await again(world, LINGER)
     served = await agent.serve()
     await world.settle()
-    overhead = await world.store.overhead(first.requested_at)
+    overhead = await world.store.ledger.overhead(first.requested_at)
     waited = [s for s in overhead if s.start == began]
     assert [s.end for s in waited] == [second.requested_at]
     assert served.segments[0].start == second.requested_at
@@ -98,7 +98,7 @@ async def test_lingering_is_accounted_once_despite_a_clock_change_at_its_end(wor
     world.clock.jump(-30)
     await until(lambda: not world.provisioner._state.retained.holds(agent.instance_id), "its end")
     await world.settle()
-    [waited] = await world.store.overhead(first.requested_at)
+    [waited] = await world.store.ledger.overhead(first.requested_at)
     assert waited.end is not None
     assert (waited.end - waited.start).total_seconds() == LINGER.seconds + 1
 
@@ -297,7 +297,7 @@ async def test_the_next_start_starts_the_stopped_instance(world: World) -> None:
     assert launches(world) == 1
     assert served.segments[0].start >= lease.requested_at, "stopped, it has cost nothing"
     assert not world.provisioner._state.retained.instance_ids
-    overhead = await world.store.overhead(first.requested_at)
+    overhead = await world.store.ledger.overhead(first.requested_at)
     assert all(s.end == s.start or s.end <= first.requested_at for s in overhead if s.end)
     await rebooted.heartbeat()
     await end_in_order(world, served, rebooted, "idle")
@@ -641,7 +641,7 @@ async def test_a_cancelled_start_stops_the_instance_again(world: World) -> None:
     await world.settle()
     [seconds] = [
         (s.end - s.start).total_seconds()
-        for s in await world.store.overhead(lease.requested_at)
+        for s in await world.store.ledger.overhead(lease.requested_at)
         if s.end
     ]
     assert 20 <= seconds < 21, "what that cost is the hub's"
@@ -695,7 +695,7 @@ async def test_a_failed_agent_takes_no_disk_that_is_kept_for_its_user(world: Wor
     await world.complete_passes(2)
     assert world.cloud.stopped() == [agent.instance_id]
     assert len(world.cloud.of("start")) == 1, "another boot would be the same"
-    [cost] = [s for s in await world.store.overhead(lease.requested_at) if s.end]
+    [cost] = [s for s in await world.store.ledger.overhead(lease.requested_at) if s.end]
     assert (cost.end - cost.start).total_seconds() == pytest.approx(90, abs=1)
     lease = await again(world, STOP)
     await until(world.cloud.running, "its user may try again")
@@ -976,7 +976,9 @@ async def test_a_start_without_a_lease_is_accounted_even_when_terminated_at_once
     await world.stop(lease)
     await until(lambda: not world.cloud.running(), "its end")
     await world.settle()
-    [booted] = [s for s in await world.store.overhead(lease.requested_at) if s.end != s.start]
+    [booted] = [
+        s for s in await world.store.ledger.overhead(lease.requested_at) if s.end != s.start
+    ]
     assert booted.end is not None
     assert 20 <= (booted.end - booted.start).total_seconds() < 21
 
