@@ -52,7 +52,7 @@ from .hub.spawn.sleep_choice import sleep_of
 from .provisioner.lifecycle.recovery import SavedServer, saved
 from .provisioner.lifecycle.start import StartFailed
 from .provisioner.limits.admission import LimitReached
-from .provisioner.model.cloud import CloudError
+from .provisioner.model.cloud.cloud import CloudError
 from .provisioner.model.lease import LIVE, OPEN, Lease, LeaseState
 from .provisioner.provisioner import Provisioner
 from .provisioner.store.store import StoreError

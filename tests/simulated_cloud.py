@@ -23,22 +23,12 @@ from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint, merged
 from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.core.profiles.profiles import InstanceType
-from ec2spawner.provisioner.model.cloud import (
-    CloudError,
-    FleetResponse,
-    Image,
-    ImageQuery,
-    Instance,
-    InstanceState,
-    Interface,
-    Launched,
-    LaunchRequest,
-    PlacementGroup,
-    SecurityGroup,
-    Volume,
-    VolumeSnapshot,
-    VolumeSpec,
-)
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.image import Image, ImageQuery
+from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
+from ec2spawner.provisioner.model.cloud.launch import FleetResponse, Launched, LaunchRequest
+from ec2spawner.provisioner.model.cloud.network import Interface, PlacementGroup, SecurityGroup
+from ec2spawner.provisioner.model.cloud.volume import Volume, VolumeSnapshot, VolumeSpec
 from ec2spawner.wire import Market
 
 ACCOUNT = "111122223333"
@@ -127,7 +117,7 @@ class Fault:
 
 @dataclass(slots=True)
 class SimulatedCloud:
-    """Implements `ec2spawner.provisioner.model.cloud.Cloud`."""
+    """Implements `ec2spawner.provisioner.model.cloud.cloud.Cloud`."""
 
     clock: Clock
     subnets: Mapping[str, str] = field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..aws.monitoring.topics import Topic
 from ..core.alarms.alarm import Alarm
-from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.cloud.cloud import CloudError
 from .destination import NotDelivered
 
 

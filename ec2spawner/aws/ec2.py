@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from ..provisioner.model.cloud import FleetResponse, Image, ImageQuery, LaunchRequest
+from ..provisioner.model.cloud.image import Image, ImageQuery
+from ..provisioner.model.cloud.launch import FleetResponse, LaunchRequest
 from .billing.prices import Prices
 from .billing.resource_price_list import ResourcePriceList
 from .calls.client import Client, Timeouts

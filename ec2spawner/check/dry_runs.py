@@ -18,16 +18,10 @@ from ..aws.storage.volumes import DEVICES, volume_request
 from ..aws.tags import to_ec2
 from ..core.names import client_token
 from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
-from ..provisioner.model.cloud import (
-    GONE,
-    Instance,
-    Interface,
-    LaunchRequest,
-    LaunchSpec,
-    Volume,
-    VolumeSnapshot,
-    VolumeSpec,
-)
+from ..provisioner.model.cloud.instance import GONE, Instance
+from ..provisioner.model.cloud.launch import LaunchRequest, LaunchSpec
+from ..provisioner.model.cloud.network import Interface
+from ..provisioner.model.cloud.volume import Volume, VolumeSnapshot, VolumeSpec
 from ..wire import Market
 from .facts.network import Subnet
 from .verdicts.permissions import CREATE_GROUP, CREATE_PLACEMENT_GROUP

@@ -12,7 +12,9 @@ from ..core.partitions import is_aws
 from ..core.profiles.profiles import InstanceType
 from ..core.tags import HOME
 from ..hub.spawn.user_data import user_data
-from ..provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, Image, LaunchSpec
+from ..provisioner.model.cloud.cloud import CloudError
+from ..provisioner.model.cloud.image import Image
+from ..provisioner.model.cloud.launch import DATA_DEVICES, DataVolume, LaunchSpec
 from ..wire import Market
 from .dry_runs import (
     COPY_HOME,

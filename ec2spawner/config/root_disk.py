@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..provisioner.model.cloud import Image
+from ..provisioner.model.cloud.image import Image
 from .options import Options
 from .validation import Problem
 

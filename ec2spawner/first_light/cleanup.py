@@ -14,7 +14,8 @@ from typing import Final, Protocol, TypeVar
 from ..aws.ec2 import EC2Cloud
 from ..core.instances.leaks import Kind
 from ..core.tags import HUB, STORE
-from ..provisioner.model.cloud import CloudError, InstanceState
+from ..provisioner.model.cloud.cloud import CloudError
+from ..provisioner.model.cloud.instance import InstanceState
 
 _DELETED: Final = frozenset({"deleting", "deleted"})
 

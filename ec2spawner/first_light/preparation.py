@@ -21,7 +21,8 @@ from ..check.steps.profiles import check_profiles
 from ..config import Profile
 from ..core.pricing.money import digits
 from ..core.profiles.profiles import InstanceType
-from ..provisioner.model.cloud import CloudError, InstanceState
+from ..provisioner.model.cloud.cloud import CloudError
+from ..provisioner.model.cloud.instance import InstanceState
 from . import plan
 from .hub.temporary_hub import HubDidNotStart, find_proxy
 from .plan import Leg

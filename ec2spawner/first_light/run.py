@@ -20,7 +20,7 @@ from ..aws.calls import call_log
 from ..aws.ec2 import EC2Cloud
 from ..check.facts.account import Account
 from ..core.pricing.money import digits
-from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.cloud.cloud import CloudError
 from ..provisioner.store.store import Store, StoreError
 from ..terminal import complain
 from . import bundle, cleanup

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ..core.ledger.cost import usd
 from ..core.ledger.segments import Segment
-from ..provisioner.model.cloud import GONE, Instance
+from ..provisioner.model.cloud.instance import GONE, Instance
 
 
 @dataclass(slots=True)

@@ -10,7 +10,8 @@ from typing import Final
 
 from ..aws.ec2 import EC2Cloud
 from ..core.pricing.money import digits
-from ..provisioner.model.cloud import GONE, CloudError, Instance
+from ..provisioner.model.cloud.cloud import CloudError
+from ..provisioner.model.cloud.instance import GONE, Instance
 from .cleanup import Owner
 from .plan import Leg, OverCap
 from .spending import Spending

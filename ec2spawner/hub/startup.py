@@ -36,7 +36,7 @@ from ..aws.identity import IdentitySetupError, IdentityVerifier
 from ..aws.monitoring.spot_event_queue import SpotEventQueue
 from ..config import ConfigError, Judged, Options, judge_options, small_disks, unsaved_sleep
 from ..core.partitions import why_prices_are_unknown
-from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.cloud.cloud import CloudError
 from ..provisioner.model.settings import Settings
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.retention.controller import keeps_of

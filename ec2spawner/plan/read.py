@@ -21,7 +21,8 @@ from ..core.offers.capacity_blocks import chosen
 from ..core.offers.reserved_capacity import CapacityReservation
 from ..core.pricing.resource_prices import ResourcePrices
 from ..core.profiles.profiles import InstanceType, resolve
-from ..provisioner.model.cloud import CloudError, InstanceState
+from ..provisioner.model.cloud.cloud import CloudError
+from ..provisioner.model.cloud.instance import InstanceState
 from ..provisioner.offers.instance_types import read_types
 from ..provisioner.store.databases.database import StoreError
 from ..provisioner.store.read_only import FreshStart, read_fresh_starts

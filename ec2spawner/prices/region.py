@@ -14,7 +14,7 @@ from ..aws.ec2 import EC2Cloud
 from ..check.facts.account import Account
 from ..config import Profile
 from ..core.profiles.profiles import InstanceType, resolve
-from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.cloud.cloud import CloudError
 from ..provisioner.model.error_hints import describe_error
 from ..provisioner.offers.instance_types import read_types
 from ..provisioner.offers.prices import LIST_SOURCE

@@ -19,7 +19,7 @@ from ..core.alarms.leaks import leak
 from ..core.instances.leaks import Kind, Known, Resource, verdict
 from ..core.tags import LEASE
 from .model import metrics
-from .model.cloud import Cloud, CloudError
+from .model.cloud.cloud import Cloud, CloudError
 from .model.lease import OPEN
 from .runtime.supervise import Supervised
 from .state.state import State

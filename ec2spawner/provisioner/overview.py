@@ -23,7 +23,7 @@ from .limits.accounts import Accounts
 from .limits.rates import HubRate
 from .limits.reaches import Reach, Reaches
 from .limits.survey import LimitSurveys
-from .model.cloud import Instance
+from .model.cloud.instance import Instance
 from .model.denied_start import DeniedStart
 from .model.lease import Lease
 from .offers.discount_coverage import BILLED

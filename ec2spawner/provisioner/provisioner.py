@@ -64,7 +64,8 @@ from .limits.admission import Admission
 from .limits.controller import LimitStops
 from .limits.survey import LimitSurveys
 from .limits.waiting_starts import WaitingStarts
-from .model.cloud import Cloud, CloudError, Instance
+from .model.cloud.cloud import Cloud, CloudError
+from .model.cloud.instance import Instance
 from .model.lease import IntentState, Lease, LeaseState, StepEvent
 from .model.settings import Settings
 from .offers.market import MarketData

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from .lifecycle.heartbeat import seconds_until_due
 from .model import metrics
-from .model.cloud import CloudError
+from .model.cloud.cloud import CloudError
 from .runtime.supervise import Supervised
 from .state.state import State
 from .store.store import StoreError

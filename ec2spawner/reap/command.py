@@ -16,7 +16,7 @@ from rich.console import Console
 from ..aws.ec2 import EC2Cloud
 from ..check.hub_config import ConfigurationBroken, load
 from ..config import Options
-from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.cloud.cloud import CloudError
 from ..provisioner.store.read_only import peek
 from ..provisioner.store.store import Store, StoreError, StoreHeldError
 from ..terminal import complain

@@ -10,16 +10,9 @@ from ..aws.compute.templates import Template
 from ..core.instances.leaks import GRACE, Kind, Known, Resource, Verdict, verdict
 from ..core.tags import HOME, INTENT, LEASE, SERVER, STORE, USER
 from ..provisioner.garbage_collection import TEMPLATES_KEPT
-from ..provisioner.model.cloud import (
-    GONE,
-    Instance,
-    InstanceState,
-    Interface,
-    PlacementGroup,
-    SecurityGroup,
-    Volume,
-    VolumeSnapshot,
-)
+from ..provisioner.model.cloud.instance import GONE, Instance, InstanceState
+from ..provisioner.model.cloud.network import Interface, PlacementGroup, SecurityGroup
+from ..provisioner.model.cloud.volume import Volume, VolumeSnapshot
 from ..provisioner.model.lease import IntentState, LeaseState
 from ..provisioner.store.read_only import Peek
 

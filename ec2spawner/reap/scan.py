@@ -9,7 +9,8 @@ from .. import data
 from ..aws.ec2 import EC2Cloud
 from ..core.tags import LEASE
 from ..provisioner.garbage_collection import allowed
-from ..provisioner.model.cloud import GONE, CloudError, Instance
+from ..provisioner.model.cloud.cloud import CloudError
+from ..provisioner.model.cloud.instance import GONE, Instance
 from ..provisioner.store.read_only import Peek, peek
 from ..provisioner.store.store import StoreError
 from ..wire import Market

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from ..aws.ec2 import EC2Cloud
 from ..core.instances.leaks import Kind
-from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.cloud.cloud import CloudError
 from .rows import Row, ids
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from ..core.bills.reconciliation import reconcile
 from ..core.ledger.cost_rows import Dimension
 from ..core.ledger.local_days import local_day, midnight
 from ..core.pricing.discounts import Discount, beside
-from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.cloud.cloud import CloudError
 from ..provisioner.store.read_only import Ledger, LedgerQuery, read_ledger
 from ..provisioner.store.store import StoreError
 from ..terminal import complain

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from ...core.bills.bill_lines import BillLine, Charge, hours_in_microseconds, nano_of
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ..calls.client import Answer, Client
 
 KEPT: Final = timedelta(days=14)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ...core.partitions import currency, why_prices_are_unknown
 from ...core.pricing.discounts import Discount
 from ...core.pricing.price_history import PricePoint, merged
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ..calls.client import Answer, Client
 from .products import PRODUCTS_PAGE, filters, positive_usd, prices_of
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Generic, TypeVar
 
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 
 SOON: Final = 0.1
 """Seconds that a request waits for others if somebody waits for its answer."""

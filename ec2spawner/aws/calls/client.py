@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from ...core.backoff import Backoff
 from ...core.offers.launch_errors import THROTTLES
 from ...daemon_threads import DaemonThreads
-from ...provisioner.model.cloud import LISTING_PAGE, CloudError
+from ...provisioner.model.cloud.cloud import LISTING_PAGE, CloudError
 from . import call_log, metrics
 from .request_tokens import RequestTokens, TurnTooLateError
 

@@ -8,7 +8,7 @@ from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
 from ...core.offers.launch_errors import SOLD_OUT, THROTTLES
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 
 MAX_MESSAGE: Final = 1000
 """Characters kept of EC2's message: the encoded part of an UnauthorizedOperation is longer."""

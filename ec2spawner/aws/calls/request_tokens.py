@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ...core.ec2_api_limits import Charge, charges
 from ...core.rate_limit import Rate, TokenBucket
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from . import metrics
 
 SHARE: Final = 0.9

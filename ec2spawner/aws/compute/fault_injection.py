@@ -7,7 +7,7 @@ import math
 import uuid
 from typing import Any, Final
 
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ..calls.client import Answer, Client
 
 ACTION: Final = "aws:ec2:send-spot-instance-interruptions"

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ...provisioner.model.cloud import CloudError, Image, ImageQuery
+from ...provisioner.model.cloud.cloud import CloudError
+from ...provisioner.model.cloud.image import Image, ImageQuery
 from ..calls.client import Client, entries
 from ..tags import from_ec2
 

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ...provisioner.model.cloud import CloudError, Instance, InstanceState
+from ...provisioner.model.cloud.cloud import CloudError
+from ...provisioner.model.cloud.instance import Instance, InstanceState
 from ...wire import Market
 from ..calls.batcher import Batcher
 from ..calls.client import Answer, Client

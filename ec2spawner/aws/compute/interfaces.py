@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ...provisioner.model.cloud import Interface
+from ...provisioner.model.cloud.network import Interface
 from ..calls.client import Answer, Client, entries
 from ..tags import from_ec2, of_hub
 

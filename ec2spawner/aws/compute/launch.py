@@ -12,7 +12,8 @@ from itertools import chain, repeat
 from typing import Any, Final
 
 from ...core.offers.launch_errors import TEMPLATE_GONE, LaunchError
-from ...provisioner.model.cloud import CloudError, FleetResponse, Launched, LaunchRequest
+from ...provisioner.model.cloud.cloud import CloudError
+from ...provisioner.model.cloud.launch import FleetResponse, Launched, LaunchRequest
 from ...wire import Market
 from ..calls.client import Answer, Client, entries
 from ..tags import to_ec2

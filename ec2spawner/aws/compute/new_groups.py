@@ -12,7 +12,7 @@ from ...core.offers.launch_errors import (
     GROUP_UNKNOWN,
     PLACEMENT_GROUP_UNKNOWN,
 )
-from ...provisioner.model.cloud import FleetResponse
+from ...provisioner.model.cloud.launch import FleetResponse
 
 NEW_SECONDS: Final = 20.0
 """For so long a launch may not know a new group, as with launch templates."""

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ...core.offers.launch_errors import PLACEMENT_GROUP_UNKNOWN
-from ...provisioner.model.cloud import CloudError, PlacementGroup
+from ...provisioner.model.cloud.cloud import CloudError
+from ...provisioner.model.cloud.network import PlacementGroup
 from ..calls.client import Answer, Client, entries
 from ..tags import from_ec2, literal, of_hub, to_ec2
 from .new_groups import NewGroups

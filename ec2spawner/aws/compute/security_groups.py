@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...core.offers.launch_errors import GROUP_UNKNOWN
-from ...provisioner.model.cloud import CloudError, SecurityGroup
+from ...provisioner.model.cloud.cloud import CloudError
+from ...provisioner.model.cloud.network import SecurityGroup
 from ..calls.client import Answer, Client, entries
 from ..tags import from_ec2, literal, of_hub, to_ec2
 from .new_groups import NewGroups

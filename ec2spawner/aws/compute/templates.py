@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from ...core.names import launch_key
 from ...core.offers.launch_errors import TEMPLATE_GONE
-from ...provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, LaunchSpec
+from ...provisioner.model.cloud.cloud import CloudError
+from ...provisioner.model.cloud.launch import DATA_DEVICES, DataVolume, LaunchSpec
 from ..calls.client import Answer, Client, entries
 from ..tags import OF_EVERY_LAUNCH, from_ec2, of_store, to_ec2
 from .capacity_reservations import BLOCK

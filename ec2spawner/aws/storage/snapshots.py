@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 
-from ...provisioner.model.cloud import VolumeSnapshot
+from ...provisioner.model.cloud.volume import VolumeSnapshot
 from ..calls.client import Answer, Client, entries
 from ..tags import from_ec2, of_hub, to_ec2
 

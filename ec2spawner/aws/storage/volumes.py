@@ -10,7 +10,8 @@ from itertools import chain, repeat
 from typing import Any, Final
 
 from ...core.tags import INTENT
-from ...provisioner.model.cloud import CloudError, Volume, VolumeSpec
+from ...provisioner.model.cloud.cloud import CloudError
+from ...provisioner.model.cloud.volume import Volume, VolumeSpec
 from ..calls.batcher import LATER, SOON, Batcher
 from ..calls.client import Answer, Client, entries
 from ..tags import from_ec2, of_hub, to_ec2

@@ -10,7 +10,7 @@ from ...aws.calls.client import Answer, Client, entries
 from ...aws.compute.quotas import list_quotas
 from ...aws.tags import literal
 from ...core.offers.quotas import ListedQuota
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 
 SPOT_ROLE: Final = "AWSServiceRoleForEC2Spot"
 """EC2 creates it with an account's first spot request, where the caller may."""

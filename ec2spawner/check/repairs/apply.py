@@ -10,7 +10,7 @@ from typing import Any
 from ...aws.billing.prices import NOT_PERMITTED
 from ...aws.calls.client import Client, Timeouts
 from ...config import Options
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from .plan import Repair, done_before
 
 Ask = Callable[[Repair], bool]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...core.offers.quotas import ListedQuota
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 
 SPOT_SERVICE: Final = "spot.amazonaws.com"
 

@@ -6,7 +6,7 @@ import asyncio
 
 from ...aws.calls.errors import CREDENTIALS, NO_CREDENTIALS
 from ...config import Profile
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ...wire import Market
 from ..facts.account import Caller
 from ..facts.clock import clock_skew

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from ...aws.calls.client import Client
 from ...aws.ec2 import EC2Cloud
 from ...config import Options
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ..facts.account import Account
 from ..finding import Finding, unproved
 from ..hub_config import HubConfig

@@ -8,7 +8,7 @@ from ...config import small_disks
 from ...core.instances.image_systems import image_system
 from ...core.profiles.profiles import InstanceType
 from ...hub.spawn.user_data import PUBLISHED_PACKAGE
-from ...provisioner.model.cloud import Image
+from ...provisioner.model.cloud.image import Image
 from ..finding import Finding
 from ..topics import Topic
 from ..verdicts.image import judge_agent, judge_disk, judge_driver, judge_image, judge_system

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...aws.compute.fault_injection import refusal
 from ...aws.monitoring.spot_event_queue import SpotEventQueue, region_of
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ..finding import Finding, ok, unproved, warning
 from ..topics import Topic
 from .context import Context

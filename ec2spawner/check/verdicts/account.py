@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ..facts.account import SPOT_ROLE
 from ..finding import Finding, failed, ok, unproved, warning
 from ..repairs.plan import spot_role

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ..facts.account import MountTarget
 from ..facts.buckets import Bucket
 from ..facts.network import Subnet

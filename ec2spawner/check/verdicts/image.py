@@ -9,7 +9,7 @@ from ...config import Problem
 from ...core.instances.gpu_drivers import driver_of_image, unsupported
 from ...core.instances.image_systems import ImageSystem
 from ...core.profiles.profiles import InstanceType
-from ...provisioner.model.cloud import Image
+from ...provisioner.model.cloud.image import Image
 from ..finding import Finding, failed, ok, unproved, warning
 from ..topics import Topic
 

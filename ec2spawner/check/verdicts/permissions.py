@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ..finding import Finding, State, failed, ok, unproved, warning
 from ..topics import Topic
 from .refusals import DENIED, POLICY

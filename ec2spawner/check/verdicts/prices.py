@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ...wire import Market
 from ..finding import Finding, failed, ok, warning
 from ..topics import Topic

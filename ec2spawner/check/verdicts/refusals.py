@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...aws.billing.prices import NOT_PERMITTED
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ..finding import Finding, failed
 from ..topics import Topic
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ...provisioner.model.cloud import ImageQuery
+from ...provisioner.model.cloud.image import ImageQuery
 from ..values import ImageId, Texts, Words, shown, wrong
 
 DEEP_LEARNING_AMI: Final = (

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ...provisioner.model.cloud import DATA_DEVICES
+from ...provisioner.model.cloud.launch import DATA_DEVICES
 from ..values import Words, listed, shown, wrong
 
 MAX_BUCKETS: Final = 20

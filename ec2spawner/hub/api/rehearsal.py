@@ -14,7 +14,7 @@ from tornado.web import HTTPError
 
 from ...aws.calls.client import Client
 from ...aws.compute.fault_injection import MAX_SECONDS, MIN_SECONDS, interrupt_spot
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import shortened
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner

@@ -11,7 +11,7 @@ from typing import Final
 
 from ...aws.monitoring.spot_event_queue import QueueMessage, SpotEventQueue
 from ...core.sleep.spot_events import UnknownEvent, parse
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.runtime.supervise import Supervised
 

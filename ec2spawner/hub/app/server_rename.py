@@ -6,7 +6,7 @@ import logging
 
 from tornado.web import HTTPError
 
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 

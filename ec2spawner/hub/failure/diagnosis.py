@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...config import Options, Profile
 from ...core.profiles.choices import MARKETS_OF, open_markets
 from ...core.text.durations import approximate
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import describe_error
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner

@@ -11,7 +11,7 @@ from ...core.instances.retention_rules import AfterStop
 from ...core.names import lease_id as new_lease_id
 from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
-from ...provisioner.model.cloud import LaunchSpec
+from ...provisioner.model.cloud.launch import LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
 from ...provisioner.model.lease import Lease
 from ...provisioner.model.mounts import Mounts

@@ -10,7 +10,7 @@ from ...core.profiles.choices import Choice
 from ...core.profiles.placement import fits_cluster_placement
 from ...provisioner.clusters.clusters import CannotCluster
 from ...provisioner.clusters.groups import group_name
-from ...provisioner.model.cloud import LaunchSpec
+from ...provisioner.model.cloud.launch import LaunchSpec
 from ...provisioner.model.cluster import Cluster
 from ...provisioner.model.lease import Lease
 from ...provisioner.model.mounts import Mounts

@@ -9,7 +9,7 @@ import logging
 
 from ...config import Options, Profile
 from ...core.profiles.choices import Choice
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import describe_error
 from ...provisioner.model.lease import Home
 from ...provisioner.provisioner import Provisioner

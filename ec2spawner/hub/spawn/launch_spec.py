@@ -8,7 +8,9 @@ from dataclasses import replace
 from ...config import Options, Profile
 from ...core.profiles.choices import Choice
 from ...core.profiles.profiles import InstanceType, resolve
-from ...provisioner.model.cloud import CloudError, DataVolume, Image, LaunchSpec
+from ...provisioner.model.cloud.cloud import CloudError
+from ...provisioner.model.cloud.image import Image
+from ...provisioner.model.cloud.launch import DataVolume, LaunchSpec
 from ...provisioner.offers.instance_types import Catalogue
 from ...provisioner.provisioner import Provisioner
 from ..app.spawn_error import SpawnError

@@ -13,7 +13,8 @@ from ...core.names import home_folder
 from ...core.offers.spot_wait import Wait, longest_wait
 from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
-from ...provisioner.model.cloud import Image, LaunchSpec
+from ...provisioner.model.cloud.image import Image
+from ...provisioner.model.cloud.launch import LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import Mounts

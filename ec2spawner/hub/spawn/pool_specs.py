@@ -10,7 +10,7 @@ from typing import Final
 
 from ...config import Options, Profile
 from ...core.profiles.choices import MARKETS_OF, Choice
-from ...provisioner.model.cloud import LaunchSpec
+from ...provisioner.model.cloud.launch import LaunchSpec
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.runtime.supervise import Supervised
 from ..app.spawn_error import SpawnError

@@ -18,7 +18,7 @@ from ...core.alarms.leaks import (
 from ...core.ledger.charges import rate
 from ...core.tags import STORE
 from ..instances.unleased import foreign
-from ..model.cloud import STOPPED, Instance
+from ..model.cloud.instance import STOPPED, Instance
 from ..offers.prices import PriceCache
 from ..state.state import State
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ...core.offers.quotas import ListedQuota
-from ..model.cloud import Cloud, CloudError
+from ..model.cloud.cloud import Cloud, CloudError
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from ...core.limits.standing import COUNTED
 from ...core.offers.launch_errors import ErrorClass
 from ...wire import Market
 from ..limits.reaches import Reaches, limited_scopes
-from ..model.cloud import Instance, InstanceState
+from ..model.cloud.instance import Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..model.run import Run
 from ..offers.market import MarketData

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ...core.cluster_size import MAX_FAILURES
 from ...core.offers.purchase import Offer
 from ..limits.admission import Admission
-from ..model.cloud import LaunchSpec
+from ..model.cloud.launch import LaunchSpec
 from ..model.cluster import Cluster
 from ..model.lease import LIVE, OPEN, Lease, LeaseState
 from ..model.worker import worker_number

@@ -20,7 +20,7 @@ from ...core.backoff import Backoff
 from ...core.names import tag_value
 from ...core.tags import HUB, LEASE, NAME, PAYER, STORE, USER
 from ...wire import Stop
-from ..model.cloud import Cloud, CloudError
+from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cluster import Cluster
 from ..model.error_hints import describe_error, shortened
 from ..model.launch_key import launch_key_of

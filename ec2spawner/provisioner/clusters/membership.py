@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from ..model.cloud import GONE, Cloud, CloudError
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import GONE
 from ..model.lease import Lease
 
 

@@ -19,7 +19,8 @@ from ...core.names import client_token
 from ...core.offers.launch_errors import THROTTLES
 from ...core.tags import HOME, SNAPSHOT, STORE
 from ...wire import Step, Stop
-from ..model.cloud import Cloud, CloudError, Volume, VolumeSnapshot
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.volume import Volume, VolumeSnapshot
 from ..model.error_hints import describe_error
 from ..model.lease import FILES_COPIED, Home, Lease, LeaseState
 from ..runtime.shared_call import SharedCall

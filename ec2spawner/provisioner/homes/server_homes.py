@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.cloud import VolumeSnapshot
+from ..model.cloud.volume import VolumeSnapshot
 from ..model.lease import Home, Lease
 from ..state.state import State
 from . import placement

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from ...core.homes.snapshot_schedule import Copy, is_due, too_many
 from ...core.tags import HOME, MOVE, SNAPSHOT, STORE
-from ..model.cloud import Cloud, CloudError, Volume, VolumeSnapshot
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.volume import Volume, VolumeSnapshot
 from ..model.lease import Home
 from ..runtime.task_group import TaskGroup
 from ..state.state import State

@@ -14,7 +14,7 @@ from ...core.ledger.cost_rows import Resource
 from ...core.ledger.local_days import local_day, split_by_day
 from ...core.ledger.storage.held import Counted, Stored, begins_counting, held_between
 from ...core.pricing.resource_prices import ResourcePrices
-from ..model.cloud import Volume, VolumeSnapshot
+from ..model.cloud.volume import Volume, VolumeSnapshot
 from ..state.spending.home_storage import mib_by_scope
 from ..state.state import State
 from ..store.store import Store

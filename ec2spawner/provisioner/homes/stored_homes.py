@@ -14,7 +14,7 @@ from ...core.ledger.cost_rows import HUB, Resource, user_payer
 from ...core.ledger.storage.held import MIB, Owner, Stored
 from ...core.names import tag_value
 from ...core.tags import HOME, SERVER, STORE, USER
-from ..model.cloud import Volume, VolumeSnapshot
+from ..model.cloud.volume import Volume, VolumeSnapshot
 from ..model.lease import Home
 
 GONE_STATES: Final = frozenset({"deleting", "deleted"})

@@ -15,7 +15,8 @@ from typing import Any, Final
 from ...core.homes.zone_migration import LISTING_GRACE
 from ...core.names import tag_value
 from ...core.tags import HOME, PAYER, SERVER, STORE, USER
-from ..model.cloud import Cloud, CloudError, Volume
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.volume import Volume
 from ..model.lease import Home
 from ..runtime.shared_call import SharedCall
 from ..state.home_records import owner_tags

@@ -14,7 +14,9 @@ from dataclasses import replace
 from ...core.homes.zone_migration import LISTING_GRACE
 from ...core.names import client_token
 from ...core.tags import HOME
-from ..model.cloud import Cloud, CloudError, Instance, Volume, VolumeSnapshot, VolumeSpec
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import Instance
+from ..model.cloud.volume import Volume, VolumeSnapshot, VolumeSpec
 from ..model.lease import TEMPORARY, Home, Lease
 from ..state.home_records import AttachedAhead, home_id_of
 from ..state.state import State

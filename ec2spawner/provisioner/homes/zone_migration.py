@@ -16,7 +16,8 @@ from ...core.names import client_token, new_id
 from ...core.offers.launch_errors import THROTTLES
 from ...core.tags import MOVE, SNAPSHOT, STORE
 from ...wire import Step, Stop
-from ..model.cloud import Cloud, CloudError, VolumeSnapshot
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.volume import VolumeSnapshot
 from ..model.lease import Home, LeaseState
 from ..runtime.task_group import TaskGroup
 from ..state.state import State

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...core.text.boot_log import quoted
-from ..model.cloud import Cloud, CloudError
+from ..model.cloud.cloud import Cloud, CloudError
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from ...core.instances.retention_rules import Kept, may_rebind
 from ...core.names import sha256_hex
 from ...core.tags import HUB, INTENT, STORE
 from ...wire import PROTOCOL
-from ..model.cloud import GONE, Instance
+from ..model.cloud.instance import GONE, Instance
 from ..model.lease import Home, Lease
 from ..state.state import State
 from ..store.store import KeyAlreadyBound

@@ -9,7 +9,7 @@ from typing import Final
 from ...core.instances.matching import Need, Shape, Supply, fits, lease_for
 from ...core.instances.retention_rules import CLAIM_SILENCE, Kept, is_of_a_later_boot, may_take
 from ...core.tags import LEASE, SERVER
-from ..model.cloud import GONE, Instance, InstanceState
+from ..model.cloud.instance import GONE, Instance, InstanceState
 from ..model.launch_key import base_key_of, fit_key_of, unlimited_key_of
 from ..model.lease import Lease, LeaseState
 from ..state.pool import Place

@@ -9,7 +9,7 @@ from datetime import datetime
 from ...core.instances.matching import Supply, balance
 from ...core.instances.retention_rules import CLAIM_SILENCE
 from ...core.tags import INTENT, LEASE, POOL, STORE
-from ..model.cloud import GONE, Instance, InstanceState
+from ..model.cloud.instance import GONE, Instance, InstanceState
 from ..state.instances.launches import Round
 from ..state.instances.stock import Stock
 from ..state.state import State

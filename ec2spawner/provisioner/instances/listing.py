@@ -14,14 +14,8 @@ from math import ceil
 from typing import Final
 
 from ...core.instances.retention_rules import Kept
-from ..model.cloud import (
-    LISTING_PAGE,
-    MAX_FILTER_VALUES,
-    Cloud,
-    CloudError,
-    Instance,
-    InstanceState,
-)
+from ..model.cloud.cloud import LISTING_PAGE, MAX_FILTER_VALUES, Cloud, CloudError
+from ..model.cloud.instance import Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..runtime.supervise import Supervised
 from ..state.state import State

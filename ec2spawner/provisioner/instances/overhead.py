@@ -12,7 +12,7 @@ from ...core.ledger.instance_end import FREE, InstanceEnd, close_at_end
 from ...core.ledger.lease_costs import overhead_costs
 from ...core.ledger.segments import OverheadKey, Segment, overhead_key, with_known_prices
 from ...core.ledger.unused_places import UnusedPeriod
-from ..model.cloud import GONE, Instance
+from ..model.cloud.instance import GONE, Instance
 from ..model.instance_end import instance_end
 from ..offers.prices import PriceCache
 from ..state.state import State

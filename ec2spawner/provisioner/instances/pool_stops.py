@@ -13,7 +13,8 @@ from typing import Final
 from ...core.instances.retention_rules import CLAIM_SILENCE, Kept
 from ...core.offers.launch_errors import SOLD_OUT
 from ...core.tags import INTENT
-from ..model.cloud import GONE, STOPPED, CloudError, Instance, InstanceState
+from ..model.cloud.cloud import CloudError
+from ..model.cloud.instance import GONE, STOPPED, Instance, InstanceState
 from ..state.instances.pool_holds import Part
 from ..state.state import State
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...core.instances.matching import Supply
 from ...core.tags import LAUNCH_KEY, POOL
-from ..model.cloud import Instance
+from ..model.cloud.instance import Instance
 from ..model.launch_key import base_key_of, base_of
 from ..state.instances.launches import Expected
 from ..state.zones import Zones

@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..model.cloud import Cloud, CloudError, Instance
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import Instance
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from .overhead import Overhead

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...core.instances.retention_rules import Kept
-from ..model.cloud import GONE, Instance
+from ..model.cloud.instance import GONE, Instance
 from ..state.pool import Group
 from ..state.state import State
 from .demand import has_served

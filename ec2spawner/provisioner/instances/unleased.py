@@ -8,7 +8,7 @@ from datetime import datetime
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.segments import Segment
 from ...wire import Market
-from ..model.cloud import GONE, Instance
+from ..model.cloud.instance import GONE, Instance
 from ..model.lease import LeaseState
 from ..offers.discount_coverage import BILLED
 from ..offers.prices import PriceCache

@@ -9,7 +9,7 @@ from datetime import datetime
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer
 from ...core.offers.sold_out import Mark
-from ..model.cloud import FleetResponse, Launched, LaunchRequest
+from ..model.cloud.launch import FleetResponse, Launched, LaunchRequest
 from ..model.lease import Attempt, AttemptOutcome
 from ..offers.offers import Order
 

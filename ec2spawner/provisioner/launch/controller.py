@@ -15,14 +15,9 @@ from ...core.pricing.money import price_words
 from ...core.tags import POOL
 from ...wire import Step, Stop
 from ..instances.inventory import take_stock
-from ..model.cloud import (
-    CloudError,
-    FleetResponse,
-    Instance,
-    Launched,
-    LaunchRequest,
-    LaunchSpec,
-)
+from ..model.cloud.cloud import CloudError
+from ..model.cloud.instance import Instance
+from ..model.cloud.launch import FleetResponse, Launched, LaunchRequest, LaunchSpec
 from ..model.lease import Attempt, Intent, IntentState, Lease, LeaseState
 from ..offers.avoided_offer import Avoided, avoided_by
 from ..offers.offers import Offers, Order

@@ -9,7 +9,8 @@ from ...core.names import client_token, tag_value
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.quotas import quota_in_log
 from ...core.tags import HUB, INTENT, LAUNCH_KEY, POOL, STORE
-from ..model.cloud import Cloud, CloudError, FleetResponse, LaunchRequest, LaunchSpec
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.launch import FleetResponse, LaunchRequest, LaunchSpec
 from ..model.error_hints import fix_of
 from ..model.launch_key import launch_key_of
 from ..model.lease import Intent, IntentState

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer, OfferKey
-from ..model.cloud import FleetResponse, LaunchRequest
+from ..model.cloud.launch import FleetResponse, LaunchRequest
 from ..offers.offers import Order
 
 _SUMMARY = "UnfulfillableCapacity"

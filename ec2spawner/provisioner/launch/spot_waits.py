@@ -10,7 +10,7 @@ from ...core.offers.sold_out import Mark
 from ...core.offers.spot_wait import Turn, turn
 from ...wire import Market
 from ..limits.admission import Admission
-from ..model.cloud import LaunchSpec
+from ..model.cloud.launch import LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import AttemptOutcome, Lease, LeaseState
 from ..offers.avoided_offer import Avoided

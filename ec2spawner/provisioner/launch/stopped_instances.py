@@ -20,7 +20,8 @@ from ...wire import Market
 from ..instances.demand import EPOCH
 from ..instances.pool_stops import may_start_for, stopped_in_pool
 from ..instances.supply import supply_of
-from ..model.cloud import Cloud, CloudError, Instance, InstanceState
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import Instance, InstanceState
 from ..model.launch_key import base_key_of, unlimited_key_of
 from ..offers.offers import Offers, Order
 from ..state.instances.launches import Round

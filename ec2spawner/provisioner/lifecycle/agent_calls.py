@@ -21,7 +21,7 @@ from ...wire import (
     Stop,
 )
 from ..instances.claims import Claimant, Granted
-from ..model.cloud import GONE
+from ..model.cloud.instance import GONE
 from ..model.lease import Lease, LeaseState
 from ..model.sleeping_session import SleepingSession
 from ..state.start_times import Arrival

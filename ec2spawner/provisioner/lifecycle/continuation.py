@@ -13,7 +13,7 @@ from typing import Final
 
 from ...core.sleep.continuation import LATEST_STOP, seconds_to_save
 from ...wire import Market, Stop
-from ..model.cloud import CloudError
+from ..model.cloud.cloud import CloudError
 from ..model.lease import LIVE, Lease, LeaseState
 from ..model.successor import RECLAIMED as RECLAIMING
 from ..offers.avoided_offer import NO_CAPACITY, is_confirmed_by_aws

@@ -12,7 +12,8 @@ from ...wire import Step, Stop
 from ..homes import volumes
 from ..homes.placement import placed
 from ..homes.volumes import HomeElsewhere, HomeGone, HomeVolumes
-from ..model.cloud import CloudError, Instance
+from ..model.cloud.cloud import CloudError
+from ..model.cloud.instance import Instance
 from ..model.error_hints import AGAIN, describe_error
 from ..model.lease import Home, Lease, LeaseState
 from ..runtime.task_group import TaskGroup

@@ -10,7 +10,7 @@ from ...core.tags import POOL
 from ...wire import Stop
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud import POWERED_OFF, SPOT_TERMINATION, STOPPED, Instance, InstanceState
+from ..model.cloud.instance import POWERED_OFF, SPOT_TERMINATION, STOPPED, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..state.state import BLOCK_ENDS, RECLAIMED, State
 from .start_timeout import STOPPED_GRACE

@@ -18,7 +18,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 from ...core.tags import HUB
 from ...wire import IdlePolicy, Stop
 from ..homes.volumes import HomeVolumes
-from ..model.cloud import Instance, LaunchSpec
+from ..model.cloud.instance import Instance
+from ..model.cloud.launch import LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import Home, Lease, LeaseState
 from ..offers.prices import PriceCache

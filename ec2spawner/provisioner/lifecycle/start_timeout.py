@@ -20,7 +20,8 @@ from ..instances.boot_logs import BootLogs
 from ..instances.closed_segments import closed_segments
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud import POWERED_OFF, Cloud, CloudError, Instance
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import POWERED_OFF, Instance
 from ..model.error_hints import describe_error
 from ..model.lease import Lease, LeaseState
 from ..offers.avoided_offer import NO_CAPACITY

@@ -13,7 +13,8 @@ from typing import Final
 
 from ...core.names import tag_value
 from ...core.tags import LEASE, NAME, PAYER, PROFILE, STORE, USER
-from ..model.cloud import Cloud, CloudError, Instance
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import Instance
 from ..model.lease import Lease, LeaseState
 from ..model.lease_costs import payer_of
 from ..runtime.task_group import TaskGroup

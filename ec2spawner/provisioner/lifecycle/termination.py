@@ -22,7 +22,7 @@ from ..homes.volumes import HomeVolumes
 from ..instances.closed_segments import closed_segments
 from ..instances.surplus import terminate
 from ..model import metrics
-from ..model.cloud import Cloud
+from ..model.cloud.cloud import Cloud
 from ..model.lease import OPEN, Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..runtime.task_group import TaskGroup

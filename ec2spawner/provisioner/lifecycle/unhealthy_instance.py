@@ -19,7 +19,7 @@ from ...core.tags import LEASE
 from ...wire import Fault, ImageDriver, Stop
 from ..instances.claims import Claimant, Claims, InstanceUnwanted
 from ..instances.demand import would_serve
-from ..model.cloud import Instance
+from ..model.cloud.instance import Instance
 from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
 from ..retention.restart_failure import OTHER_HARDWARE, broken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.offers.launch_errors import ErrorClass, error_class
-from .cloud import CloudError
+from .cloud.cloud import CloudError
 
 KMS_GRANTS = (
     "the KMS key that encrypts the disks must be enabled, and open to the hub's role and, for "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.ledger.instance_end import InstanceEnd
-from .cloud import GONE, SPOT_TERMINATION, STOPPED, Instance
+from .cloud.instance import GONE, SPOT_TERMINATION, STOPPED, Instance
 
 
 def instance_end(instance: Instance | None) -> InstanceEnd | None:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ...core.names import launch_key
 from ...wire import Then
-from .cloud import LaunchSpec
+from .cloud.launch import LaunchSpec
 
 SPECS_KEPT = 1024
 """Keys in memory: every lease of a profile and its options has the same launch spec."""

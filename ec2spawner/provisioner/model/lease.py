@@ -25,7 +25,8 @@ from ...core.sleep.continuation import TakenOver
 from ...core.sleep.rules import SleepRules
 from ...core.starts.phases import Marks
 from ...wire import IdlePolicy, Market, Step, Stop
-from .cloud import Image, LaunchRequest, LaunchSpec
+from .cloud.image import Image
+from .cloud.launch import LaunchRequest, LaunchSpec
 from .cluster import Cluster
 from .denied_start import DeniedStart
 from .mounts import Mounts

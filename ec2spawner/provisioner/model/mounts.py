@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...wire import BucketMount, DataMount, HomeMount
-from .cloud import DATA_DEVICES, LaunchSpec
+from .cloud.launch import DATA_DEVICES, LaunchSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ...core.offers.reserved_capacity import ReservationChoice
 from ...core.pool.rules import PoolRules
 from ...core.pricing.discounts import Discount
 from ...core.runs.queue import QueueRules
-from .cloud import ImageQuery
+from .cloud.image import ImageQuery
 
 
 @dataclass(frozen=True, slots=True)

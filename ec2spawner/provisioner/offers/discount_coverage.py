@@ -10,7 +10,7 @@ from datetime import datetime
 from ...core.pricing import discounts
 from ...core.pricing.discounts import Discount, Running
 from ...wire import Market
-from ..model.cloud import Instance, InstanceState
+from ..model.cloud.instance import Instance, InstanceState
 from ..state.state import State
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from ...core.tags import HOME, INTENT
-from ..model.cloud import Cloud, Instance, InstanceState, LaunchSpec
+from ..model.cloud.cloud import Cloud
+from ..model.cloud.instance import Instance, InstanceState
+from ..model.cloud.launch import LaunchSpec
 from ..state.state import State
 
 

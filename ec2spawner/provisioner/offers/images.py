@@ -6,7 +6,8 @@ import asyncio
 import logging
 from datetime import datetime, timedelta
 
-from ..model.cloud import Cloud, CloudError, Image
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.image import Image
 from ..state.state import State
 
 log = logging.getLogger(__name__)

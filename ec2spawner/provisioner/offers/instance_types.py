@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from ...core.profiles import profiles
 from ...core.profiles.profiles import InstanceType
-from ..model.cloud import Cloud, CloudError
+from ..model.cloud.cloud import Cloud, CloudError
 from ..runtime.supervise import Supervised
 from ..state.state import State
 

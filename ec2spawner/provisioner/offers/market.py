@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...core.profiles.profiles import InstanceType
-from ..model.cloud import Cloud
+from ..model.cloud.cloud import Cloud
 from ..state.state import State
 from ..state.zones import Zones
 from .images import ImageCache

@@ -22,7 +22,9 @@ from ...core.offers.launch_errors import (
 from ...core.offers.purchase import Offer, OfferKey, affordable, next_purchase, ranked
 from ...core.offers.sold_out import MARKED_FOR, UNUSABLE, Mark, SoldOut
 from ...wire import Market
-from ..model.cloud import MAX_OFFERS, CloudError, FleetResponse, Instance, LaunchRequest, LaunchSpec
+from ..model.cloud.cloud import CloudError
+from ..model.cloud.instance import Instance
+from ..model.cloud.launch import MAX_OFFERS, FleetResponse, LaunchRequest, LaunchSpec
 from ..model.error_hints import FIX, fix_of
 from ..state.state import State
 from .avoided_offer import Avoided

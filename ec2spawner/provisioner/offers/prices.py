@@ -22,7 +22,9 @@ from ...core.pricing.resource_prices import HOURS_PER_MONTH, ResourcePrices
 from ...core.profiles.profiles import InstanceType
 from ...data import PRICES_REGION, PRICES_SOURCE, resource_prices
 from ...wire import Market
-from ..model.cloud import STOPPED, Cloud, CloudError, Instance, InstanceState, LaunchSpec
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import STOPPED, Instance, InstanceState
+from ..model.cloud.launch import LaunchSpec
 from ..runtime.supervise import Supervised
 from ..state.state import State
 from .discount_coverage import Coverage

@@ -16,7 +16,7 @@ from typing import Final
 
 from ...core.offers import capacity_blocks
 from ...core.offers.reserved_capacity import CapacityReservation
-from ..model.cloud import Cloud, CloudError
+from ..model.cloud.cloud import Cloud, CloudError
 from ..runtime.supervise import Supervised
 from ..state.state import State
 from .discount_coverage import BILLED

@@ -20,7 +20,8 @@ from ...core.limits.admission import (
 )
 from ...core.limits.words import short_refusal
 from ..limits.accounts import Accounts
-from ..model.cloud import Instance, LaunchSpec
+from ..model.cloud.instance import Instance
+from ..model.cloud.launch import LaunchSpec
 from ..offers.market import MarketData
 from ..state.instances.launches import Round
 from ..state.state import State

@@ -31,7 +31,9 @@ from ..homes.volumes import HomeVolumes
 from ..instances.demand import AHEAD_SILENCE, has_served, was_kept_ahead
 from ..instances.pool_stops import called_at
 from ..instances.taken_ahead import number_ahead, taken_ahead
-from ..model.cloud import Cloud, CloudError, Instance, LaunchSpec
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import Instance
+from ..model.cloud.launch import LaunchSpec
 from ..model.launch_key import fit_key_of
 from ..model.lease import Home, LeaseState
 from ..model.past_start import PastStart

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ...core.tags import POOL
-from ..model.cloud import GONE, SPOT_TERMINATION, Instance
+from ..model.cloud.instance import GONE, SPOT_TERMINATION, Instance
 from ..state.pool import Group
 from ..state.state import State
 from .targets import is_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model.cloud import GONE, STOPPED, Instance
+from ..model.cloud.instance import GONE, STOPPED, Instance
 from ..state.state import State
 
 

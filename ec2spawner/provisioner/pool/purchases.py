@@ -20,7 +20,8 @@ from ...core.pool.targets import ReasonCode
 from ..launch.fleet_calls import FleetCalls
 from ..launch.fleet_response import Outcome, done_with, is_refused, without_summary
 from ..launch.launch_failure import launch_failure
-from ..model.cloud import CloudError, FleetResponse, LaunchSpec
+from ..model.cloud.cloud import CloudError
+from ..model.cloud.launch import FleetResponse, LaunchSpec
 from ..model.lease import IntentState
 from ..offers.market import MarketData
 from ..offers.offers import Order

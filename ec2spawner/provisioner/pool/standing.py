@@ -19,7 +19,8 @@ from ..instances.pool_stops import called_at, stopped_in_pool
 from ..instances.supply import supply_of
 from ..instances.taken_ahead import taken_ahead
 from ..instances.unleased import retained_segment
-from ..model.cloud import Instance, InstanceState, LaunchSpec
+from ..model.cloud.instance import Instance, InstanceState
+from ..model.cloud.launch import LaunchSpec
 from ..model.pool_override import SetByHand
 from ..offers.market import MarketData
 from ..state.pool import Failure, Filled, Group

@@ -21,7 +21,7 @@ from ..instances.pool_stops import (
 )
 from ..instances.supply import supply_of
 from ..instances.taken_ahead import number_ahead
-from ..model.cloud import GONE, Instance, InstanceState
+from ..model.cloud.instance import GONE, Instance, InstanceState
 from ..offers.offers import Offers
 from ..state.instances.pool_holds import Part
 from ..state.pool import Group

@@ -23,7 +23,8 @@ from ..instances.pool_stops import stopped_in_pool
 from ..instances.supply import supply_of
 from ..instances.taken_ahead import taken_ahead
 from ..instances.unleased import unleased
-from ..model.cloud import Instance, LaunchSpec
+from ..model.cloud.instance import Instance
+from ..model.cloud.launch import LaunchSpec
 from ..model.lease import LeaseState
 from ..offers.disks import snapshots_of
 from ..offers.market import MarketData

@@ -20,7 +20,8 @@ from ...wire import Step, Stop
 from ..instances.boot_logs import BootLogs
 from ..instances.demand import RUNNING, has_served, silent_seconds, taker
 from ..instances.overhead import Overhead
-from ..model.cloud import POWERED_OFF, Cloud, CloudError, Instance, InstanceState
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import POWERED_OFF, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
 from ..runtime.task_group import TaskGroup

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..model.cloud import Cloud, CloudError
+from ..model.cloud.cloud import Cloud, CloudError
 
 log = logging.getLogger(__name__)
 

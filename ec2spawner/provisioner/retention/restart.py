@@ -9,7 +9,8 @@ from typing import Final
 from ...core.offers.launch_errors import SOLD_OUT, ErrorClass, error_class
 from ...core.offers.quotas import quota_in_log
 from ...wire import Step, Stop
-from ..model.cloud import Cloud, CloudError, InstanceState
+from ..model.cloud.cloud import Cloud, CloudError
+from ..model.cloud.instance import InstanceState
 from ..model.lease import Lease
 from ..offers.offers import Offers
 from ..state.state import State

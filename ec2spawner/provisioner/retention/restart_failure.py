@@ -9,7 +9,8 @@ from ...core.offers.launch_errors import RESERVATION_FULL, RESERVATION_GONE
 from ...core.offers.quotas import quota_words
 from ...wire import Market
 from ..launch.launch_failure import LARGER_QUOTA
-from ..model.cloud import POWERED_OFF, CloudError, Instance, InstanceState
+from ..model.cloud.cloud import CloudError
+from ..model.cloud.instance import POWERED_OFF, Instance, InstanceState
 from ..model.error_hints import describe_error, shortened
 
 AFRESH: Final = (

@@ -9,7 +9,7 @@ from typing import Final
 from ...core.instances.retention_rules import Kept
 from ..instances.demand import RUNNING, taker
 from ..instances.overhead import Overhead
-from ..model.cloud import Instance
+from ..model.cloud.instance import Instance
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from ..model.cloud import CloudError
+from ..model.cloud.cloud import CloudError
 from ..store.store import StoreError
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ...core.offers.capacity_blocks import MIN_USE, TO_REPLACE, left_at, reclaimed_at
 from ...core.offers.reserved_capacity import CapacityReservation
-from ..model.cloud import Instance
+from ..model.cloud.instance import Instance
 
 
 class CapacityBlocks:

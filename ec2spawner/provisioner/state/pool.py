@@ -13,7 +13,8 @@ from ...core.backoff import Backoff
 from ...core.pool.targets import Override, PoolTarget
 from ...core.tags import POOL
 from ...wire import Market
-from ..model.cloud import Instance, LaunchSpec
+from ..model.cloud.instance import Instance
+from ..model.cloud.launch import LaunchSpec
 from ..model.past_start import PastStart
 from ..model.pool_override import SetByHand
 from ..runtime.clock import Clock

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...core.starts.phases import Marks
-from ..model.cloud import Instance, InstanceState
+from ..model.cloud.instance import Instance, InstanceState
 from ..model.lease import Lease
 from ..runtime.clock import Clock
 

@@ -17,7 +17,7 @@ from ...core.instances.termination_cause import is_spot_interruption, is_unexpla
 from ...core.sleep.decision import with_sleep
 from ...core.tags import STORE
 from ...wire import Limit, Market, Stop
-from ..model.cloud import GONE, SPOT_TERMINATION, Instance
+from ..model.cloud.instance import GONE, SPOT_TERMINATION, Instance
 from ..model.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..model.cloud import LaunchSpec
+from ..model.cloud.launch import LaunchSpec
 
 
 @dataclass(slots=True)

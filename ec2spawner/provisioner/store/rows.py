@@ -22,7 +22,8 @@ from ...core.sleep.continuation import TakenOver
 from ...core.sleep.rules import SleepRules
 from ...core.starts.phases import Marks
 from ...wire import IdlePolicy, Market, Step, Stop
-from ..model.cloud import Image, LaunchRequest, LaunchSpec
+from ..model.cloud.image import Image
+from ..model.cloud.launch import LaunchRequest, LaunchSpec
 from ..model.cluster import Cluster
 from ..model.lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
 from ..model.mounts import Mounts

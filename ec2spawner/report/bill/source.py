@@ -16,7 +16,7 @@ from ...aws.billing import bill_exports, cost_explorer
 from ...aws.calls.client import Client
 from ...core.bills.bill_lines import BillLine
 from ...core.bills.reconciliation import Period
-from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.cloud.cloud import CloudError
 from .errors import BillError
 from .files import SUFFIXES, files_at, lines_in
 

@@ -17,7 +17,7 @@ from ec2spawner.aws.billing.bill_exports import ExportObject, chosen, download, 
 from ec2spawner.aws.calls.client import Client
 from ec2spawner.core.bills.bill_lines import Charge
 from ec2spawner.core.bills.reconciliation import Period
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.report.bill.errors import BillError
 from ec2spawner.report.bill.files import SUFFIXES
 from ec2spawner.report.bill.source import months_of, open_bill

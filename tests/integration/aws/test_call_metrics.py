@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.calls.client import Client
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 
 from .scripted_ec2 import CUT, ScriptedEC2, error, ok
 

@@ -12,7 +12,9 @@ import pytest
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation
-from ec2spawner.provisioner.model.cloud import GONE, CloudError, LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import GONE
+from ec2spawner.provisioner.model.cloud.launch import LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
 
 from .embedded_ec2 import SMALL, Embedded

@@ -11,7 +11,7 @@ from ec2spawner import data
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.compute import instance_types
 from ec2spawner.config import Profile
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.instance_types import Catalogue
 from tests.bare_state import bare_state

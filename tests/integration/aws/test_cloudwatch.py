@@ -13,7 +13,7 @@ import pytest
 from ec2spawner.aws.calls.client import Client
 from ec2spawner.aws.monitoring.cloudwatch import Datum, put_metrics
 from ec2spawner.hub.app.reporting.cloudwatch import CloudWatchMetrics
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from tests.unit.provisioner.world import World
 
 from .embedded_ec2 import Embedded

@@ -9,7 +9,8 @@ import pytest
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.calls import client
-from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
 from ec2spawner.wire import Market
 
 from .scripted_ec2 import HANG, Call, Reply, ScriptedEC2, error, ok

@@ -17,17 +17,16 @@ from ec2spawner.aws.calls.client import Timeouts
 from ec2spawner.aws.identity import IdentityRefused, pinned_certificates, verify_identity
 from ec2spawner.core.tags import HOME, HUB, PAYER, STORE
 from ec2spawner.embedded.runtime.identity import IdentitySigner
-from ec2spawner.provisioner.model.cloud import (
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import GONE, InstanceState
+from ec2spawner.provisioner.model.cloud.launch import (
     DATA_DEVICES,
-    GONE,
-    CloudError,
     DataVolume,
-    InstanceState,
     Launched,
     LaunchRequest,
     LaunchSpec,
-    VolumeSpec,
 )
+from ec2spawner.provisioner.model.cloud.volume import VolumeSpec
 from ec2spawner.provisioner.state.home_records import owner_tags
 from ec2spawner.wire import Market
 from tests.harness import until

@@ -10,13 +10,9 @@ from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.calls.client import Client
 from ec2spawner.aws.compute import images
 from ec2spawner.config import Options
-from ec2spawner.provisioner.model.cloud import (
-    CloudError,
-    Image,
-    ImageQuery,
-    LaunchRequest,
-    LaunchSpec,
-)
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.image import Image, ImageQuery
+from ec2spawner.provisioner.model.cloud.launch import LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
 
 from .embedded_ec2 import Embedded

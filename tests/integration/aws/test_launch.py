@@ -11,7 +11,8 @@ import pytest
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.compute import launch, templates
 from ec2spawner.core.offers.launch_errors import LaunchError
-from ec2spawner.provisioner.model.cloud import CloudError, DataVolume, LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.launch import DataVolume, LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
 
 from .scripted_ec2 import CUT, HANG, Call, Cut, Hang, Reply, ScriptedEC2, error, html, ok

@@ -10,14 +10,10 @@ import pytest
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.core.offers.launch_errors import GROUP_NOT_KNOWN_YET
 from ec2spawner.core.tags import HUB, LEASE, STORE
-from ec2spawner.provisioner.model.cloud import (
-    CloudError,
-    FleetResponse,
-    InstanceState,
-    LaunchRequest,
-    LaunchSpec,
-    PlacementGroup,
-)
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import InstanceState
+from ec2spawner.provisioner.model.cloud.launch import FleetResponse, LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.cloud.network import PlacementGroup
 from ec2spawner.wire import Market
 from tests.harness import until
 

@@ -14,7 +14,7 @@ from ec2spawner.aws.calls.client import price_list_region
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint, steadiness
 from ec2spawner.core.pricing.resource_prices import ResourcePrices
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.prices import Price, PriceCache
 from ec2spawner.wire import Market

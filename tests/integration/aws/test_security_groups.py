@@ -12,13 +12,10 @@ from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.compute import security_groups
 from ec2spawner.core.offers.launch_errors import GROUP_NOT_KNOWN_YET, ErrorClass, error_class
 from ec2spawner.core.tags import HUB, LEASE, STORE
-from ec2spawner.provisioner.model.cloud import (
-    CloudError,
-    InstanceState,
-    LaunchRequest,
-    LaunchSpec,
-    SecurityGroup,
-)
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import InstanceState
+from ec2spawner.provisioner.model.cloud.launch import LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.cloud.network import SecurityGroup
 from ec2spawner.wire import Market
 from tests.harness import until
 

@@ -12,7 +12,8 @@ import pytest
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.compute import templates
-from ec2spawner.provisioner.model.cloud import GONE, LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.cloud.instance import GONE
+from ec2spawner.provisioner.model.cloud.launch import LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
 
 from .embedded_ec2 import SMALL, Embedded

@@ -9,7 +9,8 @@ import pytest
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.calls.batcher import SPACING
 from ec2spawner.aws.storage import volumes
-from ec2spawner.provisioner.model.cloud import CloudError, Volume, VolumeSpec
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.volume import Volume, VolumeSpec
 from tests.harness import until
 
 from .scripted_ec2 import Call, Reply, ScriptedEC2, error, ok

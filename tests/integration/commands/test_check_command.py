@@ -14,7 +14,8 @@ from ec2spawner.aws.calls.client import Client
 from ec2spawner.check.dry_runs import COPY_HOME, OF_EXISTING
 from ec2spawner.check.facts.account import Account
 from ec2spawner.core.tags import HOME, HUB, STORE
-from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec, VolumeSpec
+from ec2spawner.provisioner.model.cloud.launch import LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.cloud.volume import VolumeSpec
 from ec2spawner.wire import Market
 from tests.forked_command import Ended
 from tests.harness import CONFIG, Embedded

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from ec2spawner.aws.calls.batcher import LATER, SOON, SPACING, Batcher
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from tests.unit.provisioner.virtual_time import in_virtual_time
 
 

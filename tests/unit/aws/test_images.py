@@ -9,7 +9,7 @@ import pytest
 from ec2spawner.aws.compute.images import driver_of
 from ec2spawner.config import Options
 from ec2spawner.config.traits import OptionTraits
-from ec2spawner.provisioner.model.cloud import ImageQuery
+from ec2spawner.provisioner.model.cloud.image import ImageQuery
 
 BASE = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
 

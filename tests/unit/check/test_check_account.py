@@ -16,7 +16,8 @@ from ec2spawner.check.verdicts.image import judge_driver, judge_system
 from ec2spawner.core.instances.gpu_drivers import driver_of_image
 from ec2spawner.core.instances.image_systems import image_system
 from ec2spawner.core.profiles.profiles import InstanceType
-from ec2spawner.provisioner.model.cloud import CloudError, Image
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.image import Image
 from ec2spawner.wire import Market
 
 DENIED = CloudError("AccessDenied", "no", retryable=False)

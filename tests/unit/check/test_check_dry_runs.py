@@ -8,7 +8,7 @@ from ec2spawner.check.dry_runs import DryRun, of_clusters
 from ec2spawner.check.facts.network import Subnet
 from ec2spawner.check.finding import State
 from ec2spawner.check.permissions import _tried
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 
 GRANTED = CloudError("DryRunOperation", "would have succeeded", retryable=False)
 DENIED = CloudError("UnauthorizedOperation", "no", retryable=False)

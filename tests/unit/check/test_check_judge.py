@@ -23,7 +23,8 @@ from ec2spawner.check.verdicts.profiles import Need, judge_quota, judge_types
 from ec2spawner.check.verdicts.refusals import refused
 from ec2spawner.core.offers.quotas import QUOTAS, ListedQuota
 from ec2spawner.core.profiles.profiles import InstanceType
-from ec2spawner.provisioner.model.cloud import CloudError, Image
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.image import Image
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

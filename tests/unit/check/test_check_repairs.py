@@ -28,7 +28,7 @@ from ec2spawner.check.verdicts.account import judge_spot_role
 from ec2spawner.check.verdicts.ports import judge_hub_port, judge_notebook_port
 from ec2spawner.check.verdicts.profiles import Need, judge_quota
 from ec2spawner.core.offers.quotas import ListedQuota
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.wire import Market
 
 T4 = data.instance_types()["g4dn.xlarge"]

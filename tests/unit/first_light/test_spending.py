@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ec2spawner.first_light.spending import Spending
-from ec2spawner.provisioner.model.cloud import Instance, InstanceState
+from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
 from ec2spawner.wire import Market
 
 BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)

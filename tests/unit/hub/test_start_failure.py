@@ -12,7 +12,7 @@ from ec2spawner.hub.failure.alternatives import Alternative
 from ec2spawner.hub.failure.diagnosis import late, not_listed, start_other
 from ec2spawner.hub.failure.rendering import as_html, as_text, spawn_error
 from ec2spawner.hub.failure.start_failure import Action, ActionKind, StartFailure
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.wire import Market, Step
 
 A10G = Alternative(

@@ -18,7 +18,9 @@ from ec2spawner import data
 from ec2spawner.core import tags
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
 from ec2spawner.provisioner.lifecycle.start import StartFailed
-from ec2spawner.provisioner.model.cloud import CloudError, Instance, LaunchRequest
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import Instance
+from ec2spawner.provisioner.model.cloud.launch import LaunchRequest
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.store.store import StoreError

@@ -12,13 +12,9 @@ from rich.console import Console
 
 from ec2spawner.aws.compute.templates import Template
 from ec2spawner.core.tags import HUB, INTENT, LEASE, STORE
-from ec2spawner.provisioner.model.cloud import (
-    Instance,
-    InstanceState,
-    PlacementGroup,
-    SecurityGroup,
-    Volume,
-)
+from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
+from ec2spawner.provisioner.model.cloud.network import PlacementGroup, SecurityGroup
+from ec2spawner.provisioner.model.cloud.volume import Volume
 from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState, Snapshot
 from ec2spawner.provisioner.store.read_only import Peek

@@ -29,7 +29,8 @@ from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.offers.spot_wait import Wait
 from ec2spawner.core.sleep.continuation import TakenOver
 from ec2spawner.core.sleep.rules import SleepRules
-from ec2spawner.provisioner.model.cloud import DataVolume, Image, LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.cloud.image import Image
+from ec2spawner.provisioner.model.cloud.launch import DataVolume, LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import (
     Attempt,
     AttemptOutcome,

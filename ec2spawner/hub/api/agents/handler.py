@@ -15,7 +15,7 @@ from jupyterhub.apihandlers.base import APIHandler
 from pydantic import ValidationError
 from tornado.web import Finish, stream_request_body
 
-from ....provisioner.model.cloud import Instance
+from ....provisioner.model.cloud.instance import Instance
 from ....provisioner.model.lease import Lease
 from ....provisioner.provisioner import Provisioner
 from ....provisioner.store.store import StoreError

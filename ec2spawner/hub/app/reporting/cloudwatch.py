@@ -15,7 +15,7 @@ from typing import Final
 from ....aws.calls.client import Client
 from ....aws.monitoring.cloudwatch import Datum, put_metrics
 from ....provisioner.gauges import Figures
-from ....provisioner.model.cloud import CloudError
+from ....provisioner.model.cloud.cloud import CloudError
 from ....provisioner.provisioner import Provisioner
 from ....provisioner.runtime.supervise import Supervised
 

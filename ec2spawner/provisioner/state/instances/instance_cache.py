@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Set
 from datetime import datetime, timedelta
 
-from ...model.cloud import GONE, SPOT_TERMINATION, CloudError, Instance
+from ...model.cloud.cloud import CloudError
+from ...model.cloud.instance import GONE, SPOT_TERMINATION, Instance
 from ...model.lease import Lease
 from ...model.settings import Settings
 from ...runtime.clock import Clock

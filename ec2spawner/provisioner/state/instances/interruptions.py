@@ -9,7 +9,7 @@ from typing import Final
 from ....core.alarms.account_rules import MAX_INTERRUPTIONS, Interruption
 from ....wire import Market
 from ...model import metrics
-from ...model.cloud import Instance
+from ...model.cloud.instance import Instance
 from ...model.lease import Lease
 
 INTERRUPTED: Final = "interruption"

@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from ....core.instances.matching import Supply
 from ....core.tags import INTENT, POOL, STORE
 from ....wire import Market
-from ...model.cloud import GONE, FleetResponse, Instance, InstanceState, Launched, LaunchSpec
+from ...model.cloud.instance import GONE, Instance, InstanceState
+from ...model.cloud.launch import FleetResponse, Launched, LaunchSpec
 from ...model.launch_key import base_key_of
 from ...model.lease import Intent, IntentState, Lease
 from ...store.store import Store

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...model.cloud import GONE, CloudError, Instance
+from ...model.cloud.cloud import CloudError
+from ...model.cloud.instance import GONE, Instance
 from ...runtime.clock import Clock
 from .instance_cache import InstanceCache
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....core.instances.matching import Supply
-from ...model.cloud import Instance
+from ...model.cloud.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from ec2spawner.core.instances.leaks import GRACE
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation, ReservationChoice
 from ec2spawner.core.tags import HUB, LEASE, PAYER, STORE, USER
 from ec2spawner.provisioner.clusters.groups import group_name
-from ec2spawner.provisioner.model.cloud import CloudError, LaunchSpec, PlacementGroup
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.launch import LaunchSpec
+from ec2spawner.provisioner.model.cloud.network import PlacementGroup
 from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import Lease, LeaseState

@@ -14,7 +14,8 @@ from ec2spawner.core.tags import HUB, LEASE, PAYER, STORE, USER
 from ec2spawner.provisioner.clusters import controller, groups
 from ec2spawner.provisioner.clusters.groups import group_name
 from ec2spawner.provisioner.limits.admission import LimitReached
-from ec2spawner.provisioner.model.cloud import CloudError, Interface, SecurityGroup
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.network import Interface, SecurityGroup
 from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from tests.simulated_cloud import DEFAULT_GROUP

@@ -38,7 +38,8 @@ from ec2spawner.core import tags
 from ec2spawner.core.instances.retention_rules import AfterStop, Kept
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
-from ec2spawner.provisioner.model.cloud import CloudError, LaunchRequest
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.launch import LaunchRequest
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 from ec2spawner.wire import Market

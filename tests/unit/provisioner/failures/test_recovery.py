@@ -10,7 +10,8 @@ import pytest
 from ec2spawner.core import tags
 from ec2spawner.core.names import sha256_hex
 from ec2spawner.provisioner.lifecycle.recovery import SavedServer, saved
-from ec2spawner.provisioner.model.cloud import CloudError, Volume
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.volume import Volume
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from tests.unit.provisioner.world import Agent, World, until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.core.tags import HOME, HUB, LEASE, STORE
-from ec2spawner.provisioner.model.cloud import VolumeSpec
+from ec2spawner.provisioner.model.cloud.volume import VolumeSpec
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.store.store import Store
 from tests.stored import write_schema_0001

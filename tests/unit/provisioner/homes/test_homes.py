@@ -12,7 +12,8 @@ from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.provisioner.homes import volumes as homes
 from ec2spawner.provisioner.homes.placement import Placement
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
-from ec2spawner.provisioner.model.cloud import CloudError, VolumeSpec
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.volume import VolumeSpec
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.provisioner.store.store import StoreError

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ec2spawner.provisioner.homes import volumes
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import Agent, World, until
 

@@ -11,7 +11,7 @@ from tornado.web import HTTPError
 from ec2spawner.core import tags
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.hub.app.server_rename import rename_server
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Home, LeaseState
 from tests.unit.provisioner.world import World, until
 

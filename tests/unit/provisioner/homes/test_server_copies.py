@@ -14,7 +14,8 @@ from ec2spawner.core.profiles.choices import Choice
 from ec2spawner.hub.spawn.home_choice import begin_copy
 from ec2spawner.provisioner.homes.server_copies import NOT_HERE_SECONDS
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
-from ec2spawner.provisioner.model.cloud import CloudError, Volume
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.volume import Volume
 from ec2spawner.provisioner.model.lease import FILES_COPIED, Home, Lease, LeaseState
 from ec2spawner.provisioner.model.mounts import Mounts
 from ec2spawner.provisioner.model.settings import HomeRules

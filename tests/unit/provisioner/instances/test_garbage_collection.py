@@ -6,7 +6,9 @@ import pytest
 
 from ec2spawner.core.instances.leaks import GRACE
 from ec2spawner.core.tags import HOME, HUB, INTENT, STORE
-from ec2spawner.provisioner.model.cloud import CloudError, Interface, Volume
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.network import Interface
+from ec2spawner.provisioner.model.cloud.volume import Volume
 from tests.unit.provisioner.world import World, until
 
 pytestmark = pytest.mark.asyncio

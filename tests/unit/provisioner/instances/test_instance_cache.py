@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from ec2spawner.provisioner.instances.listing import Listing
-from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import World
 

@@ -9,7 +9,8 @@ import pytest_asyncio
 
 from ec2spawner.provisioner.instances import listing
 from ec2spawner.provisioner.instances.listing import AGENT_SILENCE, Listing
-from ec2spawner.provisioner.model.cloud import MAX_FILTER_VALUES, InstanceState
+from ec2spawner.provisioner.model.cloud.cloud import MAX_FILTER_VALUES
+from ec2spawner.provisioner.model.cloud.instance import InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from tests.unit.provisioner.world import Agent, World
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from tests.unit.provisioner.world import World
 
 

@@ -14,7 +14,7 @@ from ec2spawner.core.pricing.money import price_words
 from ec2spawner.provisioner.launch import attempts
 from ec2spawner.provisioner.launch.fleet_response import Outcome
 from ec2spawner.provisioner.launch.launch_failure import MAX_CHARACTERS, launch_failure
-from ec2spawner.provisioner.model.cloud import FleetResponse
+from ec2spawner.provisioner.model.cloud.launch import FleetResponse
 from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome
 from ec2spawner.wire import Market
 

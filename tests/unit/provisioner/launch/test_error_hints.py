@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.error_hints import AGAIN, FIX, describe_error
 
 

@@ -20,7 +20,9 @@ from ec2spawner.core.tags import HUB
 from ec2spawner.provisioner.instances.inventory import take_stock
 from ec2spawner.provisioner.launch import controller
 from ec2spawner.provisioner.launch.launch_failure import launch_failure
-from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState, LaunchRequest
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
+from ec2spawner.provisioner.model.cloud.launch import LaunchRequest
 from ec2spawner.provisioner.model.lease import (
     Attempt,
     AttemptOutcome,

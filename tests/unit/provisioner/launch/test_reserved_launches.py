@@ -15,7 +15,8 @@ from ec2spawner.core.offers.launch_errors import ErrorClass
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation, ReservationChoice
 from ec2spawner.core.offers.sold_out import MARKED_FOR
 from ec2spawner.core.pricing.discounts import Discount
-from ec2spawner.provisioner.model.cloud import CloudError, LaunchRequest
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.launch import LaunchRequest
 from ec2spawner.provisioner.model.lease import Intent, IntentState, LeaseState
 from ec2spawner.provisioner.offers import reserved_capacity
 from ec2spawner.wire import Market

@@ -12,13 +12,10 @@ from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
 from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.core.tags import HUB
 from ec2spawner.provisioner.limits.admission import LimitReached
-from ec2spawner.provisioner.model.cloud import (
-    CloudError,
-    DataVolume,
-    InstanceState,
-    Volume,
-    VolumeSnapshot,
-)
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import InstanceState
+from ec2spawner.provisioner.model.cloud.launch import DataVolume
+from ec2spawner.provisioner.model.cloud.volume import Volume, VolumeSnapshot
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from tests.unit.provisioner.costs import DISK, SPOT, STOPPABLE, costs, disks, spent
 from tests.unit.provisioner.retained import STOP, again, end_in_order, ready

@@ -18,7 +18,8 @@ from ec2spawner.core.tags import HOME, PAYER, STORE, USER
 from ec2spawner.provisioner.homes.storage_costs import StorageCosts
 from ec2spawner.provisioner.homes.volume_listing import PAYERS_TAGGED, VolumeListing
 from ec2spawner.provisioner.limits.admission import LimitReached
-from ec2spawner.provisioner.model.cloud import CloudError, VolumeSnapshot
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.volume import VolumeSnapshot
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.instances.claims import InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.model.agent_protocol import SPOKEN, what_it_lacks, why_unfit
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.retention.restart_failure import unfit
 from ec2spawner.wire import PROTOCOL, Market, Spoken, Stop

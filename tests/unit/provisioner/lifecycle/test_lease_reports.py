@@ -10,7 +10,7 @@ import pytest
 
 from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
 from ec2spawner.provisioner.limits.admission import LimitReached
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.lease_events import (
     LeaseEnded,

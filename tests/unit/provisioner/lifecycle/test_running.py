@@ -15,7 +15,8 @@ from ec2spawner.core.ledger.cost_rows import CostRow
 from ec2spawner.provisioner.instances.claims import ClaimRefused
 from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
 from ec2spawner.provisioner.lifecycle.start import RESTART_SILENCE
-from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import PROTOCOL, Heartbeat, IdlePolicy, Market, Stop

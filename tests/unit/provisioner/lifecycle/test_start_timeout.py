@@ -10,7 +10,8 @@ from ec2spawner.core.text import boot_log
 from ec2spawner.core.text.boot_log import MAX_LINE
 from ec2spawner.provisioner.instances import boot_logs
 from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
-from ec2spawner.provisioner.model.cloud import GONE, POWERED_OFF, CloudError, InstanceState
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import GONE, POWERED_OFF, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.state.instances.launches import RESPONSE_GRACE
 from tests.unit.provisioner.world import Agent, World, until

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import World, until
 

@@ -18,7 +18,8 @@ from ec2spawner.core.pricing.price_history import PricePoint, price_at
 from ec2spawner.core.tags import HUB, INTENT, STORE
 from ec2spawner.provisioner.alarms.watch import INTERVAL, AlarmWatch
 from ec2spawner.provisioner.limits.admission import LimitReached
-from ec2spawner.provisioner.model.cloud import CloudError, Volume
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.volume import Volume
 from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import GpuSample, IdlePolicy, Market, Telemetry

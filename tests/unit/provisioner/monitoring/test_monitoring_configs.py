@@ -19,7 +19,8 @@ from ec2spawner.core.alarms.alarm import Alarm, Kind
 from ec2spawner.core.ledger.cost_rows import Purpose
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.hub.app.reporting.metrics import families
-from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import InstanceState
 from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import World
 

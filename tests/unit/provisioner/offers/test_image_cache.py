@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ec2spawner.provisioner.model.cloud import CloudError, Image, ImageQuery
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.image import Image, ImageQuery
 from ec2spawner.provisioner.offers import images as images_module
 from ec2spawner.provisioner.offers.images import ImageCache
 from tests.bare_state import bare_state

@@ -10,7 +10,7 @@ import pytest
 
 from ec2spawner import data
 from ec2spawner.config import Profile
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.offers.instance_types import Catalogue
 from tests.bare_state import bare_state
 from tests.simulated_cloud import Clock, SimulatedCloud

@@ -10,7 +10,8 @@ import pytest
 from ec2spawner.config import ConfigError, small_disks, validate_options
 from ec2spawner.config.options import Options
 from ec2spawner.hub import startup
-from ec2spawner.provisioner.model.cloud import CloudError, Image
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.image import Image
 from tests.unit.provisioner.world import World
 
 IMAGE = Image("ami-9", name="Deep Learning", root_gib=75)

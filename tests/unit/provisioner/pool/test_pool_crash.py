@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from tests.unit.provisioner.pool.pool_world import Pool, begin, name_spec, rules, standing
 from tests.unit.provisioner.world import World, until
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 from ec2spawner.core.tags import POOL
 from ec2spawner.provisioner.instances.pool_stops import SLOW_BOOT
-from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import InstanceState
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.state.instances.pool_holds import LONGEST_HOLD
 from ec2spawner.wire import Market

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ec2spawner.provisioner.instances.unleased import segments_beside_starts
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease
 from ec2spawner.provisioner.pool.stopped_places import StoppedPlaces
 from ec2spawner.provisioner.retention.controller import Retention

@@ -23,7 +23,8 @@ from ec2spawner.hub.pages.spawn_page.retention_text import retained_text
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
 from ec2spawner.provisioner.limits.admission import LimitReached
-from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart import START_TRIES
 from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
