@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from contextlib import aclosing
 from typing import Any
 
 from jupyterhub.spawner import Spawner
@@ -24,34 +24,23 @@ from .hub.api.jupyterhub_server_api import stop_for
 from .hub.app import service
 from .hub.app.orphaned_tokens import renew_client, revoke_left_tokens
 from .hub.app.restart_check import RestartCheck
-from .hub.app.resume import MAX_STOP_MESSAGE, SAVED_IF_NOT_CONTINUED, could_not_continue
+from .hub.app.resume import could_not_continue
 from .hub.app.server_rename import rename_server
 from .hub.app.service import HubService
-from .hub.app.spawn_error import SpawnError
-from .hub.failure.diagnosis import Diagnosis
-from .hub.failure.rendering import spawn_error
-from .hub.failure.start_failure import StartFailure
-from .hub.pages.progress.migration_progress import moving
-from .hub.pages.progress.progress import progress_event
-from .hub.pages.progress.spot_wait_status import spot_wait_status
-from .hub.pages.progress.waking import waking_of
+from .hub.failure.explained_start import ExplainedStart, ec2_unanswered
+from .hub.pages.progress.progress_stream import progress_of
 from .hub.pages.spawn_page.spawn_page import render_options_form
 from .hub.pages.spawn_page.stop_notice import StopNotice, last_stop
 from .hub.security.sealed_start import NotebookStart, Seal, SealBroken
-from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed, start_url
+from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed
 from .hub.spawn import user_options
 from .hub.spawn.home_choice import release_home
-from .hub.spawn.home_migration import home_zone_of
 from .hub.spawn.idle_policy import follow_configuration, policy_of
-from .hub.spawn.launch_spec import NotOfferedInHomeZone
 from .hub.spawn.lease_request import Server, new_lease
-from .hub.spawn.limits import limit_error
-from .hub.spawn.notebook_port import NotebookNotReached, check_notebook_port
+from .hub.spawn.notebook_port import check_notebook_port
 from .hub.spawn.server_options import configured_options
 from .hub.spawn.sleep_choice import sleep_of
 from .provisioner.lifecycle.recovery import SavedServer, saved
-from .provisioner.lifecycle.start import StartFailed
-from .provisioner.limits.admission import LimitReached
 from .provisioner.model.cloud.cloud import CloudError
 from .provisioner.model.lease import LIVE, OPEN, Lease, LeaseState
 from .provisioner.provisioner import Provisioner
@@ -69,9 +58,6 @@ STOP_MARGIN = 30.0
 
 TIMEOUT_MARGIN = 1.5
 """Seconds before the end of `start_timeout` at which a start ends itself, to say why it is late."""
-
-PROGRESS_INTERVAL = 5.0
-"""Seconds between two progress events while nothing changes: the bar still moves."""
 
 
 class EC2Spawner(OptionTraits, Spawner):
@@ -157,7 +143,8 @@ class EC2Spawner(OptionTraits, Spawner):
         if successor is not None:
             return await self._resume(running, provisioner, successor, deadline)
         if self.continues:
-            raise await self._cannot_continue(running, provisioner)
+            self.lease_id = self.continues
+            raise await ExplainedStart(self, running.options, provisioner).cannot_continue()
         options, choice = await user_options.resolve(self, self.user_options)
         user_options.drop_one_time_options(self)
         chosen_idle = choice.server_idle_seconds
@@ -167,40 +154,22 @@ class EC2Spawner(OptionTraits, Spawner):
         environment, hub_api_url = notebook_environment(self, running, sleep)
         command = [*self.cmd, *self.get_args()]
         start = NotebookStart(environment, command, self.api_token, self.server.base_url)
-        diagnosis = Diagnosis(self, options, provisioner)
-        try:
-            async with asyncio.timeout_at(deadline):
-                lease = await new_lease(
-                    self.lease_id,
-                    Server(self.user.name, self.name),
-                    choice,
-                    options=options,
-                    idle=idle,
-                    sleep=sleep,
-                    provisioner=provisioner,
-                    hub_api_url=hub_api_url,
-                    sealed_start=running.seal.close(start),
-                    start_timeout=self.start_timeout,
-                )
-                await provisioner.request(lease, afresh=choice.afresh)
-        except StoreError as error:
-            raise SpawnError(
-                "The hub cannot write to its database, so no server can start. Tell an admin; the "
-                "hub's log has the reason",
-                reason="store",
-                log_message=str(error),
-                status_code=503,
-            ) from error
-        except LimitReached as error:
-            raise limit_error(error, options.contact) from error
-        except NotOfferedInHomeZone as error:
-            message, slug = error.jupyterhub_message, choice.profile.slug
-            failure = await diagnosis.of_missing_offer(message, slug)
-            raise spawn_error(failure, self._start_link) from error
-        except TimeoutError as error:
-            failure = await diagnosis.of_timeout(self.lease_id, self.start_timeout)
-            raise await self._ended(provisioner, failure) from error
-        return await self._ready_url(running, provisioner, diagnosis, deadline)
+        explained = ExplainedStart(self, options, provisioner)
+        async with explained.request(choice.profile.slug), asyncio.timeout_at(deadline):
+            lease = await new_lease(
+                self.lease_id,
+                Server(self.user.name, self.name),
+                choice,
+                options=options,
+                idle=idle,
+                sleep=sleep,
+                provisioner=provisioner,
+                hub_api_url=hub_api_url,
+                sealed_start=running.seal.close(start),
+                start_timeout=self.start_timeout,
+            )
+            await provisioner.request(lease, afresh=choice.afresh)
+        return await self._ready_url(running, provisioner, explained, deadline)
 
     async def _resume(
         self, running: HubService, provisioner: Provisioner, lease: Lease, deadline: float
@@ -209,49 +178,22 @@ class EC2Spawner(OptionTraits, Spawner):
         self.lease_id = lease.lease_id
         running.spawners[self.lease_id] = self
         self._take_token_back(lease.sealed_start)
-        diagnosis = Diagnosis(self, running.options, provisioner)
-        return await self._ready_url(running, provisioner, diagnosis, deadline)
-
-    async def _cannot_continue(self, running: HubService, provisioner: Provisioner) -> SpawnError:
-        """Its lease ended while JupyterHub awaited a hook: no user has asked for another start."""
-        self.lease_id = self.continues
-        ended = provisioner.remembered(self.continues)
-        stop = (ended and ended.stop) or Stop(reason="hub", message="It continues no more")
-        failure = await Diagnosis(self, running.options, provisioner).of_stop(stop)
-        return spawn_error(failure, self._start_link)
+        explained = ExplainedStart(self, running.options, provisioner)
+        return await self._ready_url(running, provisioner, explained, deadline)
 
     async def _ready_url(
         self,
         running: HubService,
         provisioner: Provisioner,
-        diagnosis: Diagnosis,
+        explained: ExplainedStart,
         deadline: float,
     ) -> str:
         """Where the notebook of the requested lease listens. Raises `SpawnError`."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
-                await check_notebook_port(ready.url)
-                await running.ready_turns.take()  # JupyterHub's next part yields nowhere
-        except StartFailed as error:
-            raise spawn_error(await diagnosis.of_stop(error.stop), self._start_link) from error
-        except NotebookNotReached as error:
-            raise await self._ended(provisioner, StartFailure("failed", str(error))) from error
-        except TimeoutError as error:
-            failure = await diagnosis.of_timeout(self.lease_id, self.start_timeout)
-            raise await self._ended(provisioner, failure) from error
+        async with explained.wait(), asyncio.timeout_at(deadline):
+            ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
+            await check_notebook_port(ready.url)
+            await running.ready_turns.take()  # JupyterHub's next part yields nowhere
         return ready.url
-
-    async def _ended(self, provisioner: Provisioner, failure: StartFailure) -> SpawnError:
-        with suppress(StoreError):  # it holds in memory, and the next pass stores it
-            stop = Stop(reason="failed", message=failure.message[:MAX_STOP_MESSAGE])
-            if self.continues:
-                stop = stop.model_copy(update={"sleep": SAVED_IF_NOT_CONTINUED})
-            await provisioner.end(self.lease_id, stop)
-        return spawn_error(failure, self._start_link)
-
-    def _start_link(self, user_options: Mapping[str, str]) -> str:
-        return start_url(self, user_options, service.utc_now())
 
     async def poll(self) -> int | None:
         """None while there is a lease; 0 when there is none. Never asks AWS, never raises."""
@@ -358,16 +300,9 @@ class EC2Spawner(OptionTraits, Spawner):
         provisioner = await self._provisioner()
         while not (lease := provisioner.lease(self.lease_id)):
             await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
-        usual = await provisioner.start_durations.of_steps(lease.profile)
-        while lease is not None:
-            zone, move = home_zone_of(provisioner, lease), moving(provisioner, lease)
-            waiting = None if move else spot_wait_status(provisioner, lease)
-            wakes = waking_of(provisioner, lease)
-            yield progress_event(lease, usual, provisioner.now(), zone, waiting, move, wakes)
-            if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:
-                return
-            await provisioner.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)
-            lease = provisioner.lease(lease.lease_id)
+        async with aclosing(progress_of(provisioner, lease)) as events:
+            async for event in events:
+                yield event
 
     @property
     def stop_notice(self) -> StopNotice | None:
@@ -465,13 +400,7 @@ class EC2Spawner(OptionTraits, Spawner):
         try:
             return await self._running()
         except CloudError as error:
-            raise SpawnError(
-                "The hub is still starting, or gets no answer from EC2: no server can start yet. "
-                "Try again in a minute",
-                reason="cloud",
-                log_message=str(error),
-                status_code=503,
-            ) from error
+            raise ec2_unanswered(error) from error
 
     async def _provisioner(self) -> Provisioner:
         return (await self._running())[1]
