@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..core.runs.documents import DocumentError, pack
 from ..core.text import sizes
-from .documents import pack
 
 MAX_LOG_BYTES: Final = 8 * 1024 * 1024
 
@@ -40,9 +40,11 @@ class LogEnd:
 def encode(log: bytes, seen: int) -> str:
     """The document of the log: as much of its end as a message may have."""
     while True:
-        document = pack([_left_out(seen - len(log)), log])
-        if document or len(log) <= MIN_LOG_BYTES:
-            return document
+        try:
+            return pack([_left_out(seen - len(log)), log])
+        except DocumentError:
+            if len(log) <= MIN_LOG_BYTES:
+                return ""
         log = log[-max(len(log) * 3 // 4, MIN_LOG_BYTES) :]
 
 

@@ -7,6 +7,7 @@ at a time. If that is longer than a message may be, cells lose their outputs, th
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,9 +16,9 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4.nbjson import BytesEncoder
 
+from ..core.runs.documents import MAX_PACKED_BYTES, DocumentError, pack
 from ..core.text import sizes
 from ..wire.runs import MAX_PLAIN_BYTES
-from .documents import MAX_PACKED_BYTES, pack, packed_bytes
 from .execution import CannotExecute
 
 MAX_ERROR_CHARACTERS: Final = 64 * 1024
@@ -70,10 +71,12 @@ def encode(notebook: Json) -> str:
     what is in it."""
     parts = [_Part(_cell(cell), cell) for cell in notebook["cells"]]
     metadata = _Part(_metadata(notebook), notebook)
-    document = pack(_joined(parts, metadata, notebook))
-    while not document and _shrink([*parts, metadata]):
-        document = pack(_joined(parts, metadata, notebook))
-    return document
+    while True:
+        try:
+            return pack(_joined(parts, metadata, notebook))
+        except DocumentError:
+            if not _shrink([*parts, metadata]):
+                return ""
 
 
 @dataclass(slots=True)
@@ -89,7 +92,7 @@ class _Part:
 
     def gain(self) -> tuple[int, int]:
         """What it takes of the limits of a document: packed and plain."""
-        self.packed = self.packed or packed_bytes(self.text)
+        self.packed = self.packed or len(zlib.compress(self.text, 1))
         return self.packed, len(self.text)
 
     def shrink(self) -> None:

@@ -15,9 +15,9 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
 
 from ..checkpoint.place import NOTEBOOK, RUN
+from ..core.runs.documents import DocumentError, unpack
 from ..process_end import kill, processes_below, processes_of_session
 from ..wire import RunWork
-from .documents import unpack
 from .execution import CannotExecute, Outcome, Progress, in_words
 from .home_python import use_home_packages
 from .kernel_choice import KernelChoice, choose_kernel
@@ -104,7 +104,7 @@ class NotebookRun:
         """The kernel, and the path of the notebook. Blocks. Raises `CannotExecute`, `OSError`."""
         try:
             document = unpack(self._work.document)
-        except ValueError as error:
+        except DocumentError as error:
             raise CannotExecute(f"The notebook cannot be read: {error}") from error
         self._work = self._work.model_copy(update={"document": ""})  # it is in memory once
         notebook = read(document)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from ..checkpoint.place import NOTEBOOK, RUN
+from ..core.runs.documents import DocumentError, unpack
 from ..core.text.server_log import last_words
 from ..process_end import kill, processes_below, processes_of_session, until_ended
 from ..wire import RunWork
-from .documents import unpack
 from .execution import CannotExecute, Outcome, Progress, in_words
 from .home_python import use_home_packages
 from .log_end import LogEnd, encode
@@ -105,7 +105,7 @@ class ScriptRun:
         and `OSError`."""
         try:
             document = unpack(self._work.document)
-        except ValueError as error:
+        except DocumentError as error:
             raise CannotExecute(f"The script cannot be read: {error}") from error
         arguments(self._work.parameters)  # before anything is written
         file = open_folder(self._home, self._work, document)

@@ -11,8 +11,8 @@ from typing import Final
 
 from anyio.to_thread import run_sync
 
+from ..core.runs.documents import DocumentError, unpack
 from ..wire import RunsAnswer, RunsRequest, RunSummary
-from .document import DocumentError, unpack
 from .errors import RunRefused
 from .result_file import write_result
 

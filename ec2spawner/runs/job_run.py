@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
+from ..core.runs.documents import DocumentError, unpack
 from ..wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
 from .agent_request import HubSilent, ask
-from .document import DocumentError, unpack
 from .errors import RunError, RunRefused
 
 FIRST_PAUSE: Final = 3.0

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from ..core.runs.documents import DocumentError, unpack
 from ..terminal import complain, text
 from ..wire import RunsRequest, RunSummary
 from ..wire.runs import MAX_SHOWN_RUNS
 from . import table, words
 from .agent_request import ask
 from .command import FAILED, WRONG, print_json
-from .document import DocumentError, unpack
 from .errors import RunError, WrongRequest
 
 

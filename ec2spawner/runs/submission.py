@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from pydantic import JsonValue, ValidationError
 
+from ..core.runs.documents import DocumentError, pack
 from ..core.text import sizes
 from ..wire import RunSubmission
 from ..wire.runs import MAX_PLAIN_BYTES
-from .document import DocumentError, pack
 from .errors import WrongRequest
 
 OPTIONS: Final[Mapping[str, str]] = {
@@ -55,7 +55,7 @@ def submission_of(file: Path, home: Path, options: RunOptions) -> RunSubmission:
     fix."""
     path = path_in_home(file, home)
     try:
-        document = pack(_read(file))
+        document = pack([_read(file)])
     except DocumentError as error:
         raise WrongRequest(
             f"{file.name} is too large: {error}. Move data out of it into a file of the home"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import math
 import time
-import zlib
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -18,11 +16,11 @@ from pydantic import AwareDatetime, ValidationError
 from tornado.web import HTTPError
 
 from ...core.profiles.choices import OptionsRefused
+from ...core.runs.documents import DocumentError, unpack
 from ...provisioner.runs.runs import NoSuchRun, Owner, TooManyRuns
 from ...provisioner.store.store import StoreError
 from ...wire import RunSubmission, RunSummary
 from ...wire.runs import (
-    MAX_PLAIN_BYTES,
     MAX_RUN_BODY_BYTES,
     MAX_SHOWN_RUNS,
     MAX_VALUES,
@@ -203,10 +201,9 @@ def owner_of(user: User) -> Owner:
 
 
 def _unpacked(packed: str) -> bytes:
-    """What was packed, as far as it is not larger than what runs may send."""
     try:
-        return zlib.decompressobj().decompress(base64.b64decode(packed), MAX_PLAIN_BYTES)
-    except (ValueError, zlib.error) as error:
+        return unpack(packed)
+    except DocumentError as error:
         raise HTTPError(404, "the result of this run cannot be read") from error
 
 

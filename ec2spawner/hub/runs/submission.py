@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import zlib
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ...config import Options
 from ...core.ledger.cost_rows import user_payer
+from ...core.runs.documents import DocumentError, unpack
 from ...provisioner.model.run import Run
 from ...provisioner.provisioner import Provisioner
 from ...wire import RunSubmission
-from ...wire.runs import MAX_PLAIN_BYTES
 from ..app.service import HubService
 from ..spawn.allowed_profiles import choose
 from ..spawn.server_options import options_for_page
@@ -86,13 +83,9 @@ def _check(options: Options, submission: RunSubmission, now: datetime) -> None:
 def _check_document(submission: RunSubmission) -> None:
     """Raises `CannotRun` unless it can be unpacked, and is a notebook where it is called so."""
     try:
-        packed = base64.b64decode(submission.document, validate=True)
-        unpacking = zlib.decompressobj()
-        plain = unpacking.decompress(packed, MAX_PLAIN_BYTES)
-    except (binascii.Error, zlib.error) as error:
-        raise CannotRun("document: must be base64 of what zlib has compressed") from error
-    if unpacking.unconsumed_tail or not unpacking.eof:
-        raise CannotRun(f"document: is not complete, or has more than {MAX_PLAIN_BYTES} bytes")
+        plain = unpack(submission.document)
+    except DocumentError as error:
+        raise CannotRun(f"document: {error}") from error
     if not submission.path.endswith(".ipynb"):
         return
     # Not parsed, which would hold up the event loop from here as well: its instance does that.

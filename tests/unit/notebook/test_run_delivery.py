@@ -12,8 +12,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from ec2spawner.agent.notebook_server.local_socket import LocalSocket
+from ec2spawner.core.runs.documents import pack
 from ec2spawner.notebook.service import NotebookService
-from ec2spawner.runs.document import pack
 from ec2spawner.wire import (
     AgentState,
     Idleness,
@@ -54,7 +54,7 @@ class Agent:
         self.asked.append((request.runs.action, request.runs.number))
         found = RunsAnswer(runs=[RUN])
         if request.runs == RunsRequest(action="result", number=12):
-            found = RunsAnswer(runs=[RUN], result=pack(LARGEST))
+            found = RunsAnswer(runs=[RUN], result=pack([LARGEST]))
         if request.runs == RunsRequest(action="delivered", number=12):
             self.is_delivered.set()
         return NotebookReply(id=request.id, ok=True, runs=found)

@@ -15,9 +15,9 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
 
+from ec2spawner.core.runs.documents import unpack
 from ec2spawner.notebook.agent_link import AgentGoneError
 from ec2spawner.notebook.runs_handler import RunsHandler
-from ec2spawner.runs.document import unpack
 from ec2spawner.wire import (
     NotebookReply,
     RunsAnswer,

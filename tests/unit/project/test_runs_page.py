@@ -14,11 +14,11 @@ import nbformat
 import pytest
 
 from ec2spawner.cli import command_line
+from ec2spawner.core.runs import documents
 from ec2spawner.core.runs.attempts import MAX_FAILED_STARTS, PAUSE
 from ec2spawner.core.runs.cost_cap import FIRST_SECONDS
 from ec2spawner.provisioner.state.runs import MAX_OPEN_OF_USER
 from ec2spawner.provisioner.store.runs import KEPT
-from ec2spawner.run_executor import documents
 from ec2spawner.run_executor.log_end import MAX_LOG_BYTES
 from ec2spawner.run_executor.parameters import source
 from ec2spawner.run_executor.script_arguments import arguments

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import zlib
 from typing import Any
 
 import nbformat
@@ -20,8 +19,9 @@ from nbformat.v4 import (
     new_raw_cell,
 )
 
-from ec2spawner.run_executor import documents, notebook_document
-from ec2spawner.run_executor.documents import pack, unpack
+from ec2spawner.core.runs import documents
+from ec2spawner.core.runs.documents import unpack
+from ec2spawner.run_executor import notebook_document
 from ec2spawner.run_executor.execution import CannotExecute
 from ec2spawner.run_executor.log_end import MAX_LOG_BYTES, LogEnd
 from ec2spawner.run_executor.log_end import encode as encode_log
@@ -134,27 +134,6 @@ def test_earlier_outputs_are_not_those_of_a_run() -> None:
 def test_what_is_no_notebook_is_said_so(document: bytes) -> None:
     with pytest.raises(CannotExecute, match="not a notebook"):
         read(document)
-
-
-@given(st.lists(st.binary()))
-def test_what_is_packed_can_be_unpacked(parts: list[bytes]) -> None:
-    assert unpack(pack(parts)) == b"".join(parts)
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        "",
-        "AAAA",
-        "no base64",
-        base64.b64encode(zlib.compress(b"some text")[:-6]).decode(),
-        base64.b64encode(zlib.compress(bytes(65 << 20))).decode(),
-    ],
-    ids=["empty", "no zlib", "no base64", "incomplete", "too long"],
-)
-def test_what_is_no_document_is_refused(document: str) -> None:
-    with pytest.raises(ValueError, match="document"):
-        unpack(document)
 
 
 def test_of_a_log_the_end_is_kept() -> None:

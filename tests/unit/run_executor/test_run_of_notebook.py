@@ -201,7 +201,7 @@ async def test_a_document_that_is_no_notebook_fails_the_run(tmp_path: Path) -> N
     async with executor(hub, tmp_path / "home"):
         end = await hub.until_end()
     assert not end.succeeded
-    assert "cannot be unpacked" in end.message
+    assert "it is damaged" in end.message
 
 
 async def test_a_file_of_the_same_name_stays(tmp_path: Path) -> None:

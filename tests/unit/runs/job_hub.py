@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from ec2spawner.core.runs.documents import pack, unpack
 from ec2spawner.runs.agent_request import HubSilent
-from ec2spawner.runs.document import pack, unpack
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSummary
 
 from .agent_socket import Refusal, summary
@@ -78,7 +78,7 @@ class JobHub:
             self.end(request.number, "cancelled")
             return RunsAnswer(runs=[self.runs[request.number]])
         assert request.action == "result"
-        return RunsAnswer(result=pack(json.dumps(NOTEBOOK).encode()))
+        return RunsAnswer(result=pack([json.dumps(NOTEBOOK).encode()]))
 
 
 def silent_once(action: str, times: int = 1) -> Callable[[RunsRequest], None]:

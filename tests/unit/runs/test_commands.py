@@ -15,8 +15,8 @@ from rich.console import Console
 
 from ec2spawner.agent_socket import SOCKET
 from ec2spawner.cli import main
+from ec2spawner.core.runs.documents import pack, unpack
 from ec2spawner.runs.agent_request import HubSilent
-from ec2spawner.runs.document import pack, unpack
 from ec2spawner.runs.errors import RunError
 from ec2spawner.runs.follow import follow
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
@@ -221,11 +221,11 @@ def test_a_result_is_written_where_it_is_wanted(
     assert main(["runs", "result", "12"]) == 1
     assert "no result yet" in err()
     content = b"\x00\xff" + bytes(range(256)) * 20_000
-    hub.result = pack(content)
+    hub.result = pack([content])
     assert main(["runs", "result", "12", "--to", "so-far.log"]) == 0
     assert (tmp_path / "so-far.log").read_bytes() == content
     assert main(["runs", "result", "12", "--to", "gone/so-far.log"]) == 2
-    hub.result = pack(b"epoch 1\n")
+    hub.result = pack([b"epoch 1\n"])
     out()
     assert main(["runs", "result", "12"]) == 0
     assert out() == "epoch 1\n"

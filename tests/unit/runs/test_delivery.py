@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ec2spawner.core.runs.documents import pack
 from ec2spawner.runs.delivery import Delivery
-from ec2spawner.runs.document import pack
 from ec2spawner.runs.errors import RunError, RunRefused
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSummary
 
@@ -25,7 +25,7 @@ class Hub:
 
     def __init__(self, *waiting: RunSummary) -> None:
         self.waiting = {run.number: run for run in waiting}
-        self.results = {run.number: pack(f"result {run.number}".encode()) for run in waiting}
+        self.results = {run.number: pack([f"result {run.number}".encode()]) for run in waiting}
         self.delivered: list[int] = []
         self.fails: Callable[[RunsRequest], None] = lambda request: None
         self.asked: list[tuple[str, int | None]] = []
@@ -117,7 +117,7 @@ async def test_one_that_is_damaged_keeps_no_other(
     async with delivering(hub, tmp_path) as delivery:
         delivery.learn(3)
         await until(lambda: hub.delivered == [13])
-        hub.results[11], hub.fails = pack(b"again"), lambda request: None
+        hub.results[11], hub.fails = pack([b"again"]), lambda request: None
         await until(lambda: not hub.waiting)
     assert (tmp_path / "runs/train-11.ipynb").read_text() == "again"
     assert "it is gone" in caplog.text

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from ec2spawner.core.runs.documents import pack
 from ec2spawner.runs import job_run
 from ec2spawner.runs.agent_request import HubSilent
-from ec2spawner.runs.document import pack
 from ec2spawner.runs.errors import RunError, RunRefused
 from ec2spawner.runs.job_run import JobStopped
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
@@ -26,7 +26,7 @@ def hub() -> JobHub:
 
 
 def submit() -> RunSubmission:
-    return RunSubmission(path=PATH, document=pack(b"{}"), profile="t4")
+    return RunSubmission(path=PATH, document=pack([b"{}"]), profile="t4")
 
 
 def no_pause(seconds: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.runs.document import unpack
+from ec2spawner.core.runs.documents import unpack
 from ec2spawner.runs.errors import WrongRequest
 from ec2spawner.runs.moment import moment
 from ec2spawner.runs.submission import RunOptions, path_in_home, result_path, submission_of
