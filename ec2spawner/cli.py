@@ -12,7 +12,7 @@ from .cli_help import SUMMARIES, description, epilog
 from .gpu_check.options import gpu_check_options
 from .load_test.options import load_test_options
 from .plan.rehearsal.options import rehearsal_options
-from .runs.options import run_options, runs_options
+from .runs.commands.options import run_options, runs_options
 
 STOPPED = 130
 """Exit status after Ctrl-C, as of a shell."""
@@ -44,11 +44,11 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
 
         return run_gpu_check(arguments)
     if arguments.command == "run":
-        from .runs.command import run_run
+        from .runs.commands.command import run_run
 
         return run_run(arguments)
     if arguments.command == "runs":
-        from .runs.overview_command import run_runs
+        from .runs.commands.overview_command import run_runs
 
         return run_runs(arguments)
     iri_grammar.defer()

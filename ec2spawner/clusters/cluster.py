@@ -11,15 +11,16 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..wire import ClusterJoin, ClusterPrice, ClusterRequest, ClusterStatus, WorkerStatus
-from . import engine_process, run_folder, runs, table
+from . import run_folder, runs, table
 from .agent_request import ask
-from .engine import HeadEngine
+from .engines import engine_process
+from .engines.engine import HeadEngine
+from .engines.ray_head import RayHead
+from .engines.torchrun_head import TorchrunHead
 from .errors import ClusterError, ClusterRefused
 from .kernel_python import image_python
-from .ray_head import RayHead
 from .run import Run
 from .run_folder import Record
-from .torchrun_head import TorchrunHead
 from .worker_calls import call
 
 SERVICE_URL: Final = "JUPYTERHUB_SERVICE_URL"

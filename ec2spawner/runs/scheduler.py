@@ -36,11 +36,12 @@ from jupyter_scheduler.utils import get_utc_timestamp
 from traitlets import Type
 
 from ..wire import RunSubmission, RunSummary
-from . import job_run, words
+from . import words
 from .errors import RunError
-from .hardware import label, offered_profiles
-from .job_options import job_options
-from .job_run import JobStopped
+from .schedules import job_run
+from .schedules.hardware import label, offered_profiles
+from .schedules.job_options import job_options
+from .schedules.job_run import JobStopped
 from .submission import path_in_home, submission_of
 
 STOP_SECONDS: Final = 1.0

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.agent_socket import SOCKET
-from ec2spawner.clusters import engine_process, run_folder
+from ec2spawner.clusters import run_folder
+from ec2spawner.clusters.engines import engine_process
 from ec2spawner.clusters.errors import ClusterError
 from ec2spawner.clusters.run_folder import Record, started_at
 

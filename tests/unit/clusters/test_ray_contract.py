@@ -11,8 +11,8 @@ import pytest
 import ray
 
 from ec2spawner.cluster_worker import ray_node
-from ec2spawner.clusters import ray_head
-from ec2spawner.clusters.ray_head import RayHead
+from ec2spawner.clusters.engines import ray_head
+from ec2spawner.clusters.engines.ray_head import RayHead
 
 SCRIPTS = Path(ray.__file__).parent / "scripts/scripts.py"
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.clusters import engine_process, run_folder
+from ec2spawner.clusters import run_folder
 from ec2spawner.clusters.cluster import Cluster
+from ec2spawner.clusters.engines import engine_process
+from ec2spawner.clusters.engines.ray_head import RayHead
+from ec2spawner.clusters.engines.torchrun_head import TorchrunHead
 from ec2spawner.clusters.errors import ClusterError
-from ec2spawner.clusters.ray_head import RayHead
 from ec2spawner.clusters.run_folder import Record
-from ec2spawner.clusters.torchrun_head import TorchrunHead
 from ec2spawner.wire import ClusterStatus
 from tests.unit.clusters.torchrun_workers import FAKE_TORCH
 

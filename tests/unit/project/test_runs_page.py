@@ -22,7 +22,7 @@ from ec2spawner.provisioner.store.runs import KEPT
 from ec2spawner.run_executor.log_end import MAX_LOG_BYTES
 from ec2spawner.run_executor.parameters import source
 from ec2spawner.run_executor.script_arguments import arguments
-from ec2spawner.runs.command import options_of
+from ec2spawner.runs.commands.command import options_of
 from ec2spawner.runs.parameters import rows_of
 from ec2spawner.wire import RunSubmission
 from ec2spawner.wire.runs import MAX_ARRAY, MAX_PARAMETER_BYTES, MAX_PLAIN_BYTES

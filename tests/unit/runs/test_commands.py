@@ -17,8 +17,8 @@ from ec2spawner.agent_socket import SOCKET
 from ec2spawner.cli import main
 from ec2spawner.core.runs.documents import pack, unpack
 from ec2spawner.runs.agent_request import HubSilent
+from ec2spawner.runs.commands.follow import follow
 from ec2spawner.runs.errors import RunError
-from ec2spawner.runs.follow import follow
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
 from ec2spawner.wire.runs import MAX_DOCUMENT_BYTES
 

@@ -8,7 +8,7 @@ import pytest
 
 from ec2spawner.agent_socket import SOCKET
 from ec2spawner.runs.errors import RunError
-from ec2spawner.runs.hardware import label, offered_profiles
+from ec2spawner.runs.schedules.hardware import label, offered_profiles
 from ec2spawner.wire import HardwareChoice, HardwareChoices, Market
 
 from .agent_socket import agent

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ec2spawner.runs.errors import WrongRequest
-from ec2spawner.runs.job_options import job_options
+from ec2spawner.runs.schedules.job_options import job_options
 from ec2spawner.runs.submission import RunOptions
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from ec2spawner.core.runs.documents import pack
-from ec2spawner.runs import job_run
 from ec2spawner.runs.agent_request import HubSilent
 from ec2spawner.runs.errors import RunError, RunRefused
-from ec2spawner.runs.job_run import JobStopped
+from ec2spawner.runs.schedules import job_run
+from ec2spawner.runs.schedules.job_run import JobStopped
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
 
 from .agent_socket import summary

@@ -18,8 +18,8 @@ from jupyter_scheduler.extension import SchedulerApp
 from jupyter_scheduler.models import CreateJob, DescribeJob, JobFeature, Status
 from jupyter_scheduler.orm import Job, create_tables
 
-from ec2spawner.runs import job_run
 from ec2spawner.runs.scheduler import ProfileEnvironments, RunExecutionManager, RunScheduler
+from ec2spawner.runs.schedules import job_run
 from ec2spawner.wire import HardwareChoice, HardwareChoices, RunsRequest
 
 from .agent_socket import agent

@@ -7,10 +7,10 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from .errors import WrongRequest
-from .moment import moment
-from .parameters import named_values
-from .submission import RunOptions
+from ..errors import WrongRequest
+from ..moment import moment
+from ..parameters import named_values
+from ..submission import RunOptions
 
 FIELD = "runtime_environment_parameters"
 

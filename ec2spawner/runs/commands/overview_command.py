@@ -11,14 +11,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..core.runs.documents import DocumentError, unpack
-from ..terminal import complain, text
-from ..wire import RunsRequest, RunSummary
-from ..wire.runs import MAX_SHOWN_RUNS
-from . import table, words
-from .agent_request import ask
+from ...core.runs.documents import DocumentError, unpack
+from ...terminal import complain, text
+from ...wire import RunsRequest, RunSummary
+from ...wire.runs import MAX_SHOWN_RUNS
+from .. import words
+from ..agent_request import ask
+from ..errors import RunError, WrongRequest
+from . import table
 from .command import FAILED, WRONG, print_json
-from .errors import RunError, WrongRequest
 
 
 def run_runs(arguments: argparse.Namespace) -> int:

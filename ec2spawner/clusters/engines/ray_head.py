@@ -9,9 +9,9 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, Final
 
+from ..errors import ClusterError
+from ..run_folder import Record, folder, started_at
 from . import engine_process
-from .errors import ClusterError
-from .run_folder import Record, folder, started_at
 
 STARTED: Final = "Ray runtime started"
 """What `ray start` prints once the node runs."""

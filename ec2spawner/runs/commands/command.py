@@ -11,14 +11,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..terminal import complain, text
-from ..wire import RunSummary
-from .agent_request import submit
-from .errors import RunError, WrongRequest
+from ...terminal import complain, text
+from ...wire import RunSummary
+from ..agent_request import submit
+from ..errors import RunError, WrongRequest
+from ..moment import moment
+from ..parameters import combined, named_values, rows_of
+from ..submission import RunOptions, result_path, submission_of
 from .follow import follow
-from .moment import moment
-from .parameters import combined, named_values, rows_of
-from .submission import RunOptions, result_path, submission_of
 
 FAILED = 1
 WRONG = 2

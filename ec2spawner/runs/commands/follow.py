@@ -9,12 +9,12 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..terminal import text
-from ..wire import RunsAnswer, RunsRequest, RunSummary
-from . import words
-from .agent_request import HubSilent, ask
-from .errors import RunError
-from .submission import result_path
+from ...terminal import text
+from ...wire import RunsAnswer, RunsRequest, RunSummary
+from .. import words
+from ..agent_request import HubSilent, ask
+from ..errors import RunError
+from ..submission import result_path
 
 POLL_SECONDS: Final = 3.0
 """Between two questions; each answer has up to a thousand runs."""

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from ..core.runs.documents import DocumentError, unpack
-from ..wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
-from .agent_request import HubSilent, ask
-from .errors import RunError, RunRefused
+from ...core.runs.documents import DocumentError, unpack
+from ...wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
+from ..agent_request import HubSilent, ask
+from ..errors import RunError, RunRefused
 
 FIRST_PAUSE: Final = 3.0
 """Seconds between the first two questions; each later pause is half as long again."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from .errors import ClusterError
-from .run_folder import Record, started_at
+from ..errors import ClusterError
+from ..run_folder import Record, started_at
 
 START_SECONDS: Final = 120.0
 """For an engine to start: on a new disk its files are read slowly."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from .run_folder import Record
+from ..run_folder import Record
 
 
 class HeadEngine(Protocol):

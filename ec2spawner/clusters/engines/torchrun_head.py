@@ -8,10 +8,10 @@ import sys
 from importlib import metadata
 from typing import Final
 
+from ..errors import ClusterError
+from ..run_folder import Record, folder, started_at
 from . import engine_process
-from .errors import ClusterError
 from .rendezvous_store import STARTED
-from .run_folder import Record, folder, started_at
 
 
 class TorchrunHead:
@@ -37,6 +37,13 @@ class TorchrunHead:
     def start(self, host: str) -> Record:
         """Start the store at the instance's private address. Raises `ClusterError`."""
         version, token, port = self.version(), secrets.token_hex(32), engine_process.free_port(host)
-        argv = (sys.executable, "-P", "-m", "ec2spawner.clusters.rendezvous_store", host, str(port))
+        argv = (
+            sys.executable,
+            "-P",
+            "-m",
+            "ec2spawner.clusters.engines.rendezvous_store",
+            host,
+            str(port),
+        )
         pid = engine_process.start(argv, os.environ, folder() / "engine.log", STARTED)
         return Record(self.name, version, f"{host}:{port}", token, pid, started_at(pid) or 0.0)

@@ -1,4 +1,4 @@
-"""`python -m ec2spawner.clusters.rendezvous_store HOST PORT`: the store where torchruns meet.
+"""The store where torchruns meet: `python -m ...engines.rendezvous_store HOST PORT`.
 
 It is torch's own `TCPStore`, in a process that outlives kernels and workers. torchrun would start
 it on one of its nodes, and lose it with that worker.

@@ -11,11 +11,11 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.table import Table
 
-from ..core.text.delimited import Cell, delimited
-from ..terminal import text
-from ..wire import RunSummary
-from . import words
-from .submission import result_path
+from ...core.text.delimited import Cell, delimited
+from ...terminal import text
+from ...wire import RunSummary
+from .. import words
+from ..submission import result_path
 
 SHOWN: Final = 50
 """Lines of the list; --json has all."""

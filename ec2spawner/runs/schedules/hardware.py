@@ -6,10 +6,10 @@ import os
 
 from pydantic import ValidationError
 
-from ..agent_socket import SOCKET
-from ..agent_socket.exchange import exchange, refusal
-from ..wire import HardwareChoice, HardwareChoices
-from .errors import RunError
+from ...agent_socket import SOCKET
+from ...agent_socket.exchange import exchange, refusal
+from ...wire import HardwareChoice, HardwareChoices
+from ..errors import RunError
 
 
 def offered_profiles() -> list[HardwareChoice]:

@@ -1,0 +1,1 @@
+"""`ec2spawner run` and `ec2spawner runs`."""

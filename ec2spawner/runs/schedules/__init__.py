@@ -1,0 +1,1 @@
+"""What a job of jupyter-scheduler means for its run."""
