@@ -30,7 +30,7 @@ def for_guest(status: NotebookStatus) -> NotebookStatus:
 
 def cluster_for_guest(answer: ClusterAnswer) -> ClusterAnswer:
     """What its workers do and cost, without where they are reached, and without reasons of the hub,
-    which may name a limit and how much of it is spent."""
+    which may name a limit and how much of it is spent. A guest may start none."""
     status = answer.status
     workers = [
         each.model_copy(
@@ -38,7 +38,8 @@ def cluster_for_guest(answer: ClusterAnswer) -> ClusterAnswer:
         )
         for each in status.workers
     ]
-    shown = status.model_copy(update={"workers": workers, "address": "", "problem": ""})
+    hidden = {"address": "", "problem": "", "max_workers": 0}
+    shown = status.model_copy(update={"workers": workers, **hidden})
     return ClusterAnswer(status=shown)
 
 

@@ -98,6 +98,8 @@ class ClusterStatus(Message):
 
     wanted: int = 0
     """How many workers its user wants; 0 without a cluster."""
+    max_workers: int = 0
+    """How many this server's cluster may have; 0 where it may have none."""
     engine: Engine | None = None
     profile: ShortText = ""
     profile_name: ShortText = ""

@@ -13,6 +13,7 @@ import { DisposableSet, type IDisposable } from '@lumino/disposable';
 
 import { reportInput } from './api/inputReport.js';
 import { ClusterActions } from './commands/clusterActions.js';
+import { ClusterStart } from './commands/clusterStart.js';
 import { addCommands } from './commands/commands.js';
 import { RunOn } from './commands/runOn.js';
 import { ServerActions } from './commands/serverActions.js';
@@ -80,9 +81,17 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     const actions = new ServerActions({ app, model, trans });
     const isWatched = (): boolean => panel.isVisible && model.view.phase === 'live';
     const history = own(new HistoryModel({ serverSettings, isWatched }));
-    const hasAgent = (): boolean => isWatched() && model.view.status?.managed === true;
-    const cluster = own(new ClusterModel({ serverSettings, isWatched: hasAgent }));
+    const hasAgent = (): boolean =>
+      model.view.phase === 'live' && model.view.status?.managed === true;
+    const cluster = own(new ClusterModel({ serverSettings, mayAsk: hasAgent, isWatched }));
     const clusterActions = new ClusterActions({ model: cluster, trans });
+    const clusterStart = new ClusterStart({
+      app,
+      server: actions,
+      model: cluster,
+      actions: clusterActions,
+      trans
+    });
     const opener = new WorkerOpener(app);
     const panel: Panel = own(
       new Panel({
@@ -90,6 +99,7 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
         history,
         cluster,
         clusterActions,
+        clusterStart,
         actions,
         opener,
         settings,
@@ -107,7 +117,7 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     item.id = 'ec2spawner-status';
     own(showItem(app, statusBar, item, model));
     const runOn = new RunOn({ app, trans });
-    own(addCommands({ app, palette, model, actions, runOn, openPanel, trans }));
+    own(addCommands({ app, palette, model, actions, runOn, clusterStart, openPanel, trans }));
     void app.restored.then(loadToasts);
     own(
       new NoticeNotifications({

@@ -130,9 +130,11 @@ class ClusterHandler(APIHandler):
 
     @web.authenticated
     def post(self) -> None:
-        """0.31 USD/hour for each worker; six are too many."""
+        """0.31 USD/hour for each worker; six are too many, and `price-gone` answers nothing."""
         body = self.get_json_body() or {}
         _note("cluster", {"body_action": body["action"], **body, "action": "cluster"})
+        if (_folder() / "price-gone").exists():
+            raise web.HTTPError(502)
         if body.get("workers", 0) >= 6:
             self.set_status(409)
             detail = "this hub allows at most 5 workers"
@@ -144,7 +146,7 @@ class ClusterHandler(APIHandler):
         if body["action"] == "price":
             usd = 0.31 * body["workers"]
             price = ClusterPrice(
-                profile_name="A10G, 24 GB",
+                profile_name=body["profile"] or "A10G, 24 GB",
                 workers=body["workers"],
                 instance_type="g5.xlarge",
                 market=Market.SPOT,

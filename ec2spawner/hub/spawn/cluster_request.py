@@ -83,6 +83,13 @@ def joining(running: HubService, cluster: Cluster, join: ClusterJoin) -> Cluster
     )
 
 
+def max_workers(options: Options, head: Lease) -> int:
+    """How many workers a cluster of this server may have; 0 where it may have none."""
+    if options.image.container or head.mounts.temporary_home:
+        return 0
+    return options.clusters.max_workers
+
+
 def _check(options: Options, head: Lease, workers: int) -> None:
     most = options.clusters.max_workers
     if not most:

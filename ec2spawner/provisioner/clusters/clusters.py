@@ -15,7 +15,7 @@ from ..offers.market import MarketData
 from ..state.agent_contact import Contact
 from ..state.state import State
 from .controller import NOT_WANTED, failed_in_a_row
-from .worker_requests import request_workers
+from .worker_requests import check_workers, request_workers
 
 
 class CannotCluster(Exception):
@@ -50,6 +50,17 @@ class Clusters:
         if any(each.lease.state in LIVE for each in self.workers(head)):
             raise CannotCluster("this server has a cluster already: stop it first, or scale it")
         await self._request(head_id, _in_place_of(head.cluster, cluster), cluster.workers)
+
+    async def check_limits(self, head_id: str, cluster: Cluster) -> None:
+        """Whether limits allow a server `cluster.workers` workers in all. Nothing is requested.
+
+        Raises `CannotCluster`, and `LimitReached` where they do not.
+        """
+        await self.admission.prepare()
+        head = self._running(head_id)
+        live = sum(each.lease.state in LIVE for each in self.workers(head))
+        more = max(cluster.workers - live, 0)
+        check_workers(self.state, self.admission, head, cluster, more)
 
     async def scale(self, head_id: str, workers: int) -> None:
         """Let a server's cluster have so many workers. Raises as `begin`."""

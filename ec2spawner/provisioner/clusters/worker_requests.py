@@ -29,24 +29,34 @@ async def request_workers(
     without the other. Raises `LimitReached` where not all are affordable, and then nothing has
     changed; and `StoreError`, although what was changed holds: the next pass stores it.
     """
-    head, now = state.leases.get(head_id), state.clock.now()
+    head = state.leases.get(head_id)
     assert head is not None
     market.want(cluster.spec.instance_types)
-    begun = StepEvent(Step.REQUEST, now, "Looking for a machine")
-    last = cluster.last_number
-    workers = [
-        replace(new_worker(head, cluster, last + place, now), events=(begun,))
-        for place in range(1, count + 1)
-    ]
-    workers = admission.admit_together(workers)
+    workers = admission.admit_together(_new_workers(state, head, cluster, count))
     # Stored first: a hub that is killed in between must not use a number twice.
-    cluster = replace(cluster, last_number=last + count)
+    cluster = replace(cluster, last_number=cluster.last_number + count)
     stored = [state.leases.begin_changing(head_id, cluster=cluster)]
     stored += [_begin(state, worker) for worker in workers]
     await asyncio.gather(*map(asyncio.shield, stored))
     for worker in workers:
         wake_claims_for(state, worker)
     state.wake()
+
+
+def check_workers(
+    state: State, admission: Admission, head: Lease, cluster: Cluster, count: int
+) -> None:
+    """Raise `LimitReached` where `request_workers` would now."""
+    admission.check_together(_new_workers(state, head, cluster, count))
+
+
+def _new_workers(state: State, head: Lease, cluster: Cluster, count: int) -> list[Lease]:
+    now, last = state.clock.now(), cluster.last_number
+    begun = StepEvent(Step.REQUEST, now, "Looking for a machine")
+    return [
+        replace(new_worker(head, cluster, last + place, now), events=(begun,))
+        for place in range(1, count + 1)
+    ]
 
 
 def _begin(state: State, worker: Lease) -> asyncio.Task[None]:

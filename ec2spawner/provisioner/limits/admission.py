@@ -69,6 +69,14 @@ class Admission:
 
         The caller puts them on the waiting list before it awaits anything.
         """
+        return self._admitted(leases, is_start=True)
+
+    def check_together(self, leases: Sequence[Lease]) -> None:
+        """Raise `LimitReached` where `admit_together` would. A refusal is not recorded, because
+        nothing is to be started yet."""
+        self._admitted(leases, is_start=False)
+
+    def _admitted(self, leases: Sequence[Lease], *, is_start: bool) -> list[Lease]:
         if not self.state.settings.limits.bind or not leases:
             return list(leases)
         first = leases[0]
@@ -80,8 +88,9 @@ class Admission:
         for lease in leases:
             found = decide(of_scopes, prices, seconds)
             if isinstance(found, Refusal):
-                log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
-                record_refusal(self.state, lease, found)
+                if is_start:
+                    log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
+                    record_refusal(self.state, lease, found)
                 raise LimitReached(found, self.state.settings.limits.of(found.scope))
             allowed = [price for price in prices if found.allows(price)]
             left = [x for x, price in zip(every, prices, strict=True) if found.allows(price)]

@@ -1,11 +1,11 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { RefusedError } from '../api/request.js';
 import type { IClusterPrice } from '../api/wire/index.js';
 import type { ClusterModel } from '../model/clusterModel.js';
-import { sentenceText } from '../text/sentenceText.js';
+import { stopClusterTexts } from '../text/clusterText.js';
 import { confirm } from './confirmation.js';
+import { failureText } from './failureText.js';
 
 /** What the owner can do about the workers of their server. */
 export class ClusterActions {
@@ -15,12 +15,15 @@ export class ClusterActions {
   }
 
   /**
-   * What the cluster would cost with so many workers.
+   * What the cluster would cost with so many workers, of its own profile if none is named.
    *
-   * @throws Error with the reason where the configuration does not allow so many, in words.
+   * @throws Error with the reason in words where the configuration or a limit does not allow so
+   * many; its cause is a `RefusedError` with a sentence then.
    */
-  async price(workers: number): Promise<IClusterPrice | null> {
-    const profile = this._model.status?.profile ?? '';
+  async price(
+    workers: number,
+    profile: string = this._model.status?.profile ?? ''
+  ): Promise<IClusterPrice | null> {
     try {
       const answer = await this._model.post({
         action: 'price',
@@ -29,7 +32,7 @@ export class ClusterActions {
       });
       return answer.price;
     } catch (reason) {
-      throw new Error(this._why(reason), { cause: reason });
+      throw new Error(failureText(reason, this._trans), { cause: reason });
     }
   }
 
@@ -49,10 +52,7 @@ export class ClusterActions {
     const trans = this._trans;
     const isConfirmed = await confirm({
       title: trans.__('Stop the cluster?'),
-      texts: [
-        trans.__('All workers end, with what runs on them. Their local files are not kept.'),
-        trans.__('This server stays on, with its notebooks and kernels.')
-      ],
+      texts: this._model.status ? stopClusterTexts(this._model.status, trans) : [],
       accept: trans.__('Stop cluster'),
       cancel: trans.__('Cancel')
     });
@@ -67,14 +67,7 @@ export class ClusterActions {
   }
 
   private _reportFailure(what: string, reason: unknown): void {
-    Notification.error(`${what} ${this._why(reason)}`, { autoClose: false });
-  }
-
-  private _why(reason: unknown): string {
-    const sentence = reason instanceof RefusedError ? reason.sentence : null;
-    return sentence
-      ? sentenceText(sentence, this._trans)
-      : this._trans.__('The server does not respond. Try again in a moment.');
+    Notification.error(`${what} ${failureText(reason, this._trans)}`, { autoClose: false });
   }
 
   private readonly _model: ClusterModel;

@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { DisposableDelegate, DisposableSet, type IDisposable } from '@lumino/disposable';
 
 import type { StatusModel } from '../model/statusModel.js';
+import type { ClusterStart } from './clusterStart.js';
 import { RUN_ON_ARGS, type RunOn } from './runOn.js';
 import type { ServerActions } from './serverActions.js';
 
@@ -17,13 +18,14 @@ export interface ICommandsOptions {
   model: StatusModel;
   actions: ServerActions;
   runOn: RunOn;
+  clusterStart: ClusterStart;
   openPanel: () => void;
   trans: TranslationBundle;
 }
 
 /** Add the commands of this extension, until disposed. */
 export function addCommands(options: ICommandsOptions): IDisposable {
-  const { app, palette, model, actions, runOn, openPanel, trans } = options;
+  const { app, palette, model, actions, runOn, clusterStart, openPanel, trans } = options;
   const category = trans.__('Server');
   const added = new DisposableSet();
   const commands: Record<string, ICommandOptions> = {
@@ -58,6 +60,13 @@ export function addCommands(options: ICommandsOptions): IDisposable {
       isEnabled: args => actions.available && (args.toolbar === true || runOn.path(args) !== null),
       isVisible: () => actions.available,
       execute: args => runOn.run(args)
+    },
+    'ec2spawner:start-cluster': {
+      label: trans.__('Start a Cluster…'),
+      caption: trans.__('Start workers on machines of their own, from a notebook'),
+      isEnabled: () => clusterStart.available,
+      isVisible: () => clusterStart.available,
+      execute: () => clusterStart.run()
     },
     'ec2spawner:stop': {
       label: trans.__('Stop This Server…'),

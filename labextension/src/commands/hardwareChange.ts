@@ -2,12 +2,12 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { RefusedError, request } from '../api/request.js';
+import { request } from '../api/request.js';
 import type { IHardwareChoices, IMove } from '../api/wire/index.js';
 import { isStopping } from '../model/state.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { moveText } from '../text/hardwareText.js';
-import { sentenceText } from '../text/sentenceText.js';
+import { failureText } from './failureText.js';
 import { chooseHardware } from './hardwareDialog.js';
 
 /** Between two questions how far a move is. */
@@ -76,10 +76,7 @@ export class HardwareChange {
   }
 
   private _reportFailure(reason: unknown): void {
-    const sentence = reason instanceof RefusedError ? reason.sentence : null;
-    const why = sentence
-      ? sentenceText(sentence, this._trans)
-      : this._trans.__('The server does not respond. Try again in a moment.');
+    const why = failureText(reason, this._trans);
     const what = this._trans.__('Your server stays as it is. %1', why);
     Notification.error(what, { autoClose: false });
   }

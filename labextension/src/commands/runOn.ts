@@ -6,13 +6,13 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { Widget } from '@lumino/widgets';
 
-import { RefusedError, request } from '../api/request.js';
+import { request } from '../api/request.js';
 import type { IHardwareChoices, IRunsAnswer } from '../api/wire/index.js';
 import { type ICellContent, type IParameter, parametersOf } from '../model/runParameters.js';
 import type { IRunBody } from '../model/runRequest.js';
 import { fileName, submittedText } from '../text/runText.js';
-import { sentenceText } from '../text/sentenceText.js';
 import { openDocument, save } from './documents.js';
+import { failureText } from './failureText.js';
 import { RunDialog } from './runDialog.js';
 
 /** How long the notification of a run stays; it is in the notification centre after that. */
@@ -56,7 +56,11 @@ export class RunOn {
     try {
       await this._run(path);
     } catch (reason) {
-      const what = this._trans.__('%1 cannot be run now. %2', fileName(path), this._why(reason));
+      const what = this._trans.__(
+        '%1 cannot be run now. %2',
+        fileName(path),
+        failureText(reason, this._trans)
+      );
       Notification.error(what, { autoClose: false });
     } finally {
       this._isOpen = false;
@@ -94,7 +98,7 @@ export class RunOn {
       }
       return '';
     } catch (reason) {
-      return this._why(reason);
+      return failureText(reason, this._trans);
     }
   }
 
@@ -135,13 +139,6 @@ export class RunOn {
       }
     }
     return null;
-  }
-
-  private _why(reason: unknown): string {
-    const sentence = reason instanceof RefusedError ? reason.sentence : null;
-    return sentence
-      ? sentenceText(sentence, this._trans)
-      : this._trans.__('The server does not respond. Try again in a moment.');
   }
 
   private readonly _app: JupyterFrontEnd;

@@ -8,6 +8,7 @@ import { time } from '../text/format.js';
 import { sentenceText } from '../text/sentenceText.js';
 import { confirm } from './confirmation.js';
 import { saveAll } from './documents.js';
+import { failureText } from './failureText.js';
 import { HardwareChange } from './hardwareChange.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { RefusedError, request, sentenceOf } from '../api/request.js';
@@ -180,10 +181,7 @@ export class ServerActions {
   }
 
   private _reportFailure(what: string, reason: unknown): void {
-    const sentence = reason instanceof RefusedError ? reason.sentence : null;
-    const why = sentence
-      ? sentenceText(sentence, this._trans)
-      : this._trans.__('The server does not respond. Try again in a moment.');
+    const why = failureText(reason, this._trans);
     Notification.error(`${what} ${why}`, { autoClose: false });
   }
 

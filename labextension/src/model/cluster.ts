@@ -3,7 +3,7 @@
 import type { IClusterStatus, IWorkerStatus } from '../api/wire/index.js';
 import type { IAmount } from './state.js';
 
-/** Of one cluster, as the hub bounds it at most. */
+/** Of one cluster, whatever the hub allows. */
 export const MAX_WORKERS = 64;
 
 export type WorkerState = 'waiting' | 'joining' | 'busy' | 'idle' | 'reclaimed' | 'ending';
@@ -47,6 +47,16 @@ export function hasCluster(status: IClusterStatus): boolean {
 /** Whether there is a cluster, if only its end. */
 export function isPresent(status: IClusterStatus): boolean {
   return status.wanted > 0 || status.workers.length > 0;
+}
+
+/** Whether one can be started: it is allowed, and nothing is left of an earlier one. */
+export function mayStart(status: IClusterStatus): boolean {
+  return status.max_workers > 0 && !isPresent(status);
+}
+
+/** How many workers something runs on. */
+export function busyWorkers(status: IClusterStatus): number {
+  return status.workers.filter(each => workerState(each) === 'busy').length;
 }
 
 /** What the workers cost an hour; a lower bound where a price is unknown, null where all are. */

@@ -12,16 +12,20 @@ const CHANGING_MS = 3000;
 const STEADY_MS = 10_000;
 const MAX_POLL_MS = 60_000;
 
-/** The workers of this server, asked for only while somebody looks at them. */
+/**
+ * The workers of this server. Asked for once, for the command that starts some; after that only
+ * while somebody looks at them.
+ */
 export class ClusterModel implements IDisposable {
-  constructor({ serverSettings, isWatched }: ClusterModel.IOptions) {
+  constructor({ serverSettings, mayAsk, isWatched }: ClusterModel.IOptions) {
     this._serverSettings = serverSettings;
+    this._mayAsk = mayAsk;
     this._isWatched = isWatched;
     this._poll = new Poll({
       name: 'ec2spawner:cluster',
       factory: () => this._ask(),
       frequency: { interval: STEADY_MS, backoff: true, max: MAX_POLL_MS },
-      standby: () => document.hidden || !isWatched()
+      standby: () => document.hidden || !mayAsk() || (this._hasAsked && !isWatched())
     });
   }
 
@@ -42,7 +46,7 @@ export class ClusterModel implements IDisposable {
 
   /** Ask now instead of at the next turn, if somebody looks. */
   refresh(): void {
-    if (this._isWatched()) {
+    if (this._mayAsk() && this._isWatched()) {
       void this._poll.refresh();
     }
   }
@@ -70,6 +74,7 @@ export class ClusterModel implements IDisposable {
 
   private async _ask(): Promise<void> {
     const asked = (this._asked += 1);
+    this._hasAsked = true;
     try {
       const answer = (await request(this._serverSettings, 'cluster?')) as IClusterAnswer | null;
       if (!answer?.status) {
@@ -99,17 +104,21 @@ export class ClusterModel implements IDisposable {
   }
 
   private readonly _serverSettings: ServerConnection.ISettings;
+  private readonly _mayAsk: () => boolean;
   private readonly _isWatched: () => boolean;
   private readonly _poll: Poll<void, unknown>;
   private readonly _changed = new Signal<this, void>(this);
   private _status: IClusterStatus | null = null;
   private _isStale = false;
+  private _hasAsked = false;
   private _asked = 0;
 }
 
 export namespace ClusterModel {
   export interface IOptions {
     serverSettings: ServerConnection.ISettings;
+    /** Whether an agent stands behind this server that can be asked. */
+    mayAsk: () => boolean;
     /** Whether a person has the cluster on the screen now. */
     isWatched: () => boolean;
   }

@@ -2,9 +2,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { IClusterStatus } from '../api/wire/index.js';
 import type { ClusterActions } from '../commands/clusterActions.js';
+import type { ClusterStart } from '../commands/clusterStart.js';
 import type { ServerActions } from '../commands/serverActions.js';
 import { element, fill, setAttribute, setText, show } from '../dom.js';
-import { hasCluster, isPresent, workerState } from '../model/cluster.js';
+import { hasCluster, isPresent, mayStart, workerState } from '../model/cluster.js';
 import type { ClusterModel } from '../model/clusterModel.js';
 import { stateOf } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
@@ -23,9 +24,9 @@ import { Section } from './section.js';
 /** The list scrolls where it has more. */
 const MAX_ROWS = 8;
 
-/** The workers of this server: what they do and cost; how many there are. */
+/** The workers of this server: what they do and cost; how many there are; how to start some. */
 export class ClusterSection extends Section {
-  constructor({ model, server, actions, trans }: ClusterSection.IOptions) {
+  constructor({ model, server, actions, start, trans }: ClusterSection.IOptions) {
     super(trans.__('Cluster'));
     this._model = model;
     this._server = server;
@@ -37,6 +38,9 @@ export class ClusterSection extends Section {
     this._retry.type = 'button';
     this._retry.onclick = () => void actions.scale(this._model.status?.wanted ?? 0);
     setText(this._retry, trans.__('Try again'));
+    this._start.type = 'button';
+    this._start.onclick = () => void start.run();
+    setText(this._start, trans.__('Start a cluster…'));
     this._list.setAttribute('aria-label', trans.__('Workers'));
     const cost = element('span', 'ec2-Cluster-cost', this._rate, this._mark);
     this.node.append(
@@ -47,7 +51,8 @@ export class ClusterSection extends Section {
       this._remembered,
       this._code,
       this._scale.node,
-      this._buttons
+      this._buttons,
+      this._starting
     );
     setText(this._stale, trans.__('The hub does not answer; the workers are shown as last known.'));
   }
@@ -55,7 +60,9 @@ export class ClusterSection extends Section {
   update(view: IView): void {
     const status = this._model.status;
     const isOver = stateOf(view).kind === 'stopped';
-    this.setShown(status !== null && hasCluster(status) && !isOver);
+    const canStart = status !== null && mayStart(status) && this._server.available;
+    this.setShown(status !== null && (hasCluster(status) || canStart) && !isOver);
+    show(this._starting, canStart);
     if (status) {
       this._write(status, view);
     }
@@ -107,6 +114,8 @@ export class ClusterSection extends Section {
   private readonly _retry = element('button', 'jp-mod-styled ec2-Button');
   private readonly _stop = element('button', 'jp-mod-styled ec2-Button');
   private readonly _buttons = element('div', 'ec2-Buttons', this._retry, this._stop);
+  private readonly _start = element('button', 'jp-mod-styled ec2-Button');
+  private readonly _starting = element('div', 'ec2-Buttons', this._start);
 }
 
 export namespace ClusterSection {
@@ -114,6 +123,7 @@ export namespace ClusterSection {
     model: ClusterModel;
     server: ServerActions;
     actions: ClusterActions;
+    start: ClusterStart;
     trans: TranslationBundle;
   }
 }

@@ -4,6 +4,7 @@ import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
 import type { ClusterActions } from '../commands/clusterActions.js';
+import type { ClusterStart } from '../commands/clusterStart.js';
 import type { ServerActions } from '../commands/serverActions.js';
 import { LiveRegion } from './liveRegion.js';
 import { ClusterSection } from './clusterSection.js';
@@ -45,6 +46,7 @@ export class Panel extends Widget {
       model: cluster,
       server: actions,
       actions: options.clusterActions,
+      start: options.clusterStart,
       trans
     });
     this._session = new SessionSection(opener, trans);
@@ -153,6 +155,7 @@ export namespace Panel {
     history: HistoryModel;
     cluster: ClusterModel;
     clusterActions: ClusterActions;
+    clusterStart: ClusterStart;
     actions: ServerActions;
     opener: WorkerOpener;
     settings: SettingsModel;

@@ -24,7 +24,6 @@ export class ScaleControl {
     setAttribute(this._more, 'aria-label', trans.__('One worker more'));
     this._input.type = 'number';
     this._input.min = '1';
-    this._input.max = `${MAX_WORKERS}`;
     this._input.oninput = () => this._choose(this._input.valueAsNumber, true);
     this._input.onkeydown = event => this._onKey(event);
     this._apply.onclick = () => void this._scale();
@@ -47,6 +46,13 @@ export class ScaleControl {
       this._reset();
     }
     this._status = status;
+    setAttribute(this._input, 'max', `${this._most}`);
+  }
+
+  /** As the hub allows; what an old hub allows is unknown. */
+  private get _most(): number {
+    const most = this._status?.max_workers ?? 0;
+    return most > 0 ? most : MAX_WORKERS;
   }
 
   private get _number(): number {
@@ -54,10 +60,10 @@ export class ScaleControl {
   }
 
   private _choose(workers: number, isTyped = false): void {
-    if (!Number.isInteger(workers) || workers < 1 || workers > MAX_WORKERS) {
+    if (!Number.isInteger(workers) || workers < 1 || workers > this._most) {
       if (isTyped) {
         this._forget();
-        this._write(this._trans.__('Choose 1 to %1 workers, or stop the cluster.', MAX_WORKERS));
+        this._write(this._trans.__('Choose 1 to %1 workers, or stop the cluster.', this._most));
       }
       return;
     }
@@ -142,7 +148,7 @@ export class ScaleControl {
     }
     // Not `disabled`: the one that has just been pressed keeps the focus.
     setAttribute(this._less, 'aria-disabled', `${number <= 1}`);
-    setAttribute(this._more, 'aria-disabled', `${number >= MAX_WORKERS}`);
+    setAttribute(this._more, 'aria-disabled', `${number >= this._most}`);
     setText(this._said, said);
     show(this._choice, this._chosen !== null);
     setText(this._apply, this._trans.__('Change to %1', number));

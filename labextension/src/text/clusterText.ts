@@ -3,7 +3,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { IClusterPrice, IClusterStatus, IWorkerStatus } from '../api/wire/index.js';
-import { isPresent, joined, rateOf, workerState } from '../model/cluster.js';
+import { busyWorkers, isPresent, joined, rateOf, workerState } from '../model/cluster.js';
+import { callOf } from '../model/clusterRequest.js';
 import * as format from './format.js';
 
 /** Two lines in a list, each with a value at its end. */
@@ -110,10 +111,8 @@ export function rememberedText(status: IClusterStatus, trans: TranslationBundle)
 
 /** The code that starts the cluster of `rememberedText` again. */
 export function restartCode(status: IClusterStatus): string {
-  const { last_workers: count, last_profile: profile, last_engine: engine } = status;
-  const parts = [`${count}`, profile && JSON.stringify(profile)];
-  parts.push(engine === null || engine === 'ray' ? '' : `engine="${engine}"`);
-  return `ec2spawner.cluster(${parts.filter(Boolean).join(', ')})`;
+  const { last_workers: workers, last_profile: profile, last_engine: engine } = status;
+  return callOf({ workers, profile, engine: engine ?? 'ray' });
 }
 
 /** What so many workers would cost; `6 workers: about $1.86/h together, at most $6.04/h`. */
@@ -142,8 +141,7 @@ export function endsBusyText(
   workers: number,
   trans: TranslationBundle
 ): string {
-  const busy = status.workers.filter(each => workerState(each) === 'busy').length;
-  const ends = busy - workers;
+  const ends = busyWorkers(status) - workers;
   return ends > 0
     ? trans._n(
         'At least %1 busy worker ends, with what runs on it.',
@@ -152,6 +150,58 @@ export function endsBusyText(
         ends
       )
     : '';
+}
+
+/** What a cluster would cost, before it is started. */
+export interface IStartPriceText {
+  /** Such as `About $0.93/h for 3 workers together`. */
+  sum: string;
+  /** What would be bought, and what it may cost at most; may be empty. */
+  detail: string;
+}
+
+export function startPriceText(price: IClusterPrice, trans: TranslationBundle): IStartPriceText {
+  const { workers, instance_type: type, market, usd_per_hour: usd, max_usd_per_hour: max } = price;
+  if (!type) {
+    return {
+      sum: trans.__('EC2 offers none of this kind now.'),
+      detail: trans.__('Workers are asked for again until EC2 has them.')
+    };
+  }
+  const what = trans.__('%1 × %2', workers, [type, market ?? ''].filter(Boolean).join(', '));
+  if (usd === null) {
+    return { sum: trans.__('The price is unknown.'), detail: what };
+  }
+  const detail =
+    max !== null && max > usd
+      ? trans.__('%1; at most %2 (estimate, without disks)', what, perHour(max, trans))
+      : trans.__('%1 (estimate, without disks)', what);
+  const sum = trans._n(
+    'About %2 for %1 worker',
+    'About %2 for %1 workers together',
+    workers,
+    perHour(usd, trans)
+  );
+  return { sum, detail };
+}
+
+/** What a stop of the cluster ends, and what it costs until then. */
+export function stopClusterTexts(status: IClusterStatus, trans: TranslationBundle): string[] {
+  const busy = busyWorkers(status);
+  const rate = rateText(status, trans);
+  return [
+    busy > 0
+      ? trans._n(
+          '%1 worker is busy. What runs on it is lost.',
+          '%1 workers are busy. What runs on them is lost.',
+          busy
+        )
+      : '',
+    rate === ''
+      ? trans.__('All workers end, and their local files are deleted.')
+      : trans.__('All workers (%1) end, and their local files are deleted.', rate),
+    trans.__('This server stays on, with its notebooks and kernels.')
+  ].filter(Boolean);
 }
 
 function perHour(usd: number, trans: TranslationBundle): string {

@@ -150,6 +150,7 @@ async def test_a_cluster_is_priced_started_scaled_and_stopped(hub: Hub) -> None:
         price = (await ask(agent, "price", workers=2))["price"]
         assert price["workers"] == 2
         assert 0 < price["usd_per_hour"] <= price["max_usd_per_hour"]
+        assert (await ask(agent, "status"))["status"]["max_workers"] == 4
 
         bought = len(await hub.embedded.calls("CreateFleet"))
         begun = await start(agent, 2)
@@ -235,7 +236,8 @@ async def test_a_hub_without_clusters_says_so(tmp_path: Path, embedded: Embedded
             ):
                 reply = await agent.say("cluster", body)
                 assert (reply.status_code, "allows no clusters" in reply.text) == (409, True)
-            assert (await ask(agent, "status"))["status"]["wanted"] == 0
+            status = (await ask(agent, "status"))["status"]
+            assert (status["wanted"], status["max_workers"]) == (0, 0)
     finally:
         await hub.stop()
         print(hub.tail(80))

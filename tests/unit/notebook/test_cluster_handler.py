@@ -56,7 +56,9 @@ class Link:
             url="http://10.0.0.7:1",
             since=datetime(2026, 11, 20, tzinfo=UTC),
         )
-        status = ClusterStatus(wanted=2, address="10.0.0.7:6379", problem=SECRET, workers=[worker])
+        status = ClusterStatus(
+            wanted=2, max_workers=4, address="10.0.0.7:6379", problem=SECRET, workers=[worker]
+        )
         return NotebookReply(id=1, ok=True, cluster=ClusterAnswer(status=status, price=price))
 
 
@@ -126,7 +128,7 @@ def guest(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_owner_sees_the_cluster_and_changes_it(server: Server, link: Link) -> None:
     code, found = await server.get()
     assert (code, found["status"]["wanted"], found["price"]) == (200, 2, None)
-    assert found["status"]["problem"] == SECRET
+    assert (found["status"]["problem"], found["status"]["max_workers"]) == (SECRET, 4)
     code, found = await server.post(action="price", workers=3, profile="a10g")
     assert (code, found["price"]["workers"]) == (200, 3)
     assert (await server.post(action="scale", workers=3))[0] == 200
@@ -140,7 +142,7 @@ async def test_a_guest_sees_no_address_and_no_reason_and_changes_nothing(
     server: Server, link: Link
 ) -> None:
     code, found = await server.get()
-    assert (code, found["status"]["wanted"]) == (200, 2)
+    assert (code, found["status"]["wanted"], found["status"]["max_workers"]) == (200, 2, 0)
     assert SECRET not in json.dumps(found)
     assert "10.0.0.7" not in json.dumps(found)
     code, found = await server.post(action="stop")

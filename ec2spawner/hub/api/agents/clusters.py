@@ -28,7 +28,7 @@ from ....wire import (
 from ....wire.cluster import MAX_SHOWN
 from ...app.api_address import reachable_api_url
 from ...app.spawn_error import SpawnError
-from ...spawn.cluster_request import joining, wanted_cluster
+from ...spawn.cluster_request import joining, max_workers, wanted_cluster
 from ...spawn.limits import limit_words_of
 from ...spawn.server_options import ProfileListError
 from .calls import LEASE
@@ -60,7 +60,8 @@ class ClusterHandler(OwnersHandler):
             self.log.error("A change of the cluster of %s: %s", lease.lease_id, error)
             price = None
         current = self.provisioner.lease(lease.lease_id) or lease
-        status = status_of(self.provisioner, current)
+        most = max_workers(self.service.options, current)
+        status = status_of(self.provisioner, current, most)
         self.answer(200, ClusterAnswer(status=status, price=price))
 
     async def follow(self, lease: Lease, request: ClusterRequest) -> ClusterPrice | None:
@@ -78,6 +79,8 @@ class ClusterHandler(OwnersHandler):
                 price = price_of(self.provisioner, wanted)
                 if request.action == "start":
                     await self.start(lease, wanted, request)
+                else:
+                    await self.provisioner.clusters.check_limits(lease.lease_id, wanted)
                 return price
         return None
 
@@ -117,18 +120,19 @@ def price_of(provisioner: Provisioner, wanted: Cluster) -> ClusterPrice:
     )
 
 
-def status_of(provisioner: Provisioner, head: Lease) -> ClusterStatus:
-    """How the cluster of a server stands now."""
+def status_of(provisioner: Provisioner, head: Lease, most: int) -> ClusterStatus:
+    """How the cluster of a server stands now; `most` workers are allowed."""
     clusters, cluster, now = provisioner.clusters, head.cluster, provisioner.now()
     workers = [worker_status(each, now) for each in shown(clusters.workers(head))]
     last = clusters.last_shape(head)
-    before = {
+    always = {
+        "max_workers": most,
         "last_workers": last.workers if last else 0,
         "last_profile": last.profile if last else "",
         "last_engine": _engine(last),
     }
     if cluster is None:
-        return ClusterStatus(**before)
+        return ClusterStatus(**always)
     is_short = sum(each.state != "ending" for each in workers) < cluster.workers
     return ClusterStatus(
         wanted=cluster.workers,
@@ -139,7 +143,7 @@ def status_of(provisioner: Provisioner, head: Lease) -> ClusterStatus:
         workers=workers,
         problem=cluster.stopped_because or (clusters.last_failure(head) if is_short else ""),
         has_given_up=clusters.has_given_up(head),
-        **before,
+        **always,
     )
 
 

@@ -18,9 +18,14 @@ export interface IClusterPrice {
   max_usd_per_hour: number | null;
 }
 
+export type Engine = 'ray' | 'torchrun';
+
 export interface IClusterStatus {
   /** How many workers the user wants; 0 without a cluster. */
   wanted: number;
+  /** How many there may be; 0 where this server may have no cluster, or this user may not start it. */
+  max_workers: number;
+  engine: Engine | null;
   /** The workers' slug. */
   profile: string;
   profile_name: string;
@@ -33,7 +38,7 @@ export interface IClusterStatus {
   last_workers: number;
   /** Slug. */
   last_profile: string;
-  last_engine: 'ray' | 'torchrun' | null;
+  last_engine: Engine | null;
 }
 
 export interface IWorkerStatus {

@@ -419,6 +419,25 @@ async def test_a_limit_counts_all_workers_before_any_is_bought(world: World) -> 
         await world.provisioner.clusters.scale(head.lease_id, 3)
 
 
+async def test_limits_are_checked_for_a_price_as_for_a_start_and_nothing_is_recorded(
+    world: World,
+) -> None:
+    await world.restart(limits=Limits(user=Bounds(servers=3)))
+    head, _ = await world.ready()
+    clusters = world.provisioner.clusters
+
+    await clusters.check_limits(head.lease_id, replace(CLUSTER, workers=2))
+    with pytest.raises(LimitReached):
+        await clusters.check_limits(head.lease_id, replace(CLUSTER, workers=3))
+    assert not world.provisioner._state.denied_starts.since(head.requested_at)
+    assert world.now(head).cluster is None
+
+    await clusters.begin(head.lease_id, replace(CLUSTER, workers=2))
+    await clusters.check_limits(head.lease_id, replace(CLUSTER, workers=2))
+    with pytest.raises(LimitReached):
+        await clusters.check_limits(head.lease_id, replace(CLUSTER, workers=3))
+
+
 async def test_money_is_counted_for_all_workers_together(priced: World) -> None:
     limits = Limits(user=Bounds(usd_per_hour=1.0))
     await priced.restart(limits=limits)
