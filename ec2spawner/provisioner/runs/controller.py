@@ -137,7 +137,7 @@ class RunLeases:
         home = self.state.homes.of(run.user, run.home)
         if home is not None:
             await self.state.homes.leave(home)
-        await self.state.runs.change(run.number, is_cleared=True)
+        run = await self.state.runs.change(run.number, is_cleared=True)
         of_submission = self.state.runs.of_array(run.array) or [run]
         if all(each.is_cleared for each in of_submission):
             await self.store.runs.forget_source(run.source)

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.harness import Embedded, Hub, demo_config, until
-from tests.integration.hub.ec2_bill import SPOT_TERMINATION, check_nothing_is_left
+from tests.integration.hub.ec2_bill import SPOT_TERMINATION, check_ledger, check_nothing_is_left
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
 pytestmark = pytest.mark.slow(seconds=120)
@@ -154,7 +154,7 @@ async def join_ray(folder: Path, address: str, token: str) -> str:
 async def test_training_completes_although_a_worker_is_interrupted(
     embedded: Embedded, tmp_path: Path
 ) -> None:
-    """Nobody else joins, and the workers end with the notebook: nothing is left."""
+    """Nobody else joins, the workers end with the notebook, and each second is paid once."""
     hub = Hub(tmp_path / "hub", embedded, config=demo_config(tmp_path / "config", *OPTIONS))
     (tmp_path / "storage").mkdir()
     try:
@@ -209,6 +209,7 @@ async def test_training_completes_although_a_worker_is_interrupted(
         assert len(used) == 5, "a server, three workers and a replacement"
         interrupted = [x for x in uptimes if x["reason"] == SPOT_TERMINATION]
         assert len(interrupted) == 1
+        await check_ledger(hub, "ann", used)
     finally:
         await hub.stop()
         print(hub.tail(150))

@@ -143,10 +143,14 @@ async def test_what_many_ended_runs_of_one_user_push_out_is_never_anothers(world
     assert runs.count_undelivered("ann", "") == 0
 
 
-async def test_what_was_executed_goes_with_the_last_run_of_its_submission(world: World) -> None:
-    first, second = await submit(world, 2)
-    await world.provisioner.runs.cancel(ADA, second)
-    await until(lambda: run_of(world, second).is_cleared, "its end")
+@pytest.mark.parametrize("runs", [1, 2])
+async def test_what_was_executed_goes_with_the_last_run_of_its_submission(
+    world: World, runs: int
+) -> None:
+    first, *others = await submit(world, runs)
+    for each in others:
+        await world.provisioner.runs.cancel(ADA, each)
+    await until(lambda: all(run_of(world, each).is_cleared for each in others), "their end")
     assert await world.store.runs.document("source", first) != ""
     await world.provisioner.runs.cancel(ADA, first)
 
