@@ -34,7 +34,7 @@ class WorkerNow:
     """EC2 reclaims its instance: it works until then, and another one takes its place."""
     is_heard: bool = True
     """Whether it has reported since the hub's start: until then it is not known whether it is idle,
-    nor whether it was told to end just before the hub died."""
+    nor whether it stops because the hub, just before it died, answered that it shall."""
 
 
 def missing(workers: Sequence[WorkerNow], wanted: int) -> int:

@@ -258,7 +258,7 @@ async def test_cancelling_asks_first_and_shows_what_became_of_it(hub: Hub, visit
     assert [each for each in api.calls if each[0] == "DELETE"][-1] == ("DELETE", "/20?array")
 
 
-async def test_the_first_run_of_an_array_is_cancelled_alone(hub: Hub, visit: Visit) -> None:
+async def test_the_first_run_of_an_array_does_not_stand_for_it(hub: Hub, visit: Visit) -> None:
     api = Api([run(31, array=30), run(30, array=30)])
     page = await open_page(hub, visit, api)
     await page.get_by_role("button", name=re.compile("Array of")).click()

@@ -23,7 +23,7 @@ from ..instances.closed_segments import closed_segments
 from ..instances.surplus import terminate
 from ..model import metrics
 from ..model.cloud.cloud import Cloud
-from ..model.lease import OPEN, Lease, LeaseState
+from ..model.lease import LIVE, OPEN, Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
@@ -118,7 +118,7 @@ class Termination:
 
     async def _is_taken_back(self, lease: Lease) -> bool:
         """Wait for EC2 to take an instance back where that makes it free: what the hub terminates
-        is charged. Its server has left it and continues, so nobody waits for this."""
+        is charged. Only where its server continues without it, so that nobody waits for this."""
         state, leases = self.state, self.state.leases
         instance, contact = state.instances.instance_of(lease), leases.contact(lease.lease_id)
         reclaimed_at = contact.interruption_at
@@ -128,12 +128,21 @@ class Termination:
             return False
         latest = state.clock.uptime() + LEFT_TO_EC2
         while (
-            leases.open_successor(lease.lease_id) is not None
+            self._continues_without(lease)
             and not state.instances.is_gone(instance.instance_id)
             and state.clock.uptime() < latest
         ):
             await leases.wait_for_change(lease.lease_id, GONE_PAUSE)
         return state.instances.is_gone(instance.instance_id)
+
+    def _continues_without(self, lease: Lease) -> bool:
+        """Whether what a lease worked for continues: its server on another instance, or the server
+        of a worker."""
+        leases = self.state.leases
+        if not lease.head:
+            return leases.open_successor(lease.lease_id) is not None
+        head = leases.get(lease.head)
+        return head is not None and head.state in LIVE
 
     async def _has_stopped(self, lease_id: str) -> bool:
         """True once the agent has said so; False when it took too long."""

@@ -16,6 +16,7 @@ from ec2spawner.hub.api.instances import server_model
 from ec2spawner.provisioner.clusters import controller
 from ec2spawner.provisioner.clusters.clusters import CannotCluster
 from ec2spawner.provisioner.limits.admission import LimitReached
+from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
 from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.lease import LIVE, Lease, LeaseState
 from ec2spawner.provisioner.model.worker import worker_number
@@ -153,20 +154,20 @@ async def test_workers_of_a_running_server_outlive_a_restart_of_the_hub(world: W
 
 
 async def test_a_restarted_hub_hears_all_workers_before_it_gives_some_up(world: World) -> None:
-    """One of them may have been told to end, and then the hub died before it was stored."""
+    """One of them may stop already: the hub died before it had stored what its agent knew."""
     head, agent, workers = await with_cluster(world)
     await world.restart(recovery_grace=0.05)
     assert world.provisioner.take_up("ada", "", head.lease_id) is not None
     await world.provisioner.clusters.scale(head.lease_id, 2)
-    first, second, told = workers
+    first, second, third = workers
     for each in (agent, first, second):
         await each.heartbeat()
     await world.complete_passes(2)
     assert len(live_workers(world, head)) == 3
 
-    assert told.lease is not None
+    assert third.lease is not None
     world.silence_agents()
-    await world.stop(world.now(told.lease), "failed")
+    await world.stop(world.now(third.lease), "failed")
     await until(lambda: len(live_workers(world, head)) == 2, "its end")
     await world.complete_passes(2)
     assert {x.instance_id for x in live_workers(world, head)} == {
@@ -220,6 +221,25 @@ async def test_a_worker_is_replaced_at_the_notice(world: World) -> None:
     reclaimed = world.now(workers[1].lease) if workers[1].lease else None
     assert reclaimed is not None
     assert reclaimed.state is LeaseState.READY, "it works until it is reclaimed"
+
+
+async def test_a_worker_that_ec2_takes_back_in_its_first_hour_is_free(priced: World) -> None:
+    head, agent = await priced.ready()
+    await priced.provisioner.clusters.begin(head.lease_id, replace(CLUSTER, spec=SPEC, workers=1))
+    [worker] = await joined(priced, 1, [agent.instance_id])
+    await worker.heartbeat(interruption_at=priced.clock() + timedelta(seconds=120))
+    [other] = await joined(priced, 1, [agent.instance_id, worker.instance_id])
+    await worker.event("stopped")
+    assert worker.lease is not None
+    await priced.provisioner.end(worker.lease.lease_id, Stop(reason="interruption"))
+    await priced.watch_passes(2)
+    assert worker.instance_id in priced.cloud.running()
+
+    priced.cloud.end(worker.instance_id, SPOT_TERMINATION)
+    ended = await priced.state(worker.lease, LeaseState.ENDED)
+    assert [x.usd_per_hour for x in ended.segments] == [0.0]
+    assert priced.cloud.of("terminate") == []
+    assert set(priced.cloud.running()) == {agent.instance_id, other.instance_id}
 
 
 YEARS_AHEAD = datetime(9999, 12, 31, tzinfo=UTC)
