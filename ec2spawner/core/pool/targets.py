@@ -159,7 +159,7 @@ def _stopped(target: PoolTarget) -> int:
 
 def _with_stopped_of(other: PoolTarget, target: PoolTarget) -> PoolTarget:
     """Two rules: of running and of stopped places each the larger number counts."""
-    if other is target:
+    if _stopped(other) <= _stopped(target):
         return target
     caps = (target.max_usd_per_hour, other.max_usd_per_hour)
     return replace(

@@ -147,6 +147,14 @@ def test_what_a_place_may_cost_uses_up_the_cap_exactly() -> None:
     assert one(rule()).max_usd_per_hour is None
 
 
+def test_a_rule_without_places_pays_for_none_of_another_rule() -> None:
+    place = ("a10g", Market.ON_DEMAND)
+    rules = [PoolRule(place[0], n, place[1], None, 1.0) for n in (0, 2)]
+    conditions = Conditions(prices={place: 0.3})
+    [target] = targets(PoolRules(tuple(rules), None), conditions, NOW)
+    assert (target.running, target.max_usd_per_hour) == (2, 0.5)
+
+
 caps = st.none() | st.floats(0.01, 30)
 numbers = st.integers(0, 40) | st.builds(
     lambda least, more: Auto(least, least + more), st.integers(0, 9), st.integers(0, 30)
