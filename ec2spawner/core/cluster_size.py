@@ -46,8 +46,9 @@ def missing(workers: Sequence[WorkerNow], wanted: int) -> int:
 
 def surplus(workers: Sequence[WorkerNow], wanted: int) -> list[WorkerNow]:
     """Which workers to give up: those that have not joined before those that have, the idle before
-    the busy, and of equal ones those that came last; none before all that have joined are heard. If
-    none is wanted, all, those that are about to be reclaimed as well."""
+    the busy, and of equal ones those that came last. After a hub's start none before all that have
+    joined are heard, or have ended as silent (`agent_silent_after`). If none is wanted, all, those
+    that are about to be reclaimed as well."""
     if not wanted:
         return list(workers)
     if any(each.is_ready and not each.is_heard for each in workers):

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ..core.alarms.leaks import leak
 from ..core.instances.leaks import Kind, Known, Resource, verdict
@@ -31,6 +31,9 @@ T = TypeVar("T")
 TEMPLATES_KEPT = timedelta(days=7)
 """Launch templates that nobody has used for so long are deleted; one that is needed again is
 made again."""
+
+GROUPS: Final = frozenset({Kind.SECURITY_GROUP, Kind.PLACEMENT_GROUP})
+"""Of clusters. They cost nothing."""
 
 MAX_DELETED = 50
 """Things deleted by one scan: each is a call, and EC2 limits its calls. The next scan continues."""
@@ -84,6 +87,8 @@ class GarbageCollection:
                 resource.kind, resource.resource_id, resource.state, resource.tags, seconds
             )
             judged = verdict(resource, known)
+            if resource.kind in GROUPS and self._is_of_open_cluster(resource):
+                continue  # its server has begun another cluster meanwhile
             if deleted < MAX_DELETED and judged.ends:
                 await self._delete(resource, judged.why)
                 deleted += 1
@@ -140,7 +145,7 @@ class GarbageCollection:
         else:
             metrics.REAPED.labels(resource.kind.value).inc()
             log.warning("Deleted %s %s: it was left over", resource.kind, resource.resource_id)
-            if resource.kind in {Kind.SECURITY_GROUP, Kind.PLACEMENT_GROUP}:
+            if resource.kind in GROUPS:
                 return  # it cost nothing
             alarm = leak(resource.kind.value, resource.resource_id, why, self.state.clock.now())
             self.state.incidents.record(alarm)

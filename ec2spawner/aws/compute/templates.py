@@ -180,6 +180,8 @@ def template_data(
         data["KeyName"] = spec.key_name
     if spec.placement_group:
         data["Placement"] = {"GroupName": spec.placement_group}
+        # Else EC2 takes places of open reservations that match, which are for servers.
+        data["CapacityReservationSpecification"] = {"CapacityReservationPreference": "none"}
     if reservation:
         # Without the preference, EC2 promises nothing about a reservation that is full.
         data["CapacityReservationSpecification"] = {

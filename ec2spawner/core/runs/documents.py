@@ -62,4 +62,6 @@ def unpack(document: str) -> bytes:
         raise DocumentError(f"it has more than {sizes.in_words(MAX_PLAIN_BYTES)}")
     if not unpacking.eof:
         raise DocumentError("it is damaged (its end is missing)")
+    if unpacking.unused_data:
+        raise DocumentError("it is damaged (something follows its end)")
     return plain

@@ -47,16 +47,14 @@ class Blueprint:
     """Id and version of its launch template."""
 
     def wish(self, offer: Offer) -> Wish:
-        """What it says of capacity reservations, of which none here is in a placement group: a
-        launch into one takes no place of those outside. Raises EC2's errors."""
+        """What it says of capacity reservations, of which none here is in a placement group. Raises
+        EC2's errors."""
         specification = self.parameters.get("CapacityReservationSpecification")
         wish = Wish.of(specification, offer.market, in_block=self.market_type == BLOCK)
-        if not self.placement_group:
-            return wish
-        if wish.is_only:
+        if self.placement_group and wish.is_only:
             message = "The embedded EC2 has no capacity reservations in placement groups."
             raise EC2Error("UnsupportedOperation", message)
-        return Wish("none")
+        return wish
 
     @property
     def market_type(self) -> str:

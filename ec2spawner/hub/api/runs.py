@@ -162,8 +162,11 @@ class RunHandler(RunsApiHandler):
         self.send(provisioner.now(), found)
 
     def is_for_array(self) -> bool:
-        """Whether the number stands for the whole array of that run."""
-        return self.get_query_argument("array", None) is not None
+        """Whether the number stands for the whole array of that run. Raises `HTTPError` (400)
+        for a value, which may mean the opposite."""
+        if self.get_query_argument("array", ""):
+            raise HTTPError(400, "array: takes no value; leave it out for one run")
+        return "array" in self.request.query_arguments
 
 
 class RunResultHandler(RunsApiHandler):

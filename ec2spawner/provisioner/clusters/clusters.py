@@ -138,7 +138,12 @@ def _in_place_of(before: Cluster | None, cluster: Cluster) -> Cluster:
     """With the numbers and the groups that an earlier cluster of the server leaves."""
     if before is None:
         return replace(
-            cluster, last_number=0, first_number=1, security_group="", placement_group=""
+            cluster,
+            last_number=0,
+            first_number=1,
+            security_group="",
+            placement_group="",
+            groups_ready=False,
         )
     return replace(
         cluster,
@@ -147,4 +152,5 @@ def _in_place_of(before: Cluster | None, cluster: Cluster) -> Cluster:
         security_group=before.security_group,
         default_group=before.default_group,
         placement_group=before.placement_group,
+        groups_ready=before.groups_ready,
     )

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from ...core.backoff import Backoff
 from ...core.names import tag_value
@@ -38,6 +38,8 @@ PAUSE: Final = Backoff(first=2.0, longest=120.0, jitter=0.5)
 """Between attempts: EC2 refuses to delete a group for as long as an instance in it shuts
 down, a minute or more."""
 
+Work = Literal["provide", "remove"]
+
 NOT_PERMITTED: Final = "UnauthorizedOperation"
 
 FIX: Final = "give the hub's role the policy in configs/clusters-policy.json"
@@ -56,8 +58,8 @@ class ClusterGroups:
     cloud: Cloud
     tasks: TaskGroup
     membership: GroupMembership
-    _attempts: dict[str, Attempts] = field(default_factory=dict)
-    """By the id of the server's lease."""
+    _attempts: dict[tuple[str, Work], Attempts] = field(default_factory=dict)
+    """By the id of the server's lease: a new cluster does not wait for a removal's next attempt."""
     _under_way: set[str] = field(default_factory=set)
     """Those with a task: one at a time, so that no group is attached while it is deleted."""
     _deleted: set[str] = field(default_factory=set)
@@ -70,7 +72,7 @@ class ClusterGroups:
             await self._fit(head)
         known = {head.lease_id for head in heads}
         self._deleted &= known
-        self._attempts = {x: tries for x, tries in self._attempts.items() if x in known}
+        self._attempts = {x: tries for x, tries in self._attempts.items() if x[0] in known}
 
     async def _fit(self, head: Lease) -> None:
         cluster = head.cluster
@@ -81,9 +83,9 @@ class ClusterGroups:
             if cluster.worker_groups:
                 await self._let_workers_start(head, cluster.worker_groups)
             else:
-                self._begin(head.lease_id, self._provide)
+                self._begin(head.lease_id, "provide")
         elif (cluster.security_group or cluster.placement_group) and self._is_unused(head):
-            self._begin(head.lease_id, self._remove)
+            self._begin(head.lease_id, "remove")
 
     def _is_unused(self, head: Lease) -> bool:
         if head.lease_id in self._deleted or (head.state in OPEN and head.state not in LIVE):
@@ -106,24 +108,24 @@ class ClusterGroups:
 
     # --- in the background ---
 
-    def _begin(self, head_id: str, work: Callable[[str], Coroutine[Any, Any, None]]) -> None:
-        tries = self._attempts.setdefault(head_id, Attempts())
+    def _begin(self, head_id: str, work: Work) -> None:
+        tries = self._attempts.setdefault((head_id, work), Attempts())
         if tries.is_due(self.state.clock.uptime()):
             self._under_way.add(head_id)
             self.tasks.spawn(self._attempted(head_id, work), f"groups of {head_id}")
 
-    async def _attempted(
-        self, head_id: str, work: Callable[[str], Coroutine[Any, Any, None]]
-    ) -> None:
-        tries = self._attempts.setdefault(head_id, Attempts())
+    async def _attempted(self, head_id: str, work: Work) -> None:
+        tries = self._attempts.setdefault((head_id, work), Attempts())
         tries.begin(self.state.clock.uptime(), PAUSE)
         try:
-            await work(head_id)
-            self._attempts.pop(head_id, None)
+            await (self._provide(head_id) if work == "provide" else self._remove(head_id))
+            self._attempts.pop((head_id, work), None)
         except CloudError as error:
             log.warning("The groups of the cluster of %s: %s; trying again", head_id, error)
             pause = tries.not_before - self.state.clock.uptime()
             self.tasks.spawn(self._wake_after(pause), f"next attempt for groups of {head_id}")
+        except StoreError as error:
+            log.error("The groups of the cluster of %s are not stored yet: %s", head_id, error)
         finally:
             self._under_way.discard(head_id)
             self.state.wake()
@@ -142,11 +144,11 @@ class ClusterGroups:
         cluster, made = head.cluster, _Made(head.cluster)
         doing = "Its workers could not be placed close together"
         try:
-            if cluster.spec.placement_group != cluster.placement_group:
+            if not cluster.groups_ready or cluster.spec.placement_group != cluster.placement_group:
                 await self._place(head, made)
             doing = "Its nodes could not be connected"
-            if not cluster.security_group or not (
-                cluster.spec.security_groups or cluster.default_group
+            if not (
+                cluster.groups_ready and (cluster.spec.security_groups or cluster.default_group)
             ):
                 await self._connect(head, made)
         except CloudError as error:
@@ -159,6 +161,7 @@ class ClusterGroups:
             placement_group=made.placement_group,
             security_group=made.security_group,
             default_group=made.default_group,
+            groups_ready=True,
         )
 
     async def _place(self, head: Lease, made: _Made) -> None:
@@ -213,20 +216,28 @@ class ClusterGroups:
         )
 
     async def _remove(self, head_id: str) -> None:
-        """Take the server's instance out of the security group, and delete both groups."""
+        """Take the server's instance out of the security group, and delete both groups. Stored
+        step by step: the next cluster of the server must not rely on what is gone already."""
+        await self._change_open(head_id, groups_ready=False)
         head = self.state.leases.get(head_id)
-        if head is None or head.cluster is None:
-            return
+        if head is None or head.cluster is None or (head.state in LIVE and head.cluster.workers):
+            return  # it wants workers again
         if group := head.cluster.security_group:
             await self.membership.remove(head, group)
             await self.cloud.delete_security_group(group)
+            await self._change_open(head_id, security_group="")
         if group := head.cluster.placement_group:
             await self.cloud.delete_placement_group(group)
+            await self._change_open(head_id, placement_group="")
         head = self.state.leases.get(head_id)
         if head is not None and head.state is LeaseState.ENDED:
             self._deleted.add(head_id)
-        else:
-            await self._change_cluster(head_id, security_group="", placement_group="")
+
+    async def _change_open(self, head_id: str, **changes: Any) -> None:
+        """What has ended is not stored again: its groups are deleted, or found deleted."""
+        head = self.state.leases.get(head_id)
+        if head is not None and head.state is not LeaseState.ENDED:
+            await self._change_cluster(head_id, **changes)
 
     async def _change_cluster(self, head_id: str, **changes: Any) -> None:
         """Of the cluster as it is now: its user may have changed it meanwhile."""

@@ -27,7 +27,7 @@ from ..state.state import State
 from . import attempts
 from .fleet_calls import FleetCalls
 from .fleet_response import Outcome, done_with, is_busy, is_refused, without_summary
-from .launch_failure import launch_failure, with_user_limits
+from .launch_failure import launch_failure, with_placement_group, with_user_limits
 from .spot_waits import spot_turns
 from .stopped_instances import StoppedInstances
 
@@ -172,7 +172,8 @@ class LaunchController:
         every = self._offers.all(spec.instance_types, here, spec.markets)
         in_vain = is_in_vain([mark for _, mark in offers])
         waited = now - lease.requested_at if lease.wait is not None and not in_vain else None
-        return with_user_limits(stop, every, spec.max_usd_per_hour, waited)
+        stop = with_user_limits(stop, every, spec.max_usd_per_hour, waited)
+        return with_placement_group(stop) if spec.placement_group else stop
 
     # --- the purchase loop ---
 

@@ -101,6 +101,17 @@ def with_user_limits(
     return stop.model_copy(update={"message": _short(message)})
 
 
+def with_placement_group(stop: Stop) -> Stop:
+    """Extend the stop of a launch into a placement group."""
+    if stop.reason != "capacity":
+        return stop
+    why = (
+        "All workers have to fit into one placement group: fewer of them, or a profile without "
+        "placement_group, find machines more often."
+    )
+    return stop.model_copy(update={"message": _short(f"{stop.message} {why}")})
+
+
 def _cheapest(offers: Iterable[Offer]) -> str:
     priced = [(offer.usd_per_hour, offer.market) for offer in offers if offer.usd_per_hour]
     if not priced:

@@ -137,7 +137,7 @@ class Termination:
 
     def _continues_without(self, lease: Lease) -> bool:
         """Whether what a lease worked for continues: its server on another instance, or the server
-        of a worker."""
+        of a worker, also where its user has stopped the cluster."""
         leases = self.state.leases
         if not lease.head:
             return leases.open_successor(lease.lease_id) is not None

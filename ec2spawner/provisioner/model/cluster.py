@@ -35,29 +35,36 @@ class Cluster:
     stopped_because: str = ""
     """Why the hub stopped it, in words; empty while it runs, and where its user did."""
     security_group: str = ""
-    """Id of the group that lets its nodes reach each other, once the server's instance has it;
-    empty before, and once it is deleted."""
+    """Id of the group that lets its nodes reach each other; empty before it is made, and once it is
+    deleted."""
     default_group: str = ""
     """Id of the group that EC2 gives to workers whose spec names none: a launch that names the
     cluster's group has to name this one too. Empty where the spec names some."""
     placement_group: str = ""
-    """Name of the placement group that its spec names, once it exists; empty before, once it is
-    deleted, and where the spec names none."""
+    """Name of its placement group; empty before it is made, and once it is deleted."""
+    groups_ready: bool = False
+    """Whether workers can be launched into its groups: those that its spec needs exist, and the
+    server's instance has the security group. False again before the first of them is removed."""
 
     @property
     def worker_groups(self) -> tuple[str, ...]:
-        """The security groups of a worker; empty until all groups of the cluster exist."""
-        if self.spec.placement_group not in {"", self.placement_group}:
-            return ()
+        """The security groups of a worker; empty until the groups of the cluster are ready for what
+        its spec needs now: an earlier cluster of the server may have needed less."""
         others = self.spec.security_groups or (self.default_group,)
-        return (*others, self.security_group) if self.security_group and all(others) else ()
+        if not (self.groups_ready and all(others) and self._is_placed(self.spec)):
+            return ()
+        return (*others, self.security_group)
 
     def has_groups_of(self, spec: LaunchSpec) -> bool:
-        """Whether the groups exist that a worker's spec has to name, and it names them."""
-        return self.security_group in spec.security_groups and spec.placement_group in {
-            "",
-            self.placement_group,
-        }
+        """Whether the groups are ready that a worker's spec has to name, and it names them."""
+        return (
+            self.groups_ready
+            and self.security_group in spec.security_groups
+            and self._is_placed(spec)
+        )
+
+    def _is_placed(self, spec: LaunchSpec) -> bool:
+        return spec.placement_group in {"", self.placement_group}
 
     def shape(self) -> Cluster:
         """What a later start of the server offers again."""

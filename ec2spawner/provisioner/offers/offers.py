@@ -143,11 +143,8 @@ class Offers:
         return ranked(offers, hinted)
 
     def all_for(self, spec: LaunchSpec) -> tuple[Offer, ...]:
-        """The offers that a spec may buy within its price limit, including those sold out.
-
-        EC2 takes nothing from a capacity reservation outside of a placement group for a launch into
-        that group ("Use Capacity Reservations with placement groups").
-        """
+        """The offers that a spec may buy within its price limit, including those sold out. Launches
+        into a placement group take no places of capacity reservations."""
         zones = self.zones()
         here = (zones[subnet] for subnet in spec.subnets if subnet in zones)
         every = self.all(spec.instance_types, here, spec.markets)
@@ -319,8 +316,8 @@ class Offers:
         )
 
     def learn(self, request: LaunchRequest, answer: FleetResponse) -> None:
-        """Remember which offers a launch response says are sold out. What lacks room beside the
-        other instances of a placement group is not sold out for anybody else."""
+        """Remember which offers a launch response says are sold out. What lacks room in a placement
+        group, or cannot be in one, may well be launched by anybody else."""
         now = self._state.clock.now()
         self.sold_out.forget_old(now)
         if request.reservation:
@@ -414,4 +411,5 @@ def _of_everybody(request: LaunchRequest, answer: FleetResponse) -> Iterable[Lau
     """The errors that concern other launches too."""
     if not request.spec.placement_group:
         return answer.errors
-    return [each for each in answer.errors if error_class(each.code) is not ErrorClass.OFFER]
+    of_the_group = {ErrorClass.OFFER, ErrorClass.TYPE_IN_ZONE}
+    return [each for each in answer.errors if error_class(each.code) not in of_the_group]

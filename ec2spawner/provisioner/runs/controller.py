@@ -137,10 +137,10 @@ class RunLeases:
         home = self.state.homes.of(run.user, run.home)
         if home is not None:
             await self.state.homes.leave(home)
-        run = await self.state.runs.change(run.number, is_cleared=True)
-        of_submission = self.state.runs.of_array(run.array) or [run]
-        if all(each.is_cleared for each in of_submission):
+        others = [x for x in self.state.runs.of_array(run.array) if x.number != run.number]
+        if all(each.is_cleared for each in others):
             await self.store.runs.forget_source(run.source)
+        await self.state.runs.change(run.number, is_cleared=True)
 
     def _tidy(self, now: datetime) -> None:
         uptime = self.state.clock.uptime()

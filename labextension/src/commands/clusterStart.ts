@@ -73,7 +73,7 @@ export class ClusterStart {
     const wanted = await this._ask(status, hardware, target);
     if (wanted) {
       await this._start(wanted, target);
-      this._model.refresh();
+      this._model.refresh({ always: true });
     }
   }
 

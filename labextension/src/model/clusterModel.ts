@@ -25,7 +25,7 @@ export class ClusterModel implements IDisposable {
       name: 'ec2spawner:cluster',
       factory: () => this._ask(),
       frequency: { interval: STEADY_MS, backoff: true, max: MAX_POLL_MS },
-      standby: () => document.hidden || !mayAsk() || (this._hasAsked && !isWatched())
+      standby: () => document.hidden || !mayAsk() || (this._hasAnswer && !isWatched())
     });
   }
 
@@ -44,9 +44,9 @@ export class ClusterModel implements IDisposable {
     return this._isStale;
   }
 
-  /** Ask now instead of at the next turn, if somebody looks. */
-  refresh(): void {
-    if (this._mayAsk() && this._isWatched()) {
+  /** Ask now instead of at the next turn: if somebody looks, or always after what was done. */
+  refresh({ always = false } = {}): void {
+    if (this._mayAsk() && (always || this._isWatched())) {
       void this._poll.refresh();
     }
   }
@@ -74,7 +74,6 @@ export class ClusterModel implements IDisposable {
 
   private async _ask(): Promise<void> {
     const asked = (this._asked += 1);
-    this._hasAsked = true;
     try {
       const answer = (await request(this._serverSettings, 'cluster?')) as IClusterAnswer | null;
       if (!answer?.status) {
@@ -93,6 +92,7 @@ export class ClusterModel implements IDisposable {
 
   private _take(status: IClusterStatus): void {
     this._status = status;
+    this._hasAnswer = true;
     this._isStale = false;
     const interval = isChanging(status) ? CHANGING_MS : STEADY_MS;
     if (this._poll.frequency.interval !== interval) {
@@ -110,7 +110,7 @@ export class ClusterModel implements IDisposable {
   private readonly _changed = new Signal<this, void>(this);
   private _status: IClusterStatus | null = null;
   private _isStale = false;
-  private _hasAsked = false;
+  private _hasAnswer = false;
   private _asked = 0;
 }
 

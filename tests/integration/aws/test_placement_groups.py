@@ -149,6 +149,28 @@ async def test_the_life_of_a_group(real: EC2Cloud, embedded: Embedded, hub: str)
     assert await real.list_placement_groups(hub) == []
 
 
+async def test_open_reservations_are_left_to_servers(
+    real: EC2Cloud, embedded: Embedded, hub: str
+) -> None:
+    ec2 = embedded.client("ec2")
+    made = ec2.create_capacity_reservation(
+        InstanceType=LARGE,
+        InstancePlatform="Linux/UNIX",
+        AvailabilityZone=embedded.zones[0],
+        InstanceCount=1,
+    )["CapacityReservation"]["CapacityReservationId"]
+    name = f"cluster-{uuid4()}"
+    await real.create_placement_group(name, {**TAGS, HUB: hub})
+    answer = await real.launch(request(embedded, hub, name, 1))
+    [worker] = [each.instance_id for each in answer.instances]
+    [[instance]] = [
+        each["Instances"] for each in ec2.describe_instances(InstanceIds=[worker])["Reservations"]
+    ]
+    assert "CapacityReservationId" not in instance
+    await real.terminate([worker])
+    ec2.cancel_capacity_reservation(CapacityReservationId=made)
+
+
 async def test_a_launch_that_does_not_know_a_new_group_is_asked_again(
     real: EC2Cloud, embedded: Embedded, hub: str
 ) -> None:

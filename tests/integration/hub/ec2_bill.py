@@ -76,13 +76,15 @@ async def spot_price(embedded: Embedded, uptime: dict[str, Any], at: datetime) -
 
 
 async def check_nothing_is_left(embedded: Embedded) -> None:
-    """No instance, no disk but homes, no interface, no security group but that of the VPC."""
+    """No instance, no disk but homes, no interface, no placement group, no security group but that
+    of the VPC."""
     ec2 = embedded.client()
 
     async def is_clean() -> bool:
-        groups, volumes, interfaces = [
+        placed, groups, volumes, interfaces = [
             await asyncio.to_thread(ask)
             for ask in (
+                ec2.describe_placement_groups,
                 ec2.describe_security_groups,
                 ec2.describe_volumes,
                 ec2.describe_network_interfaces,
@@ -92,8 +94,8 @@ async def check_nothing_is_left(embedded: Embedded) -> None:
         disks = [x for x in volumes["Volumes"] if HOME not in {t["Key"] for t in x.get("Tags", ())}]
         own = embedded.described["subnets"]  # the NAT gateway's interface is in another one
         left = [x for x in interfaces["NetworkInterfaces"] if x["SubnetId"] in own]
-        print("left:", names, disks, left)
-        return not disks and not left and names == {"default"}
+        print("left:", placed["PlacementGroups"], names, disks, left)
+        return not placed["PlacementGroups"] and not disks and not left and names == {"default"}
 
     assert not await embedded.instances()
     await until(is_clean, 60, "all that came with instances to be gone")

@@ -146,6 +146,8 @@ async def test_a_cancelled_run_ends_with_its_instance(hub: Hub) -> None:
     ann = await runs_of(hub, "ann")
     number = await ann.submit("import time\ntime.sleep(600)\n", "wait.py")
     await ann.until(number, "running")
+    unclear = await ann.api.delete(f"/runs/{number}", params={"array": "false"})
+    assert unclear.status_code == 400
     reply = await ann.api.delete(f"/runs/{number}")
     assert [each["outcome"] for each in reply.json()["runs"]] == ["cancelled"]
     await none_runs(hub)

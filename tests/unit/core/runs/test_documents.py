@@ -63,6 +63,7 @@ def test_what_would_fill_the_memory_is_not_unpacked() -> None:
         "no base64",
         encoded(b"{}"),
         encoded(zlib.compress(b"some text")[:-6]),
+        encoded(zlib.compress(b"some text") + b"more"),
         pack([b"x" * 1000])[:-8],
     ],
 )

@@ -132,6 +132,22 @@ async def test_one_that_is_still_in_use_is_deleted_later(world: World) -> None:
     assert len(world.cloud.of("delete_placement_group")) == 4
 
 
+async def test_a_cluster_that_begins_before_it_could_be_deleted_is_connected(world: World) -> None:
+    """Its security group is gone by then."""
+    head, agent, _ = await with_placed(world, 1)
+    world.silence_agents()
+    world.cloud.fail("delete_placement_group", IN_USE)
+    await world.provisioner.clusters.stop(head.lease_id)
+    await until(lambda: world.cloud.of("delete_placement_group"), "the refusal")
+
+    await begin(world, head, 1)
+    [worker] = await joined(world, 1, [agent.instance_id])
+    [group] = world.cloud.security_groups
+    for each in (agent, worker):
+        assert group in world.cloud.machines[each.instance_id].instance.security_groups
+    assert world.cloud.placed[worker.instance_id] == group_name(head.lease_id)
+
+
 @pytest.mark.parametrize("first_apart", [True, False])
 async def test_the_next_cluster_of_a_server_may_differ(world: World, first_apart: bool) -> None:
     """It begins while workers of the one before are ending, and keeps the groups that are there."""
@@ -228,10 +244,21 @@ async def test_lack_of_room_in_it_marks_nothing_as_sold_out_for_others(world: Wo
     await until(lambda: world.provisioner.clusters.last_failure(world.now(head)), "the end")
 
     assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
+    assert "placement group" in world.provisioner.clusters.last_failure(world.now(head))
     only_group(world)
     world.cloud.capacity.clear()
     await after_pauses(world)
     await joined(world, 2, [agent.instance_id])
+
+
+async def test_a_type_that_ec2_refuses_in_it_stays_on_offer_for_others(world: World) -> None:
+    head, _ = await world.ready()
+    world.cloud.refuse("Unsupported", instance_type="g5.xlarge")
+    before = len(world.cloud.requests())
+    await begin(world, head)
+    await until(lambda: len(world.cloud.requests()) >= before + 2, "spot and on-demand asked for")
+    await until(lambda: world.provisioner.clusters.last_failure(world.now(head)), "the end")
+    assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
 
 
 async def test_no_place_of_a_capacity_reservation_outside_of_it_is_taken(world: World) -> None:

@@ -328,6 +328,24 @@ async def test_a_cluster_that_begins_while_the_last_one_is_removed_has_another_g
     assert len(world.cloud.members(group)) == 3
 
 
+async def test_a_cluster_that_begins_before_the_last_group_could_be_deleted_is_connected(
+    world: World,
+) -> None:
+    """EC2 does not delete a group for as long as an instance in it shuts down."""
+    head, agent, _ = await with_cluster(world, 1)
+    world.silence_agents()
+    world.cloud.fail("delete_security_group", IN_USE)
+    await world.provisioner.clusters.stop(head.lease_id)
+    await until(lambda: world.cloud.of("delete_security_group"), "the refusal")
+    assert groups_of(world, agent.instance_id) == (DEFAULT_GROUP,)
+
+    await begin(world, head, 2)
+    workers = await joined(world, 2, [agent.instance_id])
+    group = only_group(world).group_id
+    for each in (agent, *workers):
+        assert group in groups_of(world, each.instance_id)
+
+
 # --- garbage collection ----------------------------------------------------------------------
 
 
