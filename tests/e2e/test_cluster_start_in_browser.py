@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ pytestmark = [
     pytest.mark.slow(seconds=60),
 ]
 
+RAN = re.compile(r"\[\d+\]:")
+"""The prompt of a cell that was executed; the notebook's kernel outlives a test."""
 SECTION = ".ec2-Section:has(.ec2-Cluster-sum)"
 DIALOG = ".jp-Dialog-content"
 NAME = "cluster.ipynb"
@@ -165,11 +168,14 @@ def test_the_cluster_is_started_by_a_cell_of_the_notebook_in_front(
     expect(dialog).to_have_count(0)
     expect(cells(page)).to_have_count(2)
     cell = page.locator(".jp-Notebook .jp-CodeCell").nth(1)
-    expect(cell.locator(".jp-InputPrompt")).to_have_text("[2]:")
+    prompt = cell.locator(".jp-InputPrompt")
+    expect(prompt).to_have_text(RAN)
+    first = prompt.inner_text()
     assert source_of(cell) == CODE.format('4, "t4"')
     page.locator(".jp-Notebook .jp-CodeCell").nth(1).click()
     page.keyboard.press("Control+Enter")
-    expect(cell.locator(".jp-InputPrompt")).to_have_text("[3]:")
+    expect(prompt).not_to_have_text(first)
+    expect(prompt).to_have_text(RAN)
     assert {each["body_action"] for each in server.posts("cluster")} == {"price"}
 
 
@@ -184,7 +190,7 @@ def test_without_a_notebook_a_new_one_is_opened(page: Any, server: Server) -> No
     picture_of(dialog, "dialog-cluster-new")
     start.click()
     cell = page.locator(".jp-Notebook .jp-CodeCell").first
-    expect(cell.locator(".jp-InputPrompt")).to_have_text("[1]:")
+    expect(cell.locator(".jp-InputPrompt")).to_have_text(RAN)
     assert source_of(cell) == CODE.format('2, "t4"')
 
 
@@ -200,7 +206,7 @@ def test_notebook_has_the_button_too(page: Any, server: Server) -> None:
     expect(dialog.get_by_role("status")).to_contain_text("About")
     page.keyboard.press("Enter")
     cell = page.locator(".jp-Notebook .jp-CodeCell").nth(1)
-    expect(cell.locator(".jp-InputPrompt")).to_have_text("[1]:")
+    expect(cell.locator(".jp-InputPrompt")).to_have_text(RAN)
     leave(page, server)
 
 

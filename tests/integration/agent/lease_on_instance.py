@@ -416,6 +416,18 @@ class Machine:
         log = self.root / "agent.log"
         await until(lambda: "is warm" in log.read_text(), 150, "a warm notebook")
 
+    async def notebook_server(self) -> psutil.Process:
+        """The one process that listens for the notebook's users.
+
+        Linux lists neither processes nor sockets at one instant: while others come and go, it may
+        be missing from a single look.
+        """
+        (found,) = await until(
+            lambda: [each for each in self.processes() if self.listens(each)],
+            what="the process of the notebook server",
+        )
+        return found
+
     def listens(self, process: psutil.Process) -> bool:
         """Whether this process is the notebook server."""
         try:

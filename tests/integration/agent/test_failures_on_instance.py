@@ -205,7 +205,7 @@ async def test_a_hub_that_returns_finds_the_server_unchanged(
 ) -> None:
     hub.idle = NOTHING_WORKS
     await boot_small(machine, hub)
-    (server,) = [each for each in machine.processes() if machine.listens(each)]
+    server = await machine.notebook_server()
     port = int(hub.url.split(":")[2].split("/")[0])
     await until(lambda: hub.heartbeats, what="a heartbeat")
     await hub.close()
@@ -221,7 +221,7 @@ async def test_a_hub_that_returns_finds_the_server_unchanged(
 async def test_only_410_ends_a_lease(machine: Machine, hub: StubHub, status: int) -> None:
     hub.idle = NOTHING_WORKS
     await boot_small(machine, hub)
-    (server,) = [each for each in machine.processes() if machine.listens(each)]
+    server = await machine.notebook_server()
     hub.lease_status = status
     hub.notify_changed()
     seen = len(hub.heartbeats)

@@ -53,7 +53,7 @@ async def test_a_lease_from_claim_to_stop(machine: Machine, hub: StubHub) -> Non
         assert (await ada.call("POST", "api/contents", json={"type": "file"}))[0] == 201
         await until(lambda: hub.heartbeats, what="a heartbeat")
         assert hub.heartbeats[0][1].idle_since is not None
-        (server,) = [each for each in machine.processes() if machine.listens(each)]
+        server = await machine.notebook_server()
         agent = psutil.Process(machine.agent.pid)
         for process in (server, agent):
             seen_by_others = f"{process.cmdline()} {process.environ()}"
@@ -247,7 +247,7 @@ async def test_a_killed_server_leaves_nothing_behind(machine: Machine, hub: Stub
         )
         channels = await ada.execute(kernel, code)
         await until((machine.home / "started").exists, what="a busy kernel with a daemon")
-        (server,) = [each for each in machine.processes() if machine.listens(each)]
+        server = await machine.notebook_server()
         assert len(machine.processes()) >= 3
         await channels.close()
     server.kill()
@@ -298,7 +298,7 @@ async def test_a_custom_command_of_the_admin_is_executed(machine: Machine, hub: 
     grant = machine.lease(command=machine.small_server())
     hub.give(grant)
     await until(lambda: hub.event("ready"), what="ready")
-    (server,) = [each for each in machine.processes() if machine.listens(each)]
+    server = await machine.notebook_server()
     assert "small_server.py" in server.cmdline()[-1]
     assert server.environ()["MARKER_OF_THE_LEASE"] == "here"
     assert not [name for name in server.environ() if name.startswith("EC2SPAWNER_N")]
@@ -321,7 +321,7 @@ async def test_the_notebook_runs_as_the_notebook_user(machine: Machine, hub: Stu
     command = [str(SYSTEM_PYTHON), *machine.small_server()[1:]]
     hub.give(machine.lease(command=command, home=HomeMount(kind="ebs", volume_id=VOLUME)))
     await until(lambda: hub.event("ready"), what="ready")
-    (server,) = [each for each in machine.processes() if machine.listens(each)]
+    server = await machine.notebook_server()
     assert set(server.uids()) == {65534}
     assert set(server.gids()) == {65534}
     status = await asyncio.to_thread(Path(f"/proc/{server.pid}/status").read_text)

@@ -38,7 +38,7 @@ async def test_the_notebooks_memory_never_held_the_agents_secrets(
     changes = {} if warm else {"command": machine.small_server()}
     hub.give(machine.lease(**changes))
     await until(lambda: hub.event("ready"), 60, "the notebook to listen")
-    [server] = [each for each in machine.processes() if machine.listens(each)]
+    server = await machine.notebook_server()
     secrets = {
         "the agent's key": hub.claims[0].key.encode(),
         "the lease token": LEASE_TOKEN.encode(),
