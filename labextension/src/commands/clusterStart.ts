@@ -20,6 +20,9 @@ import { ClusterDialog } from './clusterDialog.js';
 import { failureText } from './failureText.js';
 import type { ServerActions } from './serverActions.js';
 
+/** A kernel that has not started by then is none that the dialog can name. */
+const KERNEL_MS = 10_000;
+
 /** Where the cell goes that starts the cluster. */
 type Target =
   | { kind: 'open'; panel: NonNullable<ReturnType<typeof currentNotebook>> }
@@ -65,7 +68,7 @@ export class ClusterStart {
   private async _run(status: IClusterStatus): Promise<void> {
     const { serverSettings } = this._app.serviceManager;
     const hardware = (await request(serverSettings, 'hardware')) as IHardwareChoices;
-    const target = this._target();
+    const target = await this._target();
     if (target === null) {
       this._fail(this._trans.__('This server has no Python kernel, which the cluster needs.'));
       return;
@@ -78,8 +81,12 @@ export class ClusterStart {
   }
 
   /** Null where there is no kernel for it. */
-  private _target(): Target | null {
+  private async _target(): Promise<Target | null> {
     const panel = currentNotebook(this._app.shell);
+    if (panel) {
+      const { ready } = panel.sessionContext; // its kernel may be starting
+      await Promise.race([ready, new Promise(resolve => setTimeout(resolve, KERNEL_MS))]);
+    }
     if (panel && hasPythonKernel(this._app, panel)) {
       return { kind: 'open', panel };
     }
