@@ -230,6 +230,7 @@ async def test_only_a_running_server_has_a_cluster(hub: Hub) -> None:
 async def test_a_hub_without_clusters_says_so(tmp_path: Path, embedded: Embedded) -> None:
     without = ("c.EC2Spawner.clusters = {}", "c.EC2Spawner.hub_name = 'without'")
     config = demo_config(tmp_path / "config", STOP_TIMEOUT, *without)
+    key_of_the_other_hub = dict(embedded.described)
     await embedded.allow(hub_name="without")
     hub = Hub(tmp_path / "hub", embedded, config=config)
     try:
@@ -247,7 +248,7 @@ async def test_a_hub_without_clusters_says_so(tmp_path: Path, embedded: Embedded
     finally:
         await hub.stop()
         print(hub.tail(80))
-        await embedded.allow()
+        embedded.described = key_of_the_other_hub
 
 
 async def test_a_worker_gets_nothing_of_its_owners_but_the_cluster(hub: Hub) -> None:
