@@ -16,8 +16,9 @@ from ..market.capacity import Offer
 from ..market.reserved_places import BLOCK
 from ..market.type_facts import instance_type_facts
 from ..runtime.instance_runtime import InstanceRuntime
+from .blueprint import Blueprint, tag_specifications
 from .group_actions import SecurityGroups
-from .launch import Blueprint, Launcher, tag_specifications
+from .launch import Launcher
 from .lifecycle import CODES, Lifecycle, Lifecycles
 
 OWN_FILTERS: Mapping[str, Callable[[Any], str | None]] = {

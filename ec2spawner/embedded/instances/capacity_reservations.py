@@ -15,7 +15,7 @@ from ..api.protocol import EC2Error
 from ..market.capacity import Offer
 from ..market.reserved_places import BLOCK, Reservation, ReservedPlaces
 from ..market.type_facts import instance_type_facts
-from .launch import tag_specifications
+from .blueprint import tag_specifications
 from .lifecycle import Lifecycles
 from .quotas import Quotas
 

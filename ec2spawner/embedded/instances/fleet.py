@@ -18,7 +18,8 @@ from ..faults import Fault, Faults
 from ..market.capacity import Offer
 from ..market.prices import OnDemandPrices, SpotPrices
 from ..market.reserved_places import BLOCK
-from .launch import Blueprint, Launcher, tag_specifications
+from .blueprint import Blueprint, tag_specifications
+from .launch import Launcher
 
 SPOT_STRATEGIES = ("lowest-price", "price-capacity-optimized", "capacity-optimized")
 ON_DEMAND_STRATEGIES = ("lowest-price", "prioritized")

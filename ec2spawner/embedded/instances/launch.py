@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
@@ -15,61 +12,35 @@ from ...wire import Market
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
 from ..market.capacity import Offer, insufficient
-from ..market.reserved_places import BLOCK, ReservedPlaces, Wish, exceeded
+from ..market.reserved_places import ReservedPlaces, exceeded
 from ..market.type_facts import InstanceTypeFacts, instance_type_facts
 from ..network import Network
 from ..read_lag import ReadLag
 from ..runtime.instance import SimulatedInstance
+from .blueprint import (
+    Blueprint,
+    Tags,
+    check_placement,
+    flatten_interface,
+    merged_tags,
+    profile_name,
+    read_user_data,
+    tag_specifications,
+)
 from .disk_sizes import check_disk_sizes
 from .lifecycle import Lifecycle, Lifecycles
 from .placement_groups import PlacementGroups
 from .quotas import Quotas, counted_by
 from .spot_role import spot_refusal
 
-MAX_USER_DATA = 16 * 1024
-"""Bytes before base64: EC2's limit."""
-
-Tags = Mapping[str, Mapping[str, str]]
-"""Resource type -> tags."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blueprint:
-    """What to launch, except for the offer to buy."""
-
-    parameters: Mapping[str, Any]
-    """RunInstances' parameters merged with a template's, without type, place, count and tags."""
-    tags: Tags
-    image: Mapping[str, Any]
-    """As DescribeImages shows it."""
-    user_data: bytes
-    template: tuple[str, str] | None = None
-    """Id and version of its launch template."""
-
-    def wish(self, offer: Offer) -> Wish:
-        """What it says of capacity reservations, of which none here is in a placement group. Raises
-        EC2's errors."""
-        specification = self.parameters.get("CapacityReservationSpecification")
-        wish = Wish.of(specification, offer.market, in_block=self.market_type == BLOCK)
-        if self.placement_group and wish.is_only:
-            message = "The embedded EC2 has no capacity reservations in placement groups."
-            raise EC2Error("UnsupportedOperation", message)
-        return wish
-
-    @property
-    def market_type(self) -> str:
-        """That of its InstanceMarketOptions; empty for none."""
-        return str((self.parameters.get("InstanceMarketOptions") or {}).get("MarketType") or "")
-
-    @property
-    def placement_group(self) -> str:
-        """Name of the placement group that it is launched into; empty for none."""
-        return str((self.parameters.get("Placement") or {}).get("GroupName") or "")
-
-    @property
-    def architecture(self) -> str:
-        """EC2's name, such as `x86_64`."""
-        return str(self.image.get("Architecture", "x86_64"))
+_PASSED_ON = frozenset(
+    (
+        "BlockDeviceMappings DisableApiTermination EbsOptimized IamInstanceProfile ImageId "
+        "InstanceInitiatedShutdownBehavior KeyName MetadataOptions Monitoring SecurityGroupIds "
+        "UserData"
+    ).split()
+)
+"""RunInstances' parameters that moto keeps and the project uses."""
 
 
 class Launcher:
@@ -120,10 +91,10 @@ class Launcher:
         data = dict(template["LaunchTemplateData"]) if template else {}
         parameters = {**data, **call}
         parameters.pop("TagSpecifications", None)
-        groups, interface = _flatten_interface(parameters)
+        groups, interface = flatten_interface(parameters)
         parameters["SecurityGroupIds"] = groups or [self._network.security_group]
-        _check_placement(parameters.get("Placement") or {})
-        user_data = _user_data(parameters)
+        check_placement(parameters.get("Placement") or {})
+        user_data = read_user_data(parameters)
         if not parameters.get("ImageId"):
             raise EC2Error("MissingParameter", "The request must contain the parameter ImageId")
         images = await self._moto.call("DescribeImages", ImageIds=[parameters["ImageId"]])
@@ -132,7 +103,7 @@ class Launcher:
                 "InvalidAMIID.NotFound", f"The image id '[{parameters['ImageId']}]' does not exist"
             )
         parameters.setdefault("SubnetId", interface.get("SubnetId"))
-        merged = _merge_tags(tag_specifications(data.get("TagSpecifications", ())), tags)
+        merged = merged_tags(tag_specifications(data.get("TagSpecifications", ())), tags)
         return Blueprint(
             parameters,
             merged,
@@ -161,7 +132,7 @@ class Launcher:
         check_disk_sizes(asked.get("BlockDeviceMappings") or (), blueprint.image, sizes)
         profile = asked.get("IamInstanceProfile") or {}
         for field, value in profile.items():
-            arn = await self._moto.instance_profile_arn(_profile_name({field: value}))
+            arn = await self._moto.instance_profile_arn(profile_name({field: value}))
             if arn is None or (field == "Arn" and arn != value):
                 raise EC2Error(
                     "InvalidParameterValue",
@@ -379,7 +350,7 @@ class Launcher:
             architecture=blueprint.architecture,
             pending_since=shown.launch_time.replace(tzinfo=UTC),
             user_data=blueprint.user_data,
-            instance_profile=_profile_name(blueprint.parameters.get("IamInstanceProfile") or {}),
+            instance_profile=profile_name(blueprint.parameters.get("IamInstanceProfile") or {}),
             data_volumes=self._data_volumes(shown),
         )
         life = Lifecycle(instance, offer, facts.vcpus, shown, blueprint.wish(offer))
@@ -391,66 +362,3 @@ class Launcher:
         volumes = self._moto.backend.volumes
         attached = [volumes[each.volume_id] for each in shown.block_device_mapping.values()]
         return tuple((each.id, each.snapshot_id) for each in attached if each.snapshot_id)
-
-
-def _profile_name(profile: Mapping[str, str]) -> str:
-    """The name in an IamInstanceProfile, which has a name or an ARN; empty for none."""
-    return profile.get("Name") or profile.get("Arn", "").rpartition("/")[2]
-
-
-_PASSED_ON = frozenset(
-    (
-        "BlockDeviceMappings DisableApiTermination EbsOptimized IamInstanceProfile ImageId "
-        "InstanceInitiatedShutdownBehavior KeyName MetadataOptions Monitoring SecurityGroupIds "
-        "UserData"
-    ).split()
-)
-"""RunInstances' parameters that moto keeps and the project uses."""
-
-
-def tag_specifications(specifications: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """TagSpecifications as resource type -> tags."""
-    tags: dict[str, dict[str, str]] = {}
-    for specification in specifications:
-        of_type = tags.setdefault(specification["ResourceType"], {})
-        for tag in specification.get("Tags", ()):
-            of_type[tag["Key"]] = tag.get("Value", "")
-    return tags
-
-
-def _merge_tags(template: Tags, call: Tags) -> dict[str, dict[str, str]]:
-    """A call's tags over its template's."""
-    kinds = template.keys() | call.keys()
-    return {kind: {**template.get(kind, {}), **call.get(kind, {})} for kind in kinds}
-
-
-def _flatten_interface(parameters: dict[str, Any]) -> tuple[list[str], Mapping[str, Any]]:
-    """Security groups and the first interface of a request; the groups may stand in either.
-
-    An instance here has one interface and no public address, so its other fields are ignored.
-    """
-    interfaces = parameters.pop("NetworkInterfaces", None) or [{}]
-    interface = interfaces[0]
-    return list(parameters.get("SecurityGroupIds") or interface.get("Groups") or ()), interface
-
-
-def _check_placement(placement: Mapping[str, Any]) -> None:
-    """Refuse what EC2 has and this does not."""
-    given = {name for name, value in placement.items() if value}
-    others = given - {"AvailabilityZone", "GroupName", "Tenancy"}
-    if others or placement.get("Tenancy", "default") != "default":
-        what = ", ".join(sorted(others)) or f"Tenancy {placement['Tenancy']}"
-        message = f"The embedded EC2 launches no instance with Placement.{what}."
-        raise EC2Error("UnsupportedOperation", message)
-
-
-def _user_data(parameters: Mapping[str, Any]) -> bytes:
-    try:
-        decoded = base64.b64decode(parameters.get("UserData") or "", validate=True)
-    except binascii.Error as error:
-        raise EC2Error(
-            "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data."
-        ) from error
-    if len(decoded) > MAX_USER_DATA:
-        raise EC2Error("InvalidParameterValue", f"User data is limited to {MAX_USER_DATA} bytes")
-    return decoded
