@@ -33,10 +33,6 @@ class NewGroups:
         recent = {x: at for x, at in self._made.items() if now - at < NEW_SECONDS}
         self._made = {**recent, group: now}
 
-    def clear(self) -> None:
-        """Take all for known."""
-        self._made = {}
-
     def excused(self, answer: FleetResponse, groups: Collection[str]) -> FleetResponse:
         """A launch's answer, in which EC2 may not know a new group of these: asked again, it
         will."""

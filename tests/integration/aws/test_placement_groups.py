@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.compute import new_groups
 from ec2spawner.core.offers.launch_errors import GROUP_NOT_KNOWN_YET
 from ec2spawner.core.tags import HUB, LEASE, STORE
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
@@ -172,7 +173,7 @@ async def test_open_reservations_are_left_to_servers(
 
 
 async def test_a_launch_that_does_not_know_a_new_group_is_asked_again(
-    real: EC2Cloud, embedded: Embedded, hub: str
+    real: EC2Cloud, embedded: Embedded, hub: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"cluster-{uuid4()}"
     await real.create_placement_group(name, {**TAGS, HUB: hub})
@@ -181,7 +182,7 @@ async def test_a_launch_that_does_not_know_a_new_group_is_asked_again(
     answer = await real.launch(asked)
     assert [each.code for each in answer.errors] == [GROUP_NOT_KNOWN_YET]
 
-    real.new_groups.clear()
+    monkeypatch.setattr(new_groups, "NEW_SECONDS", 0.0)
     later = await real.launch(replace(asked, client_token=str(uuid4())))
     assert [each.code for each in later.errors] == ["InvalidPlacementGroup.Unknown"]
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.aws.compute import security_groups
+from ec2spawner.aws.compute import new_groups, security_groups
 from ec2spawner.core.offers.launch_errors import GROUP_NOT_KNOWN_YET, ErrorClass, error_class
 from ec2spawner.core.tags import HUB, LEASE, STORE
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
@@ -226,7 +226,7 @@ async def test_a_new_group_is_used_once_ec2_knows_it(
 
 
 async def test_a_launch_that_does_not_know_a_new_group_is_asked_again(
-    real: EC2Cloud, embedded: Embedded, hub: str
+    real: EC2Cloud, embedded: Embedded, hub: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tags, subnet = {**TAGS, HUB: hub}, embedded.subnets[0]
     group = await real.create_security_group("cluster-2", "nodes", subnet, tags)
@@ -238,7 +238,7 @@ async def test_a_launch_that_does_not_know_a_new_group_is_asked_again(
     answer = await real.launch(request)
     assert [each.code for each in answer.errors] == [GROUP_NOT_KNOWN_YET]
 
-    real.new_groups.clear()
+    monkeypatch.setattr(new_groups, "NEW_SECONDS", 0.0)
     later = await real.launch(replace(request, client_token="t-2"))
     assert [each.code for each in later.errors] == ["InvalidGroup.NotFound"]
 
