@@ -86,7 +86,7 @@ class Kernel:
 
     def __init__(self, ada: Jupyter, kernel_id: str) -> None:
         self._ada = ada
-        self._id = kernel_id
+        self.kernel_id = kernel_id
 
     async def run(
         self, code: str, interrupt_when: str = "", cell_id: str = "", seconds: float = 90
@@ -95,7 +95,7 @@ class Kernel:
 
         Fails after `seconds`.
         """
-        channels = await self._ada.execute(self._id, code, cell_id)
+        channels = await self._ada.execute(self.kernel_id, code, cell_id)
         said: list[tuple[str, dict[str, Any]]] = []
         idle_after: set[str] = set()
         replied_to = ""
@@ -113,7 +113,7 @@ class Kernel:
                     replied_to = request
                 said.append((request, {"kind": kind} | content))
                 if interrupt_when and interrupt_when in content.get("text", ""):
-                    await self._ada.call("POST", f"api/kernels/{self._id}/interrupt")
+                    await self._ada.call("POST", f"api/kernels/{self.kernel_id}/interrupt")
         await channels.close()
         return [each for request, each in said if request == replied_to]
 

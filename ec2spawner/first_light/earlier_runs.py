@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..aws.ec2 import EC2Cloud
 from ..check.facts.account import Account
+from ..provisioner.model.cloud.cloud import CloudError
 from . import cleanup
 from .cleanup import Owner, Waits
 from .preparation import NotStarted
@@ -18,8 +19,7 @@ async def delete_remains(folders: Sequence[RunFolder], steps: Steps, waits: Wait
     """Delete what the runs of these folders created, and then the folders.
 
     A folder stays until its run is proven to have left nothing: nobody else remembers it. Raises
-    `NotStarted` where something is left or cannot be known, and `CloudError` where AWS does not
-    say whose credentials these are.
+    `NotStarted` where something is left or cannot be known.
     """
     waiting = list(folders)
     try:
@@ -53,8 +53,16 @@ async def _delete_remains_of(folder: RunFolder, steps: Steps, waits: Waits) -> N
 
 
 async def _same_account(cloud: EC2Cloud, run: Run, folder: Path) -> None:
-    """Raises `NotStarted` for credentials of another account, which list nothing of the run."""
-    caller = await Account(cloud.client).caller()
+    """Raises `NotStarted` for credentials of another account, which list nothing of the run, and
+    where AWS does not say whose these are."""
+    try:
+        caller = await Account(cloud.client).caller()
+    except CloudError as error:
+        raise NotStarted(
+            f"an interrupted run may have left resources in {run.region}, and these cannot be "
+            f"listed: {error}. Fix: run first-light again once AWS answers these credentials, or, "
+            f"if you know that nothing of it is left there, delete {folder}"
+        ) from error
     if caller.account_id != run.account_id:
         raise NotStarted(
             f"an interrupted run created resources in the account {run.account_id}, and these "

@@ -54,6 +54,18 @@ def notebook(server: Server) -> Any:
     file.unlink()
 
 
+def right_click(item: Any) -> None:
+    """On an item of the file browser, once a click selects it and not its neighbour: the rows
+    move until JupyterLab has listed the folder."""
+
+    def is_selected() -> bool:
+        item.click()
+        return "jp-mod-selected" in (item.get_attribute("class") or "").split()
+
+    until(is_selected)
+    item.click(button="right")
+
+
 def open_notebook(page: Any, server: Server, application: str = "lab/tree") -> None:
     page.goto(f"{server.url}/{application}/{NAME}?token={server.token}&reset")
     page.locator(".jp-Notebook").wait_for(timeout=START_SECONDS * 1000)
@@ -131,7 +143,7 @@ def test_what_is_on_the_screen_is_saved_and_run_and_a_refusal_loses_nothing(
 def test_a_file_is_run_from_the_file_browser(page: Any, server: Server) -> None:
     open_lab(page, server)
     for name, parameter in ((NAME, "lr"), ("train.py", "Name of the parameter")):
-        page.locator(".jp-DirListing-item", has_text=name).click(button="right")
+        right_click(page.locator(".jp-DirListing-item", has_text=name))
         page.get_by_role("menuitem", name="Run on…").click()
         dialog = page.locator(DIALOG)
         expect(dialog).to_contain_text(name)

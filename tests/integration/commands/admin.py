@@ -58,6 +58,7 @@ class Admin:
             **os.environ,
             "EC2SPAWNER_DEMO": json.dumps({**self.demo, **(demo or {})}),
             **self.embedded.credentials,
+            "XDG_STATE_HOME": str(self.directory / "state"),
             "COLUMNS": "200",
             **(environment or {}),
         }

@@ -69,7 +69,7 @@ class KilledRun:
         }
         return {kind for kind, each in found.items() if each}
 
-    def remembered(self, account_id: str = "") -> Path:
+    def remembered(self, account_id: str = "", endpoint_url: str = "") -> Path:
         """The folder that it left."""
         described = self.embedded.described
         folder = RunFolder.create()
@@ -77,7 +77,7 @@ class KilledRun:
             Run(
                 account_id=account_id or self.account_id,
                 region=described["region"],
-                endpoint_url=described["ec2_endpoint"],
+                endpoint_url=endpoint_url or described["ec2_endpoint"],
                 hub_name=HUB_NAME,
                 store_id=self.store_id,
             )
@@ -165,3 +165,10 @@ async def test_credentials_of_another_account_prove_nothing(killed: KilledRun) -
         await delete_remains(interrupted(), steps(), QUICK)
     assert folder.exists()
     assert await asyncio.to_thread(killed.left) == {"volume", "template"}
+
+
+async def test_where_aws_does_not_answer_the_folder_is_named_and_stays(killed: KilledRun) -> None:
+    folder = killed.remembered(endpoint_url="http://127.0.0.1:1/")
+    with pytest.raises(NotStarted, match=f"EndpointConnectionError.*{folder}"):
+        await delete_remains(interrupted(), steps(), QUICK)
+    assert folder.exists()

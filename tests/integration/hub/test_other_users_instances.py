@@ -52,6 +52,7 @@ EVERY_PORT = [[0, 65535]]
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     folder: Path = tmp_path_factory.mktemp("others")
     embedded = await Embedded(folder / "embedded").start()
+    await embedded.control("lag", {"seconds": 0})  # what two readings have in common is compared
     silence_agents(embedded)
     group = await asyncio.to_thread(group_of_notebooks, embedded)
     groups = f"c.EC2Spawner.security_groups = [{group!r}]"
@@ -218,10 +219,17 @@ async def state_of(hub: Hub, side: Side) -> dict[str, Any]:
         "stops": [each["stop"] for each in heartbeats],
         "kept": [each["extended_until"] for each in heartbeats],
         "instances": [x["instance_id"] for x in await hub.embedded.instances()],
-        "volumes": [(x["VolumeId"], x["Attachments"]) for x in listed[0]["Volumes"]],
+        "volumes": sorted(attachments(listed[0]["Volumes"])),
         "groups": listed[1]["SecurityGroups"],
         "bought": len(await hub.embedded.calls("CreateFleet")),
     }
+
+
+def attachments(volumes: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """What is attached where, or soon is."""
+    for volume in volumes:
+        for each in volume["Attachments"] or [{"InstanceId": "", "Device": ""}]:
+            yield volume["VolumeId"], each["InstanceId"], each["Device"]
 
 
 # --- the hub's API for agents ----------------------------------------------------------------

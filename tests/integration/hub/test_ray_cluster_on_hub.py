@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -36,7 +38,7 @@ print(cluster)
 """
 
 TRAIN = f"""
-import os, tempfile, threading
+import glob, os, tempfile, threading
 ray = cluster.ray
 storage = tempfile.mkdtemp(dir=os.environ['STORAGE'])
 
@@ -52,16 +54,14 @@ fitting = threading.Thread(target=fit)
 fitting.start()
 """
 
-CHECKPOINTS = """
-import glob
-print(len(glob.glob(f'{storage}/*/checkpoint_*')), outcome.get('error', ''))
-"""
+CHECKPOINTS = "[len(glob.glob(f'{storage}/*/checkpoint_*')), str(outcome.get('error', ''))]"
 
-RESULT = """
-fitting.join(5)
-print('fitting', fitting.is_alive(), outcome.get('error'))
-print('metrics', outcome['result'].metrics if 'result' in outcome else None)
-"""
+RESULT = """[
+    fitting.join(5),
+    fitting.is_alive(),
+    str(outcome.get('error', '')),
+    outcome['result'].metrics['step'] if 'result' in outcome else None,
+]"""
 
 
 @asynccontextmanager
@@ -75,6 +75,16 @@ async def notebook_of(hub: Hub, user: str) -> AsyncIterator[tuple[Jupyter, Kerne
 EMPTY = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 
+async def value(kernel: Kernel, expression: str) -> Any:
+    """What an expression is in the kernel. Ray prints what its workers say, at any time, so
+    everything else in the output of a cell is left alone."""
+    code = f"import json\nprint('\\nvalue: ' + json.dumps({expression}) + '\\n', end='')"
+    said = printed(await kernel.run(code))
+    found = re.search(r"^value: (.*)$", said, re.MULTILINE)
+    assert found, said
+    return json.loads(found[1])
+
+
 async def running(embedded: Embedded) -> list[dict[str, Any]]:
     instances = await embedded.instances()
     return [each for each in instances if each["state"] in {"pending", "running"}]
@@ -85,14 +95,14 @@ async def running(embedded: Embedded) -> list[dict[str, Any]]:
 REFUSED = ("nauthenticated", "nvalidAuthToken", "AuthenticationError")
 """What Ray prints of a token that is not its own."""
 
-NODE = "print(cluster._record.address, cluster._record.token, *(x.url for x in cluster.workers))"
-NODES = "print(sum(node['Alive'] for node in ray.nodes()))"
+NODE = "[cluster._record.address, cluster._record.token, *(x.url for x in cluster.workers)]"
+NODES = "sum(node['Alive'] for node in ray.nodes())"
 
 
 async def attack(hub: Hub, kernel: Kernel, folder: Path) -> None:
     """Everything that an instance of another user can try on a cluster that trains."""
-    address, token, *workers = printed(await kernel.run(NODE)).split()
-    nodes = printed(await kernel.run(NODES))
+    address, token, *workers = await value(kernel, NODE)
+    nodes = await value(kernel, NODES)
     bobs_token = await hub.user_token("bob")
     other = "0" * len(token)
     joins = [join_ray(folder / "wrong", address, other), join_ray(folder / "none", address, "")]
@@ -114,7 +124,7 @@ async def attack(hub: Hub, kernel: Kernel, folder: Path) -> None:
         print(said)
         assert any(word in said for word in REFUSED), said
         assert "Ray runtime started" not in said
-    assert printed(await kernel.run(NODES)) == nodes
+    assert await value(kernel, NODES) == nodes
 
 
 async def join_ray(folder: Path, address: str, token: str) -> str:
@@ -171,9 +181,9 @@ async def test_training_completes_although_a_worker_is_interrupted(
             print(printed(await kernel.run(TRAIN)))
 
             async def has_begun() -> bool:
-                count, *error = printed(await kernel.run(CHECKPOINTS)).split(maxsplit=1)
+                count, error = await value(kernel, CHECKPOINTS)
                 assert not error, error
-                return int(count) > 0
+                return bool(count)
 
             await until(has_begun, 120, "the first checkpoint")
             await attack(hub, kernel, tmp_path)
@@ -184,13 +194,13 @@ async def test_training_completes_although_a_worker_is_interrupted(
             path = f"interrupt/{victim['instance_id']}"
             await embedded.control(path, {"notice_seconds": 5})
 
-            async def trained() -> str | None:
-                said = printed(await kernel.run(RESULT))
-                print(said)
-                assert "None\nmetrics" in said, "it failed"
-                return said if "fitting False None" in said else None
+            async def trained() -> bool:
+                _, is_fitting, error, step = await value(kernel, RESULT)
+                assert not error, error
+                assert is_fitting or step == 14
+                return not is_fitting
 
-            assert "'step': 14" in await until(trained, 300, "the training to complete")
+            await until(trained, 300, "the training to complete")
             said = printed(await kernel.run("cluster.wait(3); print(cluster)"))
             print(said)
             assert "3 of 3 workers have joined" in said
@@ -217,8 +227,8 @@ async def test_training_completes_although_a_worker_is_interrupted(
 
 async def head_of(kernel: Kernel) -> str:
     """The address of the notebook's own instance."""
-    said = await kernel.run("print(cluster.status.address)")
-    return printed(said).strip().rpartition(":")[0]
+    address: str = await value(kernel, "cluster.status.address")
+    return address.rpartition(":")[0]
 
 
 async def check_default_group(embedded: Embedded, addresses: set[str]) -> None:

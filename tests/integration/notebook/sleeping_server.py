@@ -154,7 +154,15 @@ class SleepingServer:
         code = f"{first}\nopen({str(begun)!r}, 'w').close()\n{then}"
         task = asyncio.create_task(kernel.run(code))
         await self.until(begun.exists)
+        async with asyncio.timeout(30):  # the server hears of it from the kernel, later
+            while await self._state(kernel) != "busy":
+                await asyncio.sleep(polling.SHORTEST)
         return task
+
+    async def _state(self, kernel: Kernel) -> str:
+        assert self.ada is not None
+        _, model = await self.ada.call("GET", f"api/kernels/{kernel.kernel_id}")
+        return str(model["execution_state"])
 
     async def value(self, name: str, expression: str) -> str:
         """What the kernel of a notebook prints of an expression."""
