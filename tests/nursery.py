@@ -201,10 +201,15 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: _note_ends(statuses))
     while line := sys.stdin.readline():
         order = json.loads(line)
+        # Until the status of an earlier process with this id is gone, nobody may learn the id, and
+        # no status may be noted.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         if not (pid := os.fork()):
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            (statuses / str(os.getpid())).unlink(missing_ok=True)  # of an earlier process
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             _become(order["program"] or PROGRAMS[name], order)
+        (statuses / str(pid)).unlink(missing_ok=True)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         print(pid, flush=True)
 
 
