@@ -35,7 +35,6 @@ ACCOUNT = "111122223333"
 
 SOLD_OUT = "InsufficientInstanceCapacity"
 
-DEFAULT_GROUP = "sg-default"
 """The VPC's."""
 
 
@@ -363,7 +362,7 @@ class SimulatedCloud:
             deleted_with=(f"vol-{number:017x}", f"eni-{number:017x}"),
             reservation=request.reservation,
             in_block=request.is_block,
-            security_groups=request.spec.security_groups or (DEFAULT_GROUP,),
+            security_groups=request.spec.security_groups or ("sg-default",),
         )
         self.machines[instance_id] = Machine(
             instance,
@@ -747,10 +746,6 @@ class SimulatedCloud:
             self.security_groups[found[0].group_id] = found[0]
         await self._lose_answer(faults)
         return found[0].group_id
-
-    async def default_security_group(self, subnet_id: str) -> str:
-        await self._lose_answer(await self._receive("default_security_group", subnet_id))
-        return DEFAULT_GROUP
 
     async def set_security_groups(self, instance_id: str, groups: Sequence[str]) -> None:
         faults = await self._receive("set_security_groups", instance_id, tuple(groups))

@@ -22,6 +22,7 @@ c.JupyterHub.cleanup_servers = False
 c.EC2Spawner.hub_name = "demo"
 c.EC2Spawner.region = demo["region"]
 c.EC2Spawner.subnets = demo["subnets"]
+c.EC2Spawner.security_groups = [demo["security_group"]]
 c.EC2Spawner.image = demo["image_id"]
 c.EC2Spawner.store_url = f"sqlite:///{demo['data_dir']}/ec2spawner.sqlite"
 c.EC2Spawner.rehearsal_role = demo.get("rehearsal_role", "")

@@ -63,7 +63,7 @@ class OptionFields(Words):
     security_groups: Annotated[tuple[SecurityGroupId, ...], BeforeValidator(listed)] = Field(
         default=(),
         description="Security groups of instances. They must allow the hub and its proxy to reach "
-        "`port`. Empty is the VPC's default group.",
+        "`port`. Empty is the VPC's default group, in which no server has a cluster.",
         examples=[["sg-0a1b2c3d"]],
     )
     image: ImageWords = Field(
@@ -290,7 +290,7 @@ class OptionFields(Words):
         default=as_written({}),
         description="Clusters for notebooks: workers that users start beside their server, on "
         "instances of their own, and that end with it. Limits count each worker as a server. "
-        "By default there are none.",
+        "`security_groups` must be set, and admit no instances. By default there are none.",
         examples=[{"max_workers": 8}],
     )
     runs: RunsConfig = Field(

@@ -72,8 +72,16 @@ class Options(OptionFields):
     @field_validator("clusters")
     @classmethod
     def _room_for_a_group(cls, value: ClustersConfig, info: ValidationInfo) -> ClustersConfig:
-        groups = info.data.get("security_groups", ())
-        if value.max_workers and len(groups) >= MAX_GROUPS:
+        groups = info.data.get("security_groups")
+        if groups is None or not value.max_workers:
+            return value  # what is wrong with the groups is reported once, as theirs
+        if not groups:
+            wrong(
+                "allows clusters in the VPC's default group, where instances of all users reach "
+                "each other: engines have ports that authenticate nobody",
+                'c.EC2Spawner.security_groups = ["sg-..."], which admits the hub and no instances',
+            )
+        if len(groups) >= MAX_GROUPS:
             wrong(
                 f"an instance takes {MAX_GROUPS} security groups, and each cluster has one of its "
                 f"own beside the {len(groups)} of security_groups",

@@ -41,7 +41,11 @@ class Network:
     """Zone -> subnet id."""
     hub_subnet: str
     """The public one, with the NAT gateway and the hub's machine."""
+    default_group: str
+    """The VPC's default security group, of which the hub's machine is a member."""
     security_group: str
+    """For instances with notebooks: it admits members of the default group, such as the hub's
+    machine, at all TCP ports."""
     image_id: str
 
     def set_free_addresses(self, moto: Moto, subnet_id: str, free: int | None) -> None:
@@ -113,15 +117,27 @@ def build(moto: Moto, block: AddressBlock) -> Network:
     """Make the network and the image. Only inside `moto.run`."""
     with moto.same_ids(ID_SEED):
         vpc_id, subnets, hub_subnet = _build_network(moto, block)
-    groups = moto.call_here(
-        "DescribeSecurityGroups", Filters=[{"Name": "vpc-id", "Values": [vpc_id]}]
-    )
-    group = groups["SecurityGroups"][0]["GroupId"]
-    # On EC2 a VPC's default group admits its own members.
-    members = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
-    moto.call_here("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[members])
+        default, notebooks = _build_groups(moto, vpc_id)
     image_id = _register_image(moto)
-    return Network(vpc_id, subnets, hub_subnet, group, image_id)
+    return Network(vpc_id, subnets, hub_subnet, default, notebooks, image_id)
+
+
+def _build_groups(moto: Moto, vpc_id: str) -> tuple[str, str]:
+    """Ids of the default group of the VPC, and of one for notebooks."""
+    call = moto.call_here
+    groups = call("DescribeSecurityGroups", Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])
+    default = groups["SecurityGroups"][0]["GroupId"]
+    what = "Instances of ec2spawner: the hub reaches them"
+    made = call("CreateSecurityGroup", GroupName="notebooks", Description=what, VpcId=vpc_id)
+    notebooks = made["GroupId"]
+    tcp = {"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535}
+    # On EC2 a VPC's default group admits its own members. Which ports the hub has is not known.
+    members = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": default}]}
+    from_notebooks = {**tcp, "UserIdGroupPairs": [{"GroupId": notebooks}]}
+    from_hub = {**tcp, "UserIdGroupPairs": [{"GroupId": default}]}
+    for group, rules in ((default, [members, from_notebooks]), (notebooks, [from_hub])):
+        call("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=rules)
+    return default, notebooks
 
 
 def _build_network(moto: Moto, block: AddressBlock) -> tuple[str, dict[str, str], str]:

@@ -92,6 +92,9 @@ class Facts:
     data_dir: str
     pid: int
     security_group: str
+    """For instances with notebooks: it admits members of the hub's group only."""
+    hub_security_group: str
+    """Of the hub's machine: the default group of the VPC."""
     zones: list[str]
     """Availability zone of each subnet, in the same order."""
     aws_access_key_id: str
@@ -227,7 +230,7 @@ class EmbeddedEC2:
         instances = Instances(moto, launcher, lifecycles, runtime, groups)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
         authorization = Authorization(
-            moto, lifecycles, placement_groups, built.security_group, PolicyUse()
+            moto, lifecycles, placement_groups, built.default_group, PolicyUse()
         )
         experiments = FaultInjection(moto, lifecycles, authorization.check_access)
         self._stack.callback(experiments.close)
@@ -297,6 +300,7 @@ class EmbeddedEC2:
             data_dir=str(data_dir),
             pid=os.getpid(),
             security_group=built.security_group,
+            hub_security_group=built.default_group,
             zones=list(built.subnets),
             aws_access_key_id=hub_key.id,
             aws_secret_access_key=hub_key.secret,

@@ -58,14 +58,6 @@ class SecurityGroups:
         self.new_groups.add(group_id)
         return group_id
 
-    async def default_security_group(self, subnet_id: str) -> str:
-        """Id of the default group of the subnet's VPC."""
-        found = await self._named("default", await self._vpc_of(subnet_id))
-        if not found:
-            what = f"the VPC of {subnet_id} has no default security group"
-            raise CloudError(GROUP_UNKNOWN, what, retryable=False)
-        return found[0].group_id
-
     async def set_security_groups(self, instance_id: str, groups: Sequence[str]) -> None:
         """Of the instance's only network interface: with several, EC2 wants each changed itself."""
         await _known(

@@ -92,7 +92,7 @@ class Launcher:
         parameters = {**data, **call}
         parameters.pop("TagSpecifications", None)
         groups, interface = flatten_interface(parameters)
-        parameters["SecurityGroupIds"] = groups or [self._network.security_group]
+        parameters["SecurityGroupIds"] = groups or [self._network.default_group]
         check_placement(parameters.get("Placement") or {})
         user_data = read_user_data(parameters)
         if not parameters.get("ImageId"):

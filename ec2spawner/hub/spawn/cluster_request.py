@@ -85,7 +85,7 @@ def joining(running: HubService, cluster: Cluster, join: ClusterJoin) -> Cluster
 
 def max_workers(options: Options, head: Lease) -> int:
     """How many workers a cluster of this server may have; 0 where it may have none."""
-    if options.image.container or head.mounts.temporary_home:
+    if options.image.container or head.mounts.temporary_home or not head.spec.security_groups:
         return 0
     return options.clusters.max_workers
 
@@ -102,6 +102,11 @@ def _check(options: Options, head: Lease, workers: int) -> None:
         raise CannotCluster("servers in containers have no clusters")
     if head.mounts.temporary_home:
         raise CannotCluster("a temporary server has no cluster")
+    if not head.spec.security_groups:
+        raise CannotCluster(
+            "this server was started in the default security group of its network, where servers "
+            "of others could reach its workers; stop it and start it again"
+        )
 
 
 def _subnets(provisioner: Provisioner, head: Lease) -> tuple[str, ...]:

@@ -150,7 +150,6 @@ def _in_place_of(before: Cluster | None, cluster: Cluster) -> Cluster:
         last_number=before.last_number,
         first_number=before.last_number + 1,
         security_group=before.security_group,
-        default_group=before.default_group,
         placement_group=before.placement_group,
         groups_ready=before.groups_ready,
     )

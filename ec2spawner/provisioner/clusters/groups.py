@@ -147,9 +147,7 @@ class ClusterGroups:
             if not cluster.groups_ready or cluster.spec.placement_group != cluster.placement_group:
                 await self._place(head, made)
             doing = "Its nodes could not be connected"
-            if not (
-                cluster.groups_ready and (cluster.spec.security_groups or cluster.default_group)
-            ):
+            if not cluster.groups_ready:
                 await self._connect(head, made)
         except CloudError as error:
             if error.retryable:
@@ -160,7 +158,6 @@ class ClusterGroups:
             head_id,
             placement_group=made.placement_group,
             security_group=made.security_group,
-            default_group=made.default_group,
             groups_ready=True,
         )
 
@@ -181,9 +178,6 @@ class ClusterGroups:
             spec.subnets[0],
             self._tags(head),
         )
-        made.default_group = ""
-        if not spec.security_groups:
-            made.default_group = await self.cloud.default_security_group(spec.subnets[0])
         await self.membership.add(head, made.security_group)
 
     def _tags(self, head: Lease) -> Mapping[str, str]:
@@ -255,12 +249,10 @@ class _Made:
     before: Cluster
     placement_group: str = field(init=False)
     security_group: str = field(init=False)
-    default_group: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.placement_group = self.before.placement_group
         self.security_group = self.before.security_group
-        self.default_group = self.before.default_group
 
 
 def _said(error: CloudError) -> str:

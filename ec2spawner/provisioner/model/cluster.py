@@ -37,9 +37,6 @@ class Cluster:
     security_group: str = ""
     """Id of the group that lets its nodes reach each other; empty before it is made, and once it is
     deleted."""
-    default_group: str = ""
-    """Id of the group that EC2 gives to workers whose spec names none: a launch that names the
-    cluster's group has to name this one too. Empty where the spec names some."""
     placement_group: str = ""
     """Name of its placement group; empty before it is made, and once it is deleted."""
     groups_ready: bool = False
@@ -50,10 +47,9 @@ class Cluster:
     def worker_groups(self) -> tuple[str, ...]:
         """The security groups of a worker; empty until the groups of the cluster are ready for what
         its spec needs now: an earlier cluster of the server may have needed less."""
-        others = self.spec.security_groups or (self.default_group,)
-        if not (self.groups_ready and all(others) and self._is_placed(self.spec)):
+        if not (self.groups_ready and self._is_placed(self.spec)):
             return ()
-        return (*others, self.security_group)
+        return (*self.spec.security_groups, self.security_group)
 
     def has_groups_of(self, spec: LaunchSpec) -> bool:
         """Whether the groups are ready that a worker's spec has to name, and it names them."""

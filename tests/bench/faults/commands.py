@@ -62,9 +62,6 @@ class Commands:
         ec2 = self._site.embedded.client()
         ec2.create_key_pair(KeyName=NAME)
         self._site.embedded.client("iam").create_instance_profile(InstanceProfileName=NAME)
-        [subnet] = ec2.describe_subnets(SubnetIds=described["subnets"][:1])["Subnets"]
-        vpc = {"Name": "vpc-id", "Values": [subnet["VpcId"]]}
-        group = ec2.describe_security_groups(Filters=[vpc])["SecurityGroups"][0]["GroupId"]
         hub, api, proxy = free_ports(3)
         os.environ["EC2SPAWNER_DEMO"] = json.dumps(
             described
@@ -79,7 +76,6 @@ class Commands:
         self._config = load(
             HERE / "hub_config.py",
             [
-                f"--EC2Spawner.security_groups=['{group}']",
                 f"--EC2Spawner.instance_profile={NAME}",
                 f"--EC2Spawner.key_name={NAME}",
             ],

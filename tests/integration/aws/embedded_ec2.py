@@ -28,6 +28,7 @@ class Embedded:
     subnets: tuple[str, ...]
     zones: tuple[str, ...]
     image_id: str
+    security_group: str
     access_key_id: str
     secret_access_key: str
     admin_access_key_id: str
@@ -105,6 +106,7 @@ def running_embedded() -> Iterator[Embedded]:
                 subnets=tuple(facts["subnets"]),
                 zones=tuple(facts["zones"]),
                 image_id=facts["image_id"],
+                security_group=facts["security_group"],
                 access_key_id=facts["aws_access_key_id"],
                 secret_access_key=facts["aws_secret_access_key"],
                 admin_access_key_id=facts["admin_access_key_id"],

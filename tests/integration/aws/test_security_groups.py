@@ -180,13 +180,13 @@ async def test_the_life_of_a_group(real: EC2Cloud, embedded: Embedded, hub: str)
     tags, subnet = {**TAGS, HUB: hub}, embedded.subnets[0]
     group = await real.create_security_group("cluster-1", "nodes", subnet, tags)
     assert await real.create_security_group("cluster-1", "nodes", subnet, tags) == group
-    default = await real.default_security_group(subnet)
+    notebooks = embedded.security_group
     head = await launched(real, embedded, hub)
-    await real.set_security_groups(head, [default, group])
-    worker = await launched(real, embedded, hub, default, group)
+    await real.set_security_groups(head, [notebooks, group])
+    worker = await launched(real, embedded, hub, notebooks, group)
 
     for each in (head, worker):
-        assert set(await groups_of(real, hub, each)) == {default, group}
+        assert set(await groups_of(real, hub, each)) == {notebooks, group}
     assert [x.group_id for x in await real.list_security_groups(hub)] == [group]
     [rule] = embedded.client("ec2").describe_security_groups(GroupIds=[group])["SecurityGroups"][0][
         "IpPermissions"
@@ -194,8 +194,8 @@ async def test_the_life_of_a_group(real: EC2Cloud, embedded: Embedded, hub: str)
     assert [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [group]
     assert (rule["FromPort"], rule["ToPort"], rule["IpRanges"]) == (0, 65535, [])
 
-    await real.set_security_groups(head, [default])
-    assert await groups_of(real, hub, head) == (default,)
+    await real.set_security_groups(head, [notebooks])
+    assert await groups_of(real, hub, head) == (notebooks,)
     with pytest.raises(CloudError) as refused:
         await real.delete_security_group(group)
     assert refused.value.code == "DependencyViolation"

@@ -32,7 +32,7 @@ def tags(described: Any) -> dict[str, str]:
 
 def test_everything_of_the_launch_template_reaches_the_instance(lab: Any) -> None:
     group = lab.ec2.create_security_group(
-        GroupName="notebooks",
+        GroupName="of-template",
         Description="notebooks",
         VpcId=lab.ec2.describe_subnets(SubnetIds=[lab.facts.subnets[0]])["Subnets"][0]["VpcId"],
     )["GroupId"]

@@ -109,10 +109,10 @@ def test_a_running_instance_changes_its_groups(lab: Laboratory, group: Any) -> N
     instance, new = lab.run(), group()
     lab.wait_for(instance, "running")
     modify = partial(lab.ec2.modify_instance_attribute, InstanceId=instance)
-    modify(Groups=[lab.facts.security_group, new])
+    modify(Groups=[lab.facts.hub_security_group, new])
     shown = lab.instance(instance)
     for groups in (shown["SecurityGroups"], shown["NetworkInterfaces"][0]["Groups"]):
-        assert {each["GroupId"] for each in groups} == {lab.facts.security_group, new}
+        assert {each["GroupId"] for each in groups} == {lab.facts.hub_security_group, new}
     modify(Groups=[new])
     assert [x["GroupId"] for x in lab.instance(instance)["SecurityGroups"]] == [new]
 
@@ -132,7 +132,7 @@ def test_a_running_instance_changes_its_groups(lab: Laboratory, group: Any) -> N
 
 def test_a_group_in_use_stays(lab: Laboratory, group: Any) -> None:
     delete = lab.ec2.delete_security_group
-    used, named, default = group(), group(), lab.facts.security_group
+    used, named, default = group(), group(), lab.facts.hub_security_group
     instance = lab.run(SecurityGroupIds=[used])
     lab.wait_for(instance, "running")
     lab.ec2.authorize_security_group_ingress(**members(used))
@@ -216,7 +216,7 @@ def test_a_hub_changes_the_groups_of_its_instances_only(
     theirs = lab.run(**tagged(OTHER, "instance"))
     for each in (ours, theirs):
         lab.wait_for(each, "running")
-    groups = [lab.facts.security_group, new]
+    groups = [lab.facts.hub_security_group, new]
     change = partial(hub.modify_instance_attribute, Groups=groups)
     assert error(change, InstanceId=theirs) == DENIED
     without = of_key(lab, []).modify_instance_attribute

@@ -55,7 +55,7 @@ def serving(lab: Laboratory, group_id: str) -> str:
 
 
 def test_members_of_the_hubs_group_are_reached(lab: Laboratory) -> None:
-    assert connects(serving(lab, lab.facts.security_group))
+    assert connects(serving(lab, lab.facts.hub_security_group))
 
 
 def test_a_port_that_no_rule_opens_is_dropped(lab: Laboratory) -> None:
@@ -64,7 +64,7 @@ def test_a_port_that_no_rule_opens_is_dropped(lab: Laboratory) -> None:
         GroupId=closed,
         IpPermissions=[
             tcp(PORT, IpRanges=[{"CidrIp": "10.0.0.0/8"}]),
-            tcp(PORT + 1, UserIdGroupPairs=[{"GroupId": lab.facts.security_group}]),
+            tcp(PORT + 1, UserIdGroupPairs=[{"GroupId": lab.facts.hub_security_group}]),
         ],
     )
     assert not connects(serving(lab, closed))
@@ -74,7 +74,7 @@ def test_a_port_that_no_rule_opens_is_dropped(lab: Laboratory) -> None:
 def test_a_rule_that_names_the_hub_opens_the_port(lab: Laboratory, source: str) -> None:
     named = group(lab, f"named-by-{source}")
     rule = (
-        tcp(PORT, UserIdGroupPairs=[{"GroupId": lab.facts.security_group}])
+        tcp(PORT, UserIdGroupPairs=[{"GroupId": lab.facts.hub_security_group}])
         if source == "group"
         else tcp(PORT, IpRanges=[{"CidrIp": "127.0.0.1/32"}])
     )
@@ -98,7 +98,7 @@ def test_an_instance_calls_the_hub_only_where_both_groups_allow_it(
     lab.console_says(lab.run(call, SecurityGroupIds=[outside]), "DROPPED")
     admitted = [tcp(hubs_port, UserIdGroupPairs=[{"GroupId": outside}])]
     everything = [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
-    hub = lab.facts.security_group
+    hub = lab.facts.hub_security_group
     lab.ec2.authorize_security_group_ingress(GroupId=hub, IpPermissions=admitted)
     try:
         lab.console_says(lab.run(call, SecurityGroupIds=[outside]), "REACHED")
@@ -113,7 +113,7 @@ def test_a_changed_rule_counts_from_the_next_boot_on(lab: Laboratory) -> None:
     instance = lab.run(f"{FIND_ADDRESS}\n{SERVER}", SecurityGroupIds=[late])
     lab.console_says(instance, f"port {PORT}")
     address = str(lab.instance(instance)["PrivateIpAddress"])
-    rule = tcp(PORT, UserIdGroupPairs=[{"GroupId": lab.facts.security_group}])
+    rule = tcp(PORT, UserIdGroupPairs=[{"GroupId": lab.facts.hub_security_group}])
     lab.ec2.authorize_security_group_ingress(GroupId=late, IpPermissions=[rule])
     assert not connects(address)
     assert connects(serving(lab, late))
@@ -149,7 +149,7 @@ def test_a_network_acl_needs_rules_for_calls_and_for_answers(lab: Laboratory, ac
             PortRange={"From": low, "To": high},
         )
 
-    group_id = lab.facts.security_group
+    group_id = lab.facts.hub_security_group
     allow(100, PORT, PORT, egress=False)
     assert not connects(serving(lab, group_id)), "its answers may not leave"
     allow(100, 1024, 65535, egress=True)
@@ -185,7 +185,7 @@ def test_what_passes_between_two_instances_follows_their_groups_at_once(lab: Lab
     lab.ec2.modify_instance_attribute(InstanceId=other, Groups=[own])
     assert ports_between(lab, one, other) == nothing
     assert ports_between(lab, other, one) == nothing
-    rule = tcp(PORT, UserIdGroupPairs=[{"GroupId": lab.facts.security_group}])
+    rule = tcp(PORT, UserIdGroupPairs=[{"GroupId": lab.facts.hub_security_group}])
     lab.ec2.authorize_security_group_ingress(GroupId=own, IpPermissions=[rule])
     assert ports_between(lab, one, other) == ([[PORT, PORT]],) * 2
     assert ports_between(lab, other, one) == nothing

@@ -95,7 +95,8 @@ async def check_nothing_is_left(embedded: Embedded) -> None:
         own = embedded.described["subnets"]  # the NAT gateway's interface is in another one
         left = [x for x in interfaces["NetworkInterfaces"] if x["SubnetId"] in own]
         print("left:", placed["PlacementGroups"], names, disks, left)
-        return not placed["PlacementGroups"] and not disks and not left and names == {"default"}
+        is_usual = names == {"default", "notebooks"}
+        return is_usual and not placed["PlacementGroups"] and not disks and not left
 
     assert not await embedded.instances()
     await until(is_clean, 60, "all that came with instances to be gone")

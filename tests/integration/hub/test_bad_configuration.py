@@ -102,6 +102,7 @@ class Nowhere(Embedded):
             "ec2_endpoint": "http://127.0.0.1:9",
             "region": "us-east-1",
             "subnets": ["subnet-0a1b2c3d"],
+            "security_group": "sg-0a1b2c3d",
             "image_id": "ami-0a1b2c3d",
             "certificate": str(IdentitySigner(directory).certificate_path),
             "aws_access_key_id": "nobody",

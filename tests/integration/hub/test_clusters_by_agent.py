@@ -77,6 +77,12 @@ async def server(hub: Hub, user: str) -> AsyncIterator[AgentByHand]:
     await until_running(hub, 0)
 
 
+async def taken_up(agent: AgentByHand) -> bool:
+    """Whether a hub that was started again follows the server, and allows clusters."""
+    reply = await agent.say("cluster", {"action": "price", "workers": 1})
+    return reply.status_code == 409
+
+
 async def until_running(hub: Hub, number: int) -> None:
     """Until EC2 runs so many instances."""
 
@@ -227,9 +233,12 @@ async def test_only_a_running_server_has_a_cluster(hub: Hub) -> None:
     await until_running(hub, 0)
 
 
-async def test_a_hub_without_clusters_says_so(tmp_path: Path, embedded: Embedded) -> None:
-    without = ("c.EC2Spawner.clusters = {}", "c.EC2Spawner.hub_name = 'without'")
-    config = demo_config(tmp_path / "config", STOP_TIMEOUT, *without)
+async def test_a_hub_without_clusters_says_so_and_allows_them_to_servers_with_groups_only(
+    tmp_path: Path, embedded: Embedded
+) -> None:
+    name = "c.EC2Spawner.hub_name = 'without'"
+    without = ("c.EC2Spawner.clusters = {}", "c.EC2Spawner.security_groups = []")
+    config = demo_config(tmp_path / "config", STOP_TIMEOUT, name, *without)
     key_of_the_other_hub = dict(embedded.described)
     await embedded.allow(hub_name="without")
     hub = Hub(tmp_path / "hub", embedded, config=config)
@@ -245,6 +254,16 @@ async def test_a_hub_without_clusters_says_so(tmp_path: Path, embedded: Embedded
                 assert (reply.status_code, "allows no clusters" in reply.text) == (409, True)
             status = (await ask(agent, "status"))["status"]
             assert (status["wanted"], status["max_workers"]) == (0, 0)
+
+            await hub.kill()
+            demo_config(tmp_path / "config", STOP_TIMEOUT, name, CLUSTERS)
+            await hub.start()
+            await until(lambda: taken_up(agent), 30, "the server to be known again")
+            for action in ("price", "start", "scale"):
+                body = {"action": action, "workers": 1, "join": ENGINE}
+                reply = await agent.say("cluster", body)
+                assert (reply.status_code, "default security group" in reply.text) == (409, True)
+            assert (await ask(agent, "status"))["status"]["max_workers"] == 0
     finally:
         await hub.stop()
         print(hub.tail(80))

@@ -201,22 +201,26 @@ def rule(group: str, low: int, high: int) -> dict[str, Any]:
 
 @contextmanager
 def open_only(embedded: Embedded, *ports: tuple[int, int]) -> Iterator[None]:
-    """Let only these TCP ports pass between members of the default group: hub and instances."""
-    ec2 = embedded.client()
-    [subnet] = ec2.describe_subnets(SubnetIds=embedded.described["subnets"][:1])["Subnets"]
-    by = {"vpc-id": subnet["VpcId"], "group-name": "default"}
-    [group] = ec2.describe_security_groups(
-        Filters=[{"Name": name, "Values": [value]} for name, value in by.items()]
-    )["SecurityGroups"]
-    group_id, usual = group["GroupId"], group["IpPermissions"]
-    few = [rule(group_id, low, high) for low, high in ports]
-    ec2.revoke_security_group_ingress(GroupId=group_id, IpPermissions=usual)
-    ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=few)
+    """Let only these TCP ports pass between the hub and instances, whoever connects."""
+    ec2, facts = embedded.client(), embedded.described
+    instances, hub = facts["security_group"], facts["hub_security_group"]
+    described = ec2.describe_security_groups(GroupIds=[instances, hub])["SecurityGroups"]
+    usual = {each["GroupId"]: each["IpPermissions"] for each in described}
+    few = {
+        instances: [rule(hub, low, high) for low, high in ports],
+        hub: [rule(instances, low, high) for low, high in ports],
+    }
+
+    def replace_rules(before: dict[str, Any], after: dict[str, Any]) -> None:
+        for each in (instances, hub):
+            ec2.revoke_security_group_ingress(GroupId=each, IpPermissions=before[each])
+            ec2.authorize_security_group_ingress(GroupId=each, IpPermissions=after[each])
+
+    replace_rules(usual, few)
     try:
         yield
     finally:
-        ec2.revoke_security_group_ingress(GroupId=group_id, IpPermissions=few)
-        ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=usual)
+        replace_rules(few, usual)
 
 
 async def test_a_security_group_that_does_not_let_the_hub_in_fails_the_start_with_the_cause(

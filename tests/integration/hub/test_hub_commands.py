@@ -37,6 +37,7 @@ def environment(directory: Path) -> dict[str, str]:
         "ec2_endpoint": "http://127.0.0.1:9",
         "region": "us-east-1",
         "subnets": ["subnet-0a1b2c3d"],
+        "security_group": "sg-0a1b2c3d",
         "image_id": "ami-0a1b2c3d",
         "certificate": str(certificate),
         "hub_url": f"http://127.0.0.1:{hub}",

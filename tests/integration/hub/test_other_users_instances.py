@@ -54,28 +54,13 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     embedded = await Embedded(folder / "embedded").start()
     await embedded.control("lag", {"seconds": 0})  # what two readings have in common is compared
     silence_agents(embedded)
-    group = await asyncio.to_thread(group_of_notebooks, embedded)
-    groups = f"c.EC2Spawner.security_groups = [{group!r}]"
-    config = demo_config(folder / "config", *OPTIONS, groups)
-    running = Hub(folder / "hub", embedded, config=config)
+    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", *OPTIONS))
     try:
         yield await running.start()
     finally:
         await running.stop()
         await embedded.stop()
         print(running.tail(150))
-
-
-def group_of_notebooks(embedded: Embedded) -> str:
-    """A group as the docs recommend it: the hub reaches notebooks, and nobody else does."""
-    ec2, facts = embedded.client(), embedded.described
-    [subnet] = ec2.describe_subnets(SubnetIds=facts["subnets"][:1])["Subnets"]
-    vpc = {"VpcId": subnet["VpcId"]}
-    made = ec2.create_security_group(GroupName="notebooks", Description="x", **vpc)["GroupId"]
-    of_hub = {"UserIdGroupPairs": [{"GroupId": facts["security_group"]}]}
-    rule = {"IpProtocol": "tcp", "FromPort": PORT, "ToPort": PORT, **of_hub}
-    ec2.authorize_security_group_ingress(GroupId=made, IpPermissions=[rule])
-    return str(made)
 
 
 # --- two users -------------------------------------------------------------------------------

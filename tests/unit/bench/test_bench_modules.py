@@ -44,6 +44,7 @@ def test_the_configurations_of_the_benches_hubs_load(tmp_path: Path) -> None:
     embedded.described = {
         "region": "us-east-1",
         "subnets": ["subnet-0a1b2c3d"],
+        "security_group": "sg-0a1b2c3d",
         "image_id": "ami-0a1b2c3d",
         "ec2_endpoint": "http://127.0.0.1:9",
         "certificate": str(tmp_path / "embedded.pem"),

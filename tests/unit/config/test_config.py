@@ -291,6 +291,7 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
             "c.EC2Spawner.clusters",
             "at most 4",
         ),
+        ({"clusters": {"max_workers": 2}}, "c.EC2Spawner.clusters", "security_groups = "),
         ({"image": ""}, "c.EC2Spawner.image: names no image", "leave it out"),
         ({"image": "ubuntu"}, 'c.EC2Spawner.image: "ubuntu" is no image', "ami-0a1b2c3d"),
         ({"image": "ami_1"}, 'c.EC2Spawner.image: "ami_1" is no image', "ami-0a1b2c3d"),
@@ -479,6 +480,12 @@ def test_duplicate_slugs_are_refused() -> None:
         'c.EC2Spawner.profile_list[1].slug: "t4" is the slug of profile_list[0] already. Fix: '
         'give one of them another, such as "slug": "t4-2"'
     ) in message
+
+
+def test_what_is_wrong_with_a_security_group_is_reported_once() -> None:
+    message = refusal(security_groups=["web"], clusters={"max_workers": 2})
+    assert "c.EC2Spawner.security_groups[0]:" in message
+    assert "c.EC2Spawner.clusters" not in message
 
 
 def test_all_problems_are_reported_at_once() -> None:

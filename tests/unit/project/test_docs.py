@@ -169,6 +169,7 @@ def test_the_demos_configuration_works(tmp_path: Path, monkeypatch: pytest.Monke
     demo = {
         "region": "us-east-1",
         "subnets": ["subnet-0a1b2c3d", "subnet-4e5f6a7b"],
+        "security_group": "sg-0a1b2c3d",
         "image_id": "ami-0a1b2c3d",
         "ec2_endpoint": "http://127.0.0.1:5000",
         "certificate": str(certificate),

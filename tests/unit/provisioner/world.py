@@ -42,6 +42,7 @@ SPEC = LaunchSpec(
     instance_types=("g4dn.xlarge",),
     subnets=("subnet-a", "subnet-b"),
     image_id="ami-1",
+    security_groups=("sg-notebooks",),
     markets=(Market.SPOT, Market.ON_DEMAND),
     disk_gib=0,  # amounts are the instances' alone; `test_disk_costs.py` has disks
 )

@@ -201,9 +201,6 @@ class Cloud(Protocol):
         these tags.
         """
 
-    async def default_security_group(self, subnet_id: str) -> str:
-        """Id of the group that EC2 gives to an instance in this subnet whose launch names none."""
-
     async def set_security_groups(self, instance_id: str, groups: Sequence[str]) -> None:
         """Let the instance, running or stopped, have these groups in place of all it had."""
 

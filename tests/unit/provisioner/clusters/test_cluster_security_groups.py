@@ -18,7 +18,6 @@ from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.network import Interface, SecurityGroup
 from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from tests.simulated_cloud import DEFAULT_GROUP
 from tests.unit.provisioner.clusters.test_clusters import (
     CLUSTER,
     joined,
@@ -33,8 +32,11 @@ THROTTLED = CloudError("RequestLimitExceeded", "later", retryable=True)
 DENIED = CloudError("UnauthorizedOperation", "You are not authorized", retryable=False)
 IN_USE = CloudError("DependencyViolation", "has a dependent object", retryable=False)
 
-CALLS = ("create_security_group", "default_security_group", "set_security_groups")
+CALLS = ("create_security_group", "set_security_groups")
 """All that is asked for before the first worker."""
+
+
+NOTEBOOKS = SPEC.security_groups
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +85,7 @@ async def test_all_nodes_have_one_group_and_the_server_has_it_first(world: World
     group = only_group(world)
     nodes = {agent.instance_id, *(each.instance_id for each in workers)}
     assert world.cloud.members(group.group_id) == nodes
-    assert {groups_of(world, each) for each in nodes} == {(DEFAULT_GROUP, group.group_id)}
+    assert {groups_of(world, each) for each in nodes} == {(*NOTEBOOKS, group.group_id)}
     assert cluster_of(world, head).security_group == group.group_id
     order = [call.name for call in world.cloud.calls if call.name in {*CALLS, "launch"}]
     assert order == ["launch", *CALLS, "launch"]
@@ -106,7 +108,7 @@ async def test_its_tags_say_whose_it_is(world: World) -> None:
 
 async def test_workers_keep_the_groups_of_their_profile(world: World) -> None:
     spec = replace(CLUSTER.spec, security_groups=("sg-notebooks", "sg-shared"))
-    head, agent = await world.ready(spec=replace(SPEC, security_groups=("sg-notebooks",)))
+    head, agent = await world.ready()
     cluster = replace(CLUSTER, workers=1, spec=spec)
     await world.provisioner.clusters.begin(head.lease_id, cluster)
     [worker] = await joined(world, 1, [agent.instance_id])
@@ -114,7 +116,6 @@ async def test_workers_keep_the_groups_of_their_profile(world: World) -> None:
     group = only_group(world).group_id
     assert groups_of(world, worker.instance_id) == ("sg-notebooks", "sg-shared", group)
     assert groups_of(world, agent.instance_id) == ("sg-notebooks", group)
-    assert not world.cloud.of("default_security_group")
 
 
 async def test_each_cluster_has_a_group_that_the_other_lacks(world: World) -> None:
@@ -257,7 +258,7 @@ async def test_it_is_detached_and_deleted_once_the_cluster_is_stopped(world: Wor
     await world.provisioner.clusters.stop(head.lease_id)
     await gone(world)
 
-    assert groups_of(world, agent.instance_id) == (DEFAULT_GROUP,)
+    assert groups_of(world, agent.instance_id) == NOTEBOOKS
     assert world.now(head).state is LeaseState.READY
 
 
@@ -283,7 +284,7 @@ async def test_an_instance_that_is_kept_for_its_user_loses_the_group(
     await end_in_order(world, head, agent)
     await gone(world)
 
-    assert groups_of(world, agent.instance_id) == (DEFAULT_GROUP,)
+    assert groups_of(world, agent.instance_id) == NOTEBOOKS
     assert world.cloud.machines[worker.instance_id].ended is not None
 
 
@@ -337,7 +338,7 @@ async def test_a_cluster_that_begins_before_the_last_group_could_be_deleted_is_c
     world.cloud.fail("delete_security_group", IN_USE)
     await world.provisioner.clusters.stop(head.lease_id)
     await until(lambda: world.cloud.of("delete_security_group"), "the refusal")
-    assert groups_of(world, agent.instance_id) == (DEFAULT_GROUP,)
+    assert groups_of(world, agent.instance_id) == NOTEBOOKS
 
     await begin(world, head, 2)
     workers = await joined(world, 2, [agent.instance_id])
