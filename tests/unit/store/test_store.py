@@ -70,10 +70,11 @@ async def test_a_second_hub_is_refused_with_the_name_of_the_holder(store: Store,
 
 
 async def test_a_refused_hub_can_open_it_once_the_first_is_gone(url: str) -> None:
-    first = await Store.open(url, now=NOW)
-    with pytest.raises(StoreError):
-        await Store.open(url, now=NOW)
-    await first.close()
+    for _ in range(10):  # PostgreSQL ends a session some time after its client has left
+        first = await Store.open(url, now=NOW)
+        with pytest.raises(StoreError):
+            await Store.open(url, now=NOW)
+        await first.close()
     second = await Store.open(url, now=NOW)
     await second.close()
 

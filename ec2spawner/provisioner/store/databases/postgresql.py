@@ -8,6 +8,7 @@ older state than the database, and never writes again.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -121,7 +122,15 @@ class PostgreSQL:
         return explained(self.name, error, _FIXES)
 
     def close(self) -> None:
-        """Give up the lock and disconnect."""
+        """Give up the lock and disconnect; up to `DEAD_PEER_SECONDS` where the server is gone.
+
+        The lock is released by name: the server ends a session, and its locks, a moment after its
+        client has left, and a hub that is restarted at once would find it held.
+        """
+        if self._session is not None:
+            unlock = text("SELECT pg_advisory_unlock(:lock, hashtext(current_schema()))")
+            with contextlib.suppress(SQLAlchemyError), self._session.begin():
+                self._session.execute(unlock, {"lock": _LOCK})
         self._forget_session()
         if self._engine is not None:
             self._engine.dispose()
