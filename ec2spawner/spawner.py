@@ -42,7 +42,7 @@ from .hub.spawn.server_options import configured_options
 from .hub.spawn.sleep_choice import sleep_of
 from .provisioner.lifecycle.recovery import SavedServer, saved
 from .provisioner.model.cloud.cloud import CloudError
-from .provisioner.model.lease import LIVE, OPEN, Lease, LeaseState
+from .provisioner.model.leases.lease import LIVE, OPEN, Lease, LeaseState
 from .provisioner.provisioner import Provisioner
 from .provisioner.store.store import StoreError
 from .wire import Stop

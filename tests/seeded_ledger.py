@@ -12,8 +12,8 @@ from sqlalchemy import insert
 from ec2spawner.core.ledger.cost_rows import CostRow
 from ec2spawner.core.ledger.idle_spans import IdleSpan
 from ec2spawner.core.ledger.segments import Segment
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.model.lease_costs import costs_of
+from ec2spawner.provisioner.model.leases.costs import costs_of
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.store import rows, tables
 from ec2spawner.provisioner.store.ledger import cost_totals
 from ec2spawner.provisioner.store.ledger.cost_queries import row_values

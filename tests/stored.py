@@ -17,7 +17,13 @@ from sqlalchemy.types import TypeEngine
 
 from ec2spawner.core.ledger.cost_rows import CostRow, Purpose, Resource
 from ec2spawner.provisioner.model.cloud.launch import LaunchRequest, LaunchSpec
-from ec2spawner.provisioner.model.lease import Intent, IntentState, Lease, LeaseState, StepEvent
+from ec2spawner.provisioner.model.leases.lease import (
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+    StepEvent,
+)
 from ec2spawner.provisioner.model.sleeping_session import SleepingSession
 from ec2spawner.provisioner.store import migrations
 from ec2spawner.wire import IdlePolicy, Market, SavedKernel, SavedSession, Step

@@ -9,8 +9,8 @@ from pathlib import Path
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 
-from .cluster_handler import ClusterHandler
-from .handlers import (
+from .api.cluster_handler import ClusterHandler
+from .api.handlers import (
     ContinueHandler,
     ExtendHandler,
     HardwareHandler,
@@ -23,9 +23,9 @@ from .handlers import (
     StatusHandler,
     StopHandler,
 )
-from .home_environment import HomeEnvironment, activate
-from .image_kernels import extend_image_kernels
-from .runs_handler import RunsHandler
+from .api.runs_handler import RunsHandler
+from .kernels.home_environment import HomeEnvironment, activate
+from .kernels.image_kernels import extend_image_kernels
 from .service import NotebookService
 from .sleep.session_locks import session_locks
 from .terminal_shell import shell_command

@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_server.serverapp import ServerApp
 
 from ..wire import Observation, Telemetry
-from .kernels import MAX_PATH, KernelWatches, Opened
+from .kernels.kernel_watch import MAX_PATH, KernelWatches, Opened
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tornado.websocket import WebSocketHandler
 
-from .notice_events import SCHEMA_ID
+from .status.notice_events import SCHEMA_ID
 
 POLL_SECONDS = 0.05
 """A page that is closed during the wait reports nothing; its websocket is gone by the next poll."""

@@ -31,16 +31,16 @@ from ..wire import (
 )
 from ..wire.sleep import MAX_BYTES
 from .agent_link import AgentLink
-from .cluster_status import ClusterStatusCache
 from .documents.recorder import OutputRecorder
-from .guest_status import notices_for_guest
 from .metrics import on_metrics_endpoint
-from .notice_events import NoticeEvents
-from .notices import notices
 from .observer import Observer
 from .open_pages import OpenPages
 from .sleep.sleep_service import SleepService
 from .standalone import Standalone
+from .status.cluster_status import ClusterStatusCache
+from .status.guest_status import notices_for_guest
+from .status.notice_events import NoticeEvents
+from .status.notices import notices
 from .worker_threads import stop_with_main_thread, until_unused
 
 OBSERVE_SECONDS = 1.0

@@ -20,7 +20,7 @@ from ..core.instances.leaks import Kind, Known, Resource, verdict
 from ..core.tags import LEASE
 from .model import metrics
 from .model.cloud.cloud import Cloud, CloudError
-from .model.lease import OPEN
+from .model.leases.lease import OPEN
 from .runtime.supervise import Supervised
 from .state.state import State
 

@@ -14,7 +14,7 @@ from ..core.ledger.segments import Segment
 from ..core.offers.launch_errors import ErrorClass
 from ..wire import Market
 from .instances.unleased import unleased_segments
-from .model.lease import OPEN, LeaseState
+from .model.leases.lease import OPEN, LeaseState
 from .offers.market import MarketData
 from .pool.standing import WarmPool
 from .reports.gpu_time import gpus_by_purpose

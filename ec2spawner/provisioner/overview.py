@@ -24,8 +24,8 @@ from .limits.rates import HubRate
 from .limits.reaches import Reach, Reaches
 from .limits.survey import LimitSurveys
 from .model.cloud.instance import Instance
-from .model.denied_start import DeniedStart
-from .model.lease import Lease
+from .model.leases.denied_start import DeniedStart
+from .model.leases.lease import Lease
 from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
 from .state.state import State

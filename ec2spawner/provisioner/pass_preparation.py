@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from .model.lease import ENDED_LATELY
+from .model.leases.lease import ENDED_LATELY
 from .runtime.cooperative_iteration import cooperatively
 from .runtime.task_group import TaskGroup
 from .state.state import State

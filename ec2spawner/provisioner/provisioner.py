@@ -66,7 +66,7 @@ from .limits.survey import LimitSurveys
 from .limits.waiting_starts import WaitingStarts
 from .model.cloud.cloud import Cloud, CloudError
 from .model.cloud.instance import Instance
-from .model.lease import IntentState, Lease, LeaseState, StepEvent
+from .model.leases.lease import IntentState, Lease, LeaseState, StepEvent
 from .model.settings import Settings
 from .offers.market import MarketData
 from .overview import Overview

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..wire import Stop
-from .model.lease import LeaseState
+from .model.leases.lease import LeaseState
 from .model.sleeping_session import SleepingSession
 from .state.state import State
 

@@ -12,8 +12,8 @@ from ..core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter, merge_s
 from ..core.ledger.idle_savings import Savings, savings, total
 from ..core.ledger.local_days import midnight
 from ..core.limits.standing import next_month
-from .model.lease import OPEN, Lease
-from .model.lease_costs import costs_of
+from .model.leases.costs import costs_of
+from .model.leases.lease import OPEN, Lease
 from .state.spending.pending_overhead import PendingCosts
 from .state.state import State
 from .store.ledger.cost_queries import Beginning

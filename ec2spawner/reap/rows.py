@@ -13,7 +13,7 @@ from ..provisioner.garbage_collection import TEMPLATES_KEPT
 from ..provisioner.model.cloud.instance import GONE, Instance, InstanceState
 from ..provisioner.model.cloud.network import Interface, PlacementGroup, SecurityGroup
 from ..provisioner.model.cloud.volume import Volume, VolumeSnapshot
-from ..provisioner.model.lease import IntentState, LeaseState
+from ..provisioner.model.leases.lease import IntentState, LeaseState
 from ..provisioner.store.read_only import Peek
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from jupyter_client.kernelspec import KernelSpecManager
 
-from ..notebook.home_environment import HomeEnvironment, activate
-from ..notebook.image_kernels import extend_image_kernels
+from ..notebook.kernels.home_environment import HomeEnvironment, activate
+from ..notebook.kernels.image_kernels import extend_image_kernels
 
 log = logging.getLogger(__name__)
 

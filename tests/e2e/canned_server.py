@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.core.idle.extension import keep_choices
-from ec2spawner.notebook.notices import notices
+from ec2spawner.notebook.status.notices import notices
 from ec2spawner.wire import (
     ClusterStatus,
     Cost,

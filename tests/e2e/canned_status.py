@@ -20,7 +20,7 @@ from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from tornado import web
 
-from ec2spawner.notebook.notice_events import SCHEMA_ID, schema
+from ec2spawner.notebook.status.notice_events import SCHEMA_ID, schema
 from ec2spawner.wire import (
     ClusterAnswer,
     ClusterPrice,

@@ -23,8 +23,8 @@ from ..runtime.instance import SimulatedInstance
 from ..runtime.instance_runtime import InstanceRuntime
 from ..runtime.packet_filter import Ports
 from .basic_monitoring import record_run
+from .firewall.reachability import between, passage
 from .quotas import counted_by
-from .reachability import between, passage
 from .uptimes import Uptimes
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from tornado.web import HTTPError
 
 from ...provisioner.lifecycle.admin_actions import MessageRefused
-from ...provisioner.model.lease import Lease, LeaseState
+from ...provisioner.model.leases.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from .user_call import Model, read, require_instances_scope, running, store_failed

@@ -18,10 +18,10 @@ from ...core.ledger.cost import known_usd, usd
 from ...core.ledger.segments import Segment
 from ...core.limits.words import short_refusal
 from ...core.offers.sold_out import Mark, Scope
-from ...provisioner.model.denied_start import DeniedStart
-from ...provisioner.model.lease import Lease
-from ...provisioner.model.lease_costs import payer_of
-from ...provisioner.model.worker import head_server, worker_number
+from ...provisioner.model.leases.costs import payer_of
+from ...provisioner.model.leases.denied_start import DeniedStart
+from ...provisioner.model.leases.lease import Lease
+from ...provisioner.model.leases.worker import head_server, worker_number
 from ...provisioner.overview import KeptNow, Overview, ServerNow, UnassignedNow
 from ...wire import Market
 from .limits import LimitModel, limit_models

@@ -14,7 +14,7 @@ from tornado.web import HTTPError
 from ...core.profiles.choices import OptionsRefused
 from ...provisioner.lifecycle.server_moves import CannotMove
 from ...provisioner.limits.admission import LimitReached
-from ...provisioner.model.lease import Lease, LeaseState
+from ...provisioner.model.leases.lease import Lease, LeaseState
 from ...provisioner.store.store import StoreError
 from ...wire import Stop, Trigger
 from ..app.api_address import reachable_api_url

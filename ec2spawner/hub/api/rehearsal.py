@@ -16,7 +16,7 @@ from ...aws.calls.client import Client
 from ...aws.compute.fault_injection import MAX_SECONDS, MIN_SECONDS, interrupt_spot
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import shortened
-from ...provisioner.model.lease import Lease, LeaseState
+from ...provisioner.model.leases.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
 from ..app.service import HubService

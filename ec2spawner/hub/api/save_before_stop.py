@@ -12,7 +12,7 @@ from typing import Any
 
 from jupyterhub.proxy import Proxy
 
-from ...provisioner.model.lease import LeaseState
+from ...provisioner.model.leases.lease import LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...wire import SAVE_SECONDS
 from ..app import service

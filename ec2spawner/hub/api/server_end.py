@@ -14,7 +14,7 @@ from typing import Any
 from jupyterhub.apihandlers.base import APIHandler
 from tornado.web import HTTPError
 
-from ...provisioner.model.lease import LeaseState
+from ...provisioner.model.leases.lease import LeaseState
 from ...wire import ServerEnd
 from ..app import service
 

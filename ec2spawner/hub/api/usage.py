@@ -20,8 +20,8 @@ from ...config import Options
 from ...core.ledger.cost import known_usd, usd
 from ...core.ledger.cost_rows import user_payer
 from ...core.ledger.local_days import askable, is_askable
-from ...provisioner.model.lease import Lease
-from ...provisioner.model.lease_costs import payer_of
+from ...provisioner.model.leases.costs import payer_of
+from ...provisioner.model.leases.lease import Lease
 from ...provisioner.overview import LimitNow, ServerNow, StorageNow
 from ...provisioner.store.store import StoreError
 from ...wire import Market

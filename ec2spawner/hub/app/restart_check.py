@@ -20,7 +20,7 @@ from jupyterhub.spawner import Spawner
 from jupyterhub.utils import make_ssl_context, url_path_join, wait_for_http_server
 
 from ...provisioner.lifecycle.start import StartFailed
-from ...provisioner.model.lease import Lease, LeaseState
+from ...provisioner.model.leases.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...wire import Stop
 

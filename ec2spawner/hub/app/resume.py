@@ -22,7 +22,7 @@ from jupyterhub.spawner import SpawnException
 from jupyterhub.user import User
 from tornado.web import HTTPError
 
-from ...provisioner.model.lease import LIVE, Lease, LeaseState
+from ...provisioner.model.leases.lease import LIVE, Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.runtime.cooperative_iteration import cooperatively
 from ...provisioner.runtime.supervise import Supervised

@@ -12,8 +12,8 @@ from weakref import WeakValueDictionary
 from ...aws.identity import IdentityVerifier
 from ...config import Options
 from ...core.rate_limit import Rate, RateLimit
-from ...provisioner.model.agent_protocol import SPOKEN
-from ...provisioner.model.lease import Lease
+from ...provisioner.model.leases.agent_protocol import SPOKEN
+from ...provisioner.model.leases.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ..security.claim_rate_limit import ClaimGate
 from ..security.notebook_certificates import NotebookAuthority

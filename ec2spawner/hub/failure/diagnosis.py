@@ -11,7 +11,7 @@ from ...core.profiles.choices import MARKETS_OF, open_markets
 from ...core.text.durations import approximate
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import describe_error
-from ...provisioner.model.lease import Lease
+from ...provisioner.model.leases.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market, Step, Stop
 from ..pages.progress.attempt_text import at_price

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from ...config import Options, Profile
 from ...core.profiles.choices import ONCE
-from ...provisioner.model.lease import Home
+from ...provisioner.model.leases.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
 from ..pages.progress.attempt_text import at_price

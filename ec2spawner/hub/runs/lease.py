@@ -13,11 +13,11 @@ from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
 from ...provisioner.model.cloud.launch import LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
-from ...provisioner.model.lease import Lease
-from ...provisioner.model.mounts import Mounts
-from ...provisioner.model.run import Run
+from ...provisioner.model.leases.lease import Lease
+from ...provisioner.model.leases.mounts import Mounts
+from ...provisioner.model.leases.run import Run
+from ...provisioner.model.leases.worker import without_stop
 from ...provisioner.model.shared_values import shared
-from ...provisioner.model.worker import without_stop
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
 from ..app.service import HubService

@@ -18,7 +18,7 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.user import User
 
 from ...core.profiles.choices import OptionsRefused
-from ...provisioner.model.run import Run
+from ...provisioner.model.leases.run import Run
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.runtime.cooperative_iteration import cooperatively
 from ...provisioner.runtime.supervise import Supervised

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...config import Options
 from ...core.ledger.cost_rows import user_payer
 from ...core.runs.documents import DocumentError, unpack
-from ...provisioner.model.run import Run
+from ...provisioner.model.leases.run import Run
 from ...provisioner.provisioner import Provisioner
 from ...wire import RunSubmission
 from ..app.service import HubService

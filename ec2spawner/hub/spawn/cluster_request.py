@@ -11,9 +11,9 @@ from ...core.profiles.placement import fits_cluster_placement
 from ...provisioner.clusters.clusters import CannotCluster
 from ...provisioner.clusters.groups import group_name
 from ...provisioner.model.cloud.launch import LaunchSpec
-from ...provisioner.model.cluster import Cluster
-from ...provisioner.model.lease import Lease
-from ...provisioner.model.mounts import Mounts
+from ...provisioner.model.leases.cluster import Cluster
+from ...provisioner.model.leases.lease import Lease
+from ...provisioner.model.leases.mounts import Mounts
 from ...provisioner.model.shared_values import shared
 from ...provisioner.provisioner import Provisioner
 from ...wire import JOIN, ClusterJoin

@@ -10,7 +10,7 @@ from ...core.names import lease_id as new_lease_id
 from ...core.profiles.choices import ONCE, OptionsRefused
 from ...core.sleep.continuation import TakenOver
 from ...provisioner.lifecycle.server_moves import CannotMove
-from ...provisioner.model.lease import LeaseState
+from ...provisioner.model.leases.lease import LeaseState
 from ...provisioner.provisioner import Provisioner
 from ..app.service import HubService
 from .allowed_profiles import choose

@@ -11,7 +11,7 @@ from ...config import Options, Profile
 from ...core.profiles.choices import Choice
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import describe_error
-from ...provisioner.model.lease import Home
+from ...provisioner.model.leases.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ..app.spawn_error import SpawnError
 

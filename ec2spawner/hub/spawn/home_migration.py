@@ -8,7 +8,7 @@ from ...config import Options, Profile
 from ...core.homes.zone_migration import Estimate, estimate
 from ...core.offers.purchase import Offer
 from ...core.text.durations import approximate
-from ...provisioner.model.lease import Home, Lease
+from ...provisioner.model.leases.lease import Home, Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...config import ConfigError, IdleConfig, Options, Profile, change_options
 from ...core.limits.scopes import scopes_of
-from ...provisioner.model.lease import Lease
+from ...provisioner.model.leases.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import IdlePolicy

@@ -16,8 +16,8 @@ from ...core.sleep.rules import SleepRules
 from ...provisioner.model.cloud.image import Image
 from ...provisioner.model.cloud.launch import LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
-from ...provisioner.model.lease import Lease, LeaseState
-from ...provisioner.model.mounts import Mounts
+from ...provisioner.model.leases.lease import Lease, LeaseState
+from ...provisioner.model.leases.mounts import Mounts
 from ...provisioner.model.shared_values import shared
 from ...provisioner.provisioner import Provisioner
 from ...wire import BucketMount, HomeMount, IdlePolicy

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...config import Options, Profile
 from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
-from ...provisioner.model.lease import Home
+from ...provisioner.model.leases.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.state.home_records import DEFAULT_SERVER
 from ...wire.sleep import KEEP_SECONDS, MAX_BYTES, WAKE

@@ -21,8 +21,8 @@ from ...core.offers.launch_errors import ErrorClass
 from ...wire import Market
 from ..limits.reaches import Reaches, limited_scopes
 from ..model.cloud.instance import Instance, InstanceState
-from ..model.lease import Lease, LeaseState
-from ..model.run import Run
+from ..model.leases.lease import Lease, LeaseState
+from ..model.leases.run import Run
 from ..offers.market import MarketData
 from ..pool.standing import WarmPool
 from ..runs.summary import summary

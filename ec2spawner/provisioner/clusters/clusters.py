@@ -8,9 +8,9 @@ from ...core.cluster_size import MAX_FAILURES
 from ...core.offers.purchase import Offer
 from ..limits.admission import Admission
 from ..model.cloud.launch import LaunchSpec
-from ..model.cluster import Cluster
-from ..model.lease import LIVE, OPEN, Lease, LeaseState
-from ..model.worker import worker_number
+from ..model.leases.cluster import Cluster
+from ..model.leases.lease import LIVE, OPEN, Lease, LeaseState
+from ..model.leases.worker import worker_number
 from ..offers.market import MarketData
 from ..state.agent_contact import Contact
 from ..state.state import State

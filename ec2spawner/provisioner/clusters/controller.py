@@ -27,9 +27,9 @@ from ...core.text.durations import in_words
 from ...wire import Stop
 from ..lifecycle.heartbeat import policy_of
 from ..limits.admission import Admission, LimitReached
-from ..model.cluster import Cluster
-from ..model.lease import LIVE, Lease, LeaseState
-from ..model.worker import worker_number
+from ..model.leases.cluster import Cluster
+from ..model.leases.lease import LIVE, Lease, LeaseState
+from ..model.leases.worker import worker_number
 from ..offers.market import MarketData
 from ..state.state import State
 from ..store.store import StoreError

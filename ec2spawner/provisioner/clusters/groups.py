@@ -21,11 +21,11 @@ from ...core.names import tag_value
 from ...core.tags import HUB, LEASE, NAME, PAYER, STORE, USER
 from ...wire import Stop
 from ..model.cloud.cloud import Cloud, CloudError
-from ..model.cluster import Cluster
 from ..model.error_hints import describe_error, shortened
 from ..model.launch_key import launch_key_of
-from ..model.lease import LIVE, OPEN, Lease, LeaseState
-from ..model.lease_costs import payer_of
+from ..model.leases.cluster import Cluster
+from ..model.leases.costs import payer_of
+from ..model.leases.lease import LIVE, OPEN, Lease, LeaseState
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from ..store.store import StoreError

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import GONE
-from ..model.lease import Lease
+from ..model.leases.lease import Lease
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from ...wire import Step
 from ..instances.demand import wake_claims_for
 from ..limits.admission import Admission
-from ..model.cluster import Cluster
-from ..model.lease import Lease, StepEvent
-from ..model.worker import new_worker
+from ..model.leases.cluster import Cluster
+from ..model.leases.lease import Lease, StepEvent
+from ..model.leases.worker import new_worker
 from ..offers.market import MarketData
 from ..state.state import State
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ..model.launch_key import launch_key_of
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..state.state import State
 
 

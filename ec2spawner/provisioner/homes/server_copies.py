@@ -22,7 +22,7 @@ from ...wire import Step, Stop
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.volume import Volume, VolumeSnapshot
 from ..model.error_hints import describe_error
-from ..model.lease import FILES_COPIED, Home, Lease, LeaseState
+from ..model.leases.lease import FILES_COPIED, Home, Lease, LeaseState
 from ..runtime.shared_call import SharedCall
 from ..runtime.task_group import TaskGroup
 from ..state.home_records import DEFAULT_SERVER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..model.cloud.volume import VolumeSnapshot
-from ..model.lease import Home, Lease
+from ..model.leases.lease import Home, Lease
 from ..state.state import State
 from . import placement
 from .server_copies import ServerCopies

@@ -11,7 +11,7 @@ from ...core.homes.snapshot_schedule import Copy, is_due, too_many
 from ...core.tags import HOME, MOVE, SNAPSHOT, STORE
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.volume import Volume, VolumeSnapshot
-from ..model.lease import Home
+from ..model.leases.lease import Home
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from .server_copies import COPY, awaited_copies

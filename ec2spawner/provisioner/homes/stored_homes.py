@@ -15,7 +15,7 @@ from ...core.ledger.storage.held import MIB, Owner, Stored
 from ...core.names import tag_value
 from ...core.tags import HOME, SERVER, STORE, USER
 from ..model.cloud.volume import Volume, VolumeSnapshot
-from ..model.lease import Home
+from ..model.leases.lease import Home
 
 GONE_STATES: Final = frozenset({"deleting", "deleted"})
 

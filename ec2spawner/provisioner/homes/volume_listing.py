@@ -17,7 +17,7 @@ from ...core.names import tag_value
 from ...core.tags import HOME, PAYER, SERVER, STORE, USER
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.volume import Volume
-from ..model.lease import Home
+from ..model.leases.lease import Home
 from ..runtime.shared_call import SharedCall
 from ..state.home_records import owner_tags
 from ..state.state import State

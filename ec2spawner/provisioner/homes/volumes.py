@@ -17,7 +17,7 @@ from ...core.tags import HOME
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import Instance
 from ..model.cloud.volume import Volume, VolumeSnapshot, VolumeSpec
-from ..model.lease import TEMPORARY, Home, Lease
+from ..model.leases.lease import TEMPORARY, Home, Lease
 from ..state.home_records import AttachedAhead, home_id_of
 from ..state.state import State
 from ..store.store import StoreError

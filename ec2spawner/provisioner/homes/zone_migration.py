@@ -18,7 +18,7 @@ from ...core.tags import MOVE, SNAPSHOT, STORE
 from ...wire import Step, Stop
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.volume import VolumeSnapshot
-from ..model.lease import Home, LeaseState
+from ..model.leases.lease import Home, LeaseState
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from .volumes import HomeVolumes

@@ -17,7 +17,7 @@ from ...core.names import sha256_hex
 from ...core.tags import HUB, INTENT, STORE
 from ...wire import PROTOCOL
 from ..model.cloud.instance import GONE, Instance
-from ..model.lease import Home, Lease
+from ..model.leases.lease import Home, Lease
 from ..state.state import State
 from ..store.store import KeyAlreadyBound
 

@@ -10,7 +10,7 @@ from ...core.ledger.instance_end import InstanceEnd, close_at_end
 from ...core.ledger.segments import Segment, close
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.instance_end import instance_end
-from ..model.lease import Lease
+from ..model.leases.lease import Lease
 from ..offers.prices import PriceCache
 from ..state.state import State
 

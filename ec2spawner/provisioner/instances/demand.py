@@ -11,7 +11,7 @@ from ...core.instances.retention_rules import CLAIM_SILENCE, Kept, is_of_a_later
 from ...core.tags import LEASE, SERVER
 from ..model.cloud.instance import GONE, Instance, InstanceState
 from ..model.launch_key import base_key_of, fit_key_of, unlimited_key_of
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..state.pool import Place
 from ..state.state import State
 from .supply import supply_of

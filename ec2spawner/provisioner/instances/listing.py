@@ -16,7 +16,7 @@ from typing import Final
 from ...core.instances.retention_rules import Kept
 from ..model.cloud.cloud import LISTING_PAGE, MAX_FILTER_VALUES, Cloud, CloudError
 from ..model.cloud.instance import Instance, InstanceState
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..runtime.supervise import Supervised
 from ..state.state import State
 

@@ -9,7 +9,7 @@ from ...core.instances.retention_rules import Kept
 from ...core.ledger.segments import Segment
 from ...wire import Market
 from ..model.cloud.instance import GONE, Instance
-from ..model.lease import LeaseState
+from ..model.leases.lease import LeaseState
 from ..offers.discount_coverage import BILLED
 from ..offers.prices import PriceCache
 from ..state.state import State

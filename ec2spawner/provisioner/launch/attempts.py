@@ -10,7 +10,7 @@ from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer
 from ...core.offers.sold_out import Mark
 from ..model.cloud.launch import FleetResponse, Launched, LaunchRequest
-from ..model.lease import Attempt, AttemptOutcome
+from ..model.leases.lease import Attempt, AttemptOutcome
 from ..offers.offers import Order
 
 MAX_ATTEMPTS = 12

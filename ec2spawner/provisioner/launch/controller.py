@@ -18,7 +18,7 @@ from ..instances.inventory import take_stock
 from ..model.cloud.cloud import CloudError
 from ..model.cloud.instance import Instance
 from ..model.cloud.launch import FleetResponse, Launched, LaunchRequest, LaunchSpec
-from ..model.lease import Attempt, Intent, IntentState, Lease, LeaseState
+from ..model.leases.lease import Attempt, Intent, IntentState, Lease, LeaseState
 from ..offers.avoided_offer import Avoided, avoided_by
 from ..offers.offers import Offers, Order
 from ..runtime.task_group import TaskGroup

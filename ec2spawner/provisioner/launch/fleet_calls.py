@@ -13,7 +13,7 @@ from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.launch import FleetResponse, LaunchRequest, LaunchSpec
 from ..model.error_hints import fix_of
 from ..model.launch_key import launch_key_of
-from ..model.lease import Intent, IntentState
+from ..model.leases.lease import Intent, IntentState
 from ..offers.images import ImageCache
 from ..offers.offers import Order
 from ..state.state import State

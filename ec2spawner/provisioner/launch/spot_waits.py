@@ -12,7 +12,7 @@ from ...wire import Market
 from ..limits.admission import Admission
 from ..model.cloud.launch import LaunchSpec
 from ..model.launch_key import launch_key_of
-from ..model.lease import AttemptOutcome, Lease, LeaseState
+from ..model.leases.lease import AttemptOutcome, Lease, LeaseState
 from ..offers.avoided_offer import Avoided
 from ..offers.offers import Offers
 from ..state.state import State

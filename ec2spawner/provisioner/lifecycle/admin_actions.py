@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from ...core.text.untrusted import without_escapes
 from ...wire import MAX_MESSAGE_LENGTH, AdminMessage
-from ..model.lease import Lease
+from ..model.leases.lease import Lease
 from ..state.state import State
 
 

@@ -22,7 +22,7 @@ from ...wire import (
 )
 from ..instances.claims import Claimant, Granted
 from ..model.cloud.instance import GONE
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..model.sleeping_session import SleepingSession
 from ..state.start_times import Arrival
 from ..state.state import State

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ...core.offers.capacity_blocks import WARNING
 from ...wire import AdminMessage
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..state.state import State
 
 

@@ -14,8 +14,8 @@ from typing import Final
 from ...core.sleep.continuation import LATEST_STOP, seconds_to_save
 from ...wire import Market, Stop
 from ..model.cloud.cloud import CloudError
-from ..model.lease import LIVE, Lease, LeaseState
-from ..model.successor import RECLAIMED as RECLAIMING
+from ..model.leases.lease import LIVE, Lease, LeaseState
+from ..model.leases.successor import RECLAIMED as RECLAIMING
 from ..offers.avoided_offer import NO_CAPACITY, is_confirmed_by_aws
 from ..offers.offers import Offers
 from ..state.continuations import is_continued_by

@@ -37,8 +37,8 @@ from ...wire import (
     Stop,
     Telemetry,
 )
-from ..model.lease import Lease, LeaseState
-from ..model.lease_costs import cost_by_purpose, payer_of
+from ..model.leases.costs import cost_by_purpose, payer_of
+from ..model.leases.lease import Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..runtime.cooperative_iteration import cooperatively
 from ..state.agent_contact import Contact

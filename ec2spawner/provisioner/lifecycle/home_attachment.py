@@ -15,7 +15,7 @@ from ..homes.volumes import HomeElsewhere, HomeGone, HomeVolumes
 from ..model.cloud.cloud import CloudError
 from ..model.cloud.instance import Instance
 from ..model.error_hints import AGAIN, describe_error
-from ..model.lease import Home, Lease, LeaseState
+from ..model.leases.lease import Home, Lease, LeaseState
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from ..store.store import StoreError

@@ -11,7 +11,7 @@ from ...wire import Stop
 from ..instances.demand import needs
 from ..instances.supply import supply_of
 from ..model.cloud.instance import POWERED_OFF, SPOT_TERMINATION, STOPPED, Instance, InstanceState
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..state.state import BLOCK_ENDS, RECLAIMED, State
 from .start_timeout import STOPPED_GRACE
 

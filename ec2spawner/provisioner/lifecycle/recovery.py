@@ -21,7 +21,7 @@ from ..homes.volumes import HomeVolumes
 from ..model.cloud.instance import Instance
 from ..model.cloud.launch import LaunchSpec
 from ..model.launch_key import launch_key_of
-from ..model.lease import Home, Lease, LeaseState
+from ..model.leases.lease import Home, Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..state.state import State
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...core.ledger.segments import reprice
-from ..model.lease import LeaseState
+from ..model.leases.lease import LeaseState
 from ..offers.prices import PriceCache
 from ..runtime.cooperative_iteration import cooperatively
 from ..state.state import State

@@ -8,7 +8,7 @@ from typing import Final
 from ...wire import Step, Stop
 from ..instances.demand import wake_claims_for
 from ..limits.admission import Admission
-from ..model.lease import LIVE, Lease, LeaseState, StepEvent
+from ..model.leases.lease import LIVE, Lease, LeaseState, StepEvent
 from ..offers.market import MarketData
 from ..state.continuations import is_continued_by
 from ..state.state import State

@@ -16,9 +16,9 @@ from ..instances.claims import Claimant, Claims, Granted, InstanceUnwanted, Seco
 from ..instances.demand import has_served, would_serve
 from ..instances.overhead import Overhead
 from ..model import metrics
-from ..model.agent_protocol import too_old_for, what_it_lacks
 from ..model.cloud.instance import Instance
-from ..model.lease import Lease, LeaseState
+from ..model.leases.agent_protocol import too_old_for, what_it_lacks
+from ..model.leases.lease import Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..retention.restart_failure import unfit
 from ..runtime.task_group import TaskGroup

@@ -23,7 +23,7 @@ from ..instances.supply import supply_of
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import POWERED_OFF, Instance
 from ..model.error_hints import describe_error
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..offers.avoided_offer import NO_CAPACITY
 from ..offers.offers import Offers
 from ..offers.prices import PriceCache

@@ -15,8 +15,8 @@ from ...core.names import tag_value
 from ...core.tags import LEASE, NAME, PAYER, PROFILE, STORE, USER
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import Instance
-from ..model.lease import Lease, LeaseState
-from ..model.lease_costs import payer_of
+from ..model.leases.costs import payer_of
+from ..model.leases.lease import Lease, LeaseState
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 

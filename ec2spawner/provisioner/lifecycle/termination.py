@@ -23,7 +23,7 @@ from ..instances.closed_segments import closed_segments
 from ..instances.surplus import terminate
 from ..model import metrics
 from ..model.cloud.cloud import Cloud
-from ..model.lease import LIVE, OPEN, Lease, LeaseState
+from ..model.leases.lease import LIVE, OPEN, Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..runtime.task_group import TaskGroup
 from ..state.state import State

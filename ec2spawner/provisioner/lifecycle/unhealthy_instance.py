@@ -20,7 +20,7 @@ from ...wire import Fault, ImageDriver, Stop
 from ..instances.claims import Claimant, Claims, InstanceUnwanted
 from ..instances.demand import would_serve
 from ..model.cloud.instance import Instance
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..offers.offers import Offers
 from ..retention.restart_failure import OTHER_HARDWARE, broken
 from ..state.state import State

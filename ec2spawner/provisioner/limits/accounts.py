@@ -15,7 +15,7 @@ from ...core.limits.standing import standings
 from ...core.offers.purchase import Offer
 from ..instances.unleased import segments_beside_starts
 from ..model.cloud.launch import LaunchSpec
-from ..model.lease import OPEN, Lease
+from ..model.leases.lease import OPEN, Lease
 from ..offers.disks import snapshots_of
 from ..offers.market import MarketData
 from ..state.state import State

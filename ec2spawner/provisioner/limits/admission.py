@@ -23,8 +23,8 @@ from ...core.limits.bounds import Bounds
 from ...core.limits.scopes import scopes_of as scopes_of_payer
 from ...core.offers.purchase import Offer
 from ..model.launch_key import launch_key_of
-from ..model.lease import Lease
-from ..model.lease_costs import scopes_of
+from ..model.leases.costs import scopes_of
+from ..model.leases.lease import Lease
 from ..offers.market import MarketData
 from ..state.state import State
 from .accounts import Accounts, reserved_seconds

@@ -11,8 +11,8 @@ from typing import Final
 from ...core.limits.bounds import AtLimit, Kind
 from ...core.limits.words import stop_words
 from ...wire import Limit, Stop
-from ..model.lease import Lease, LeaseState
-from ..model.lease_costs import scopes_of
+from ..model.leases.costs import scopes_of
+from ..model.leases.lease import Lease, LeaseState
 from ..offers.market import MarketData
 from ..runtime.cooperative_iteration import cooperatively
 from ..state.state import State

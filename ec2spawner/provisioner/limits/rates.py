@@ -16,7 +16,7 @@ from ...core.ledger.segments import Segment, assumed
 from ...core.ledger.storage.costs import storage_nano_usd
 from ..homes.storage_costs import usd_per_gib_month
 from ..instances.unleased import unleased_segments
-from ..model.lease import Lease
+from ..model.leases.lease import Lease
 from ..offers.market import MarketData
 from ..runtime.cooperative_iteration import cooperatively
 from ..state.state import State

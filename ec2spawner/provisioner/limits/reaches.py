@@ -12,7 +12,7 @@ from ...core.limits.bounds import Bounds, Kind
 from ...core.limits.crossing import passed_on
 from ...core.limits.forecast import reached_at
 from ...core.limits.standing import COUNTED, Days, Standing, standings, standings_at_once
-from ..model.lease_costs import scopes_of
+from ..model.leases.costs import scopes_of
 from ..offers.market import MarketData
 from ..runtime.cooperative_iteration import cooperatively
 from ..state.state import State

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...core.alarms.limit_rules import denied_start
 from ...core.limits.admission import Refusal
-from ..model.lease import Lease
-from ..model.lease_costs import payer_of
-from ..model.lease_events import StartDenied, Subject
+from ..model.leases.costs import payer_of
+from ..model.leases.events import StartDenied, Subject
+from ..model.leases.lease import Lease
 from ..model.metrics import DENIED_STARTS
 from ..state.state import State
 

@@ -14,8 +14,8 @@ from ...core.limits.standing import Standing, standings
 from ...core.limits.words import stop_words
 from ...wire import Stop
 from ..instances.inventory import have_instance
-from ..model.lease import Lease, LeaseState
-from ..model.lease_costs import scopes_of
+from ..model.leases.costs import scopes_of
+from ..model.leases.lease import Lease, LeaseState
 from ..offers.market import MarketData
 from ..state.state import State
 from .accounts import Accounts, reserved_seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ...core.sleep.rules import Wakes
-from .lease import Lease
+from .leases.lease import Lease
 from .sleeping_session import SleepingSession
 
 

@@ -14,7 +14,7 @@ from ...core.offers.launch_errors import ErrorClass
 from ...core.offers.purchase import OfferKey
 from ...core.offers.sold_out import MARKED_FOR, Mark
 from ...wire import Market
-from ..model.lease import Lease
+from ..model.leases.lease import Lease
 from ..state.state import State
 
 NO_CAPACITY: Final = "InsufficientInstanceCapacity"

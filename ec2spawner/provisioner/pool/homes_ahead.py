@@ -35,8 +35,8 @@ from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import Instance
 from ..model.cloud.launch import LaunchSpec
 from ..model.launch_key import fit_key_of
-from ..model.lease import Home, LeaseState
-from ..model.past_start import PastStart
+from ..model.leases.lease import Home, LeaseState
+from ..model.leases.past_start import PastStart
 from ..runtime.task_group import TaskGroup
 from ..state.pool import Group
 from ..state.state import State

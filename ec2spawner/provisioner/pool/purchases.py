@@ -22,7 +22,7 @@ from ..launch.fleet_response import Outcome, done_with, is_refused, without_summ
 from ..launch.launch_failure import launch_failure
 from ..model.cloud.cloud import CloudError
 from ..model.cloud.launch import FleetResponse, LaunchSpec
-from ..model.lease import IntentState
+from ..model.leases.lease import IntentState
 from ..offers.market import MarketData
 from ..offers.offers import Order
 from ..runtime.task_group import TaskGroup

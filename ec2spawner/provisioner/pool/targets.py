@@ -25,7 +25,7 @@ from ..instances.taken_ahead import taken_ahead
 from ..instances.unleased import unleased
 from ..model.cloud.instance import Instance
 from ..model.cloud.launch import LaunchSpec
-from ..model.lease import LeaseState
+from ..model.leases.lease import LeaseState
 from ..offers.disks import snapshots_of
 from ..offers.market import MarketData
 from ..state.pool import Group, Place

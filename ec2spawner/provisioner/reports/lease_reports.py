@@ -11,10 +11,10 @@ from typing import Final
 from ...core.ledger.amount import amount_of, total
 from ...core.ledger.cost_rows import Purpose
 from ..model import metrics
-from ..model.lease import Lease, LeaseState
-from ..model.lease_costs import costs_of, payer_of
-from ..model.lease_events import LeaseEnded, PhaseEnded, Subject
-from ..model.lease_start import (
+from ..model.leases.costs import costs_of, payer_of
+from ..model.leases.events import LeaseEnded, PhaseEnded, Subject
+from ..model.leases.lease import Lease, LeaseState
+from ..model.leases.start import (
     ended_at,
     is_measured,
     is_start_over,

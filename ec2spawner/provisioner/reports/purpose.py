@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.ledger.cost_rows import Purpose
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..state.state import State
 
 

@@ -22,7 +22,7 @@ from ..instances.demand import RUNNING, has_served, silent_seconds, taker
 from ..instances.overhead import Overhead
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import POWERED_OFF, Instance, InstanceState
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 from ..offers.offers import Offers
 from ..runtime.task_group import TaskGroup
 from ..state.state import State

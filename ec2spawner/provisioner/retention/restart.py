@@ -11,7 +11,7 @@ from ...core.offers.quotas import quota_in_log
 from ...wire import Step, Stop
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import InstanceState
-from ..model.lease import Lease
+from ..model.leases.lease import Lease
 from ..offers.offers import Offers
 from ..state.state import State
 from .disk_protection import DiskProtection

@@ -15,8 +15,8 @@ from ...core.ledger.cost import known_usd
 from ...core.runs.attempts import after_attempt
 from ...core.runs.cost_cap import is_reached
 from ...wire import Stop
-from ..model.lease import LIVE, Lease, LeaseState
-from ..model.run import Run, RunAttempt, RunState
+from ..model.leases.lease import LIVE, Lease, LeaseState
+from ..model.leases.run import Run, RunAttempt, RunState
 from ..runtime.cooperative_iteration import cooperatively
 from ..runtime.task_group import TaskGroup
 from ..state.state import State

@@ -6,8 +6,8 @@ from typing import Final
 
 from ...wire import Stop
 from ...wire.runs import RunOutcome
-from ..model.lease import LIVE
-from ..model.run import RunState
+from ..model.leases.lease import LIVE
+from ..model.leases.run import RunState
 from ..state.state import State
 
 MAX_MESSAGE: Final = 500

@@ -18,8 +18,8 @@ from ...wire.runs import RunOutcome
 from ..instances.demand import wake_claims_for
 from ..limits.admission import Admission, LimitReached
 from ..model.launch_key import launch_key_of
-from ..model.lease import Lease, StepEvent
-from ..model.run import Run, RunState
+from ..model.leases.lease import Lease, StepEvent
+from ..model.leases.run import Run, RunState
 from ..offers.market import MarketData
 from ..state.runs import TooManyRuns
 from ..state.state import State

@@ -8,8 +8,8 @@ from ...core.ledger.charges import rate
 from ...core.ledger.cost import known_usd
 from ...wire import Market, RunSummary
 from ...wire.runs import RunState as ShownState
-from ..model.lease import OPEN, Lease
-from ..model.run import Run, RunState
+from ..model.leases.lease import OPEN, Lease
+from ..model.leases.run import Run, RunState
 from ..state.state import State
 
 

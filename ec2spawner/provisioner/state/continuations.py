@@ -21,8 +21,8 @@ from ...core.sleep.continuation import (
     taken_over,
 )
 from ...wire import Stop, Trigger
-from ..model import successor
-from ..model.lease import LIVE, Lease, LeaseState
+from ..model.leases import successor
+from ..model.leases.lease import LIVE, Lease, LeaseState
 from ..runtime.clock import Clock
 from .instances.interruptions import INTERRUPTED
 from .lease_registry import LeaseRegistry

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 from ...core.limits.admission import Refusal
-from ..model.denied_start import KEPT, DeniedStart
-from ..model.lease import Lease
+from ..model.leases.denied_start import KEPT, DeniedStart
+from ..model.leases.lease import Lease
 from ..store.store import Store
 
 MAX: Final = 200

@@ -12,7 +12,7 @@ from ...core.ledger.cost_rows import user_payer
 from ...core.names import client_token, tag_value
 from ...core.tags import HOME, HUB, NAME, PAYER, SERVER, STORE, USER
 from ..model.cloud.volume import Volume, VolumeSnapshot
-from ..model.lease import TEMPORARY, Home, Lease
+from ..model.leases.lease import TEMPORARY, Home, Lease
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError

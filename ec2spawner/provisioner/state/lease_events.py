@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from ..model.lease_events import LeaseEvent
+from ..model.leases.events import LeaseEvent
 
 MAX_WAITING: Final = 10_000
 """Events: those of a thousand starts and stops. A reader that is slower loses the oldest."""

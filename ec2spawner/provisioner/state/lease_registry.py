@@ -17,9 +17,9 @@ from ...core.ledger.cost_rows import CostRow
 from ...core.ledger.segments import close
 from ...core.sleep.spot_events import Notices
 from ...wire import Step
-from ..model.lease import LIVE, OPEN, Lease, LeaseState, Snapshot, StepEvent
-from ..model.lease_costs import costs_of, scopes_of
-from ..model.worker import worker_number
+from ..model.leases.costs import costs_of, scopes_of
+from ..model.leases.lease import LIVE, OPEN, Lease, LeaseState, Snapshot, StepEvent
+from ..model.leases.worker import worker_number
 from ..runtime.clock import Clock
 from ..store.store import Store
 from ..store.write_behind import Write

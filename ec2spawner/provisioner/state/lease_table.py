@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, MutableMapping, Set
 from itertools import count
 
-from ..model.lease import Lease, LeaseState
+from ..model.leases.lease import Lease, LeaseState
 
 
 class ServedInstances:

@@ -15,7 +15,7 @@ from ...core.tags import POOL
 from ...wire import Market
 from ..model.cloud.instance import Instance
 from ..model.cloud.launch import LaunchSpec
-from ..model.past_start import PastStart
+from ..model.leases.past_start import PastStart
 from ..model.pool_override import SetByHand
 from ..runtime.clock import Clock
 from ..store.store import Store

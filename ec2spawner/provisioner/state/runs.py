@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from ..model.run import Run, RunState
+from ..model.leases.run import Run, RunState
 from ..runtime.clock import Clock
 from ..store.store import Store
 

@@ -12,8 +12,8 @@ from functools import partial
 
 from ...core.sleep.session_end import SessionEnd
 from ..model import metrics
-from ..model.lease import Lease
-from ..model.lease_events import SessionEnded, SessionSlept
+from ..model.leases.events import SessionEnded, SessionSlept
+from ..model.leases.lease import Lease
 from ..model.session_wake import woken_at
 from ..model.sleeping_session import SleepingSession
 from ..store.store import Store

@@ -13,7 +13,7 @@ from typing import Final
 
 from ...core.starts.phases import Marks
 from ..model.cloud.instance import Instance, InstanceState
-from ..model.lease import Lease
+from ..model.leases.lease import Lease
 from ..runtime.clock import Clock
 
 KEPT_UNLISTED: Final = 300.0

@@ -18,7 +18,7 @@ from ...core.sleep.decision import with_sleep
 from ...core.tags import STORE
 from ...wire import Limit, Market, Stop
 from ..model.cloud.instance import GONE, SPOT_TERMINATION, Instance
-from ..model.lease import Lease, LeaseState, Snapshot
+from ..model.leases.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, case, func, insert, select
 from ...core.ledger.cost_rows import Cause, Purpose, Resource
 from ...core.ledger.idle_savings import usd_per_hour
 from ...core.ledger.lease_costs import overhead_costs
-from ..model.lease import LeaseState
-from ..model.lease_costs import costs_of
+from ..model.leases.costs import costs_of
+from ..model.leases.lease import LeaseState
 from . import queries, rows, tables
 from .ledger import cost_queries, cost_totals, idle_queries
 

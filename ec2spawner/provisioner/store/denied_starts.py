@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, delete, insert, select
 
-from ..model.denied_start import DeniedStart
+from ..model.leases.denied_start import DeniedStart
 from .tables import denied_start_table
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from ...core.pool.targets import Override
 from ...wire import Market
-from ..model.past_start import PastStart
+from ..model.leases.past_start import PastStart
 from ..model.pool_override import SetByHand
 from .tables import lease_table, pool_override_table
 

@@ -25,7 +25,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from ...core.ledger.cost_rows import CostSum, Dimension, Filter
 from ...core.ledger.segments import Segment
 from ...wire import Step
-from ..model.lease import (
+from ..model.leases.lease import (
     ENDED_LATELY,
     INTERRUPTED_LATELY,
     OPEN,

@@ -24,8 +24,8 @@ from ...core.ledger.cost_rows import (
 )
 from ...core.ledger.segments import Segment
 from ...core.starts.summary import GroupOfStarts, MeasuredStart, summary
-from ..model.lease import LeaseState, Snapshot
-from ..model.lease_costs import costs_of
+from ..model.leases.costs import costs_of
+from ..model.leases.lease import LeaseState, Snapshot
 from . import queries, start_phases, tables
 from .databases.backends import open_database
 from .databases.database import Database, StoreError

@@ -24,9 +24,18 @@ from ...core.starts.phases import Marks
 from ...wire import IdlePolicy, Market, Step, Stop
 from ..model.cloud.image import Image
 from ..model.cloud.launch import LaunchRequest, LaunchSpec
-from ..model.cluster import Cluster
-from ..model.lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
-from ..model.mounts import Mounts
+from ..model.leases.cluster import Cluster
+from ..model.leases.lease import (
+    Attempt,
+    Binding,
+    Home,
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+    StepEvent,
+)
+from ..model.leases.mounts import Mounts
 from ..model.shared_values import shared
 
 Row = Mapping[str, Any]

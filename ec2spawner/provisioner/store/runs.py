@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, and_, delete, func, not_, or_, select
 
-from ..model.run import Run, RunState
+from ..model.leases.run import Run, RunState
 from .databases.database_thread import DatabaseThread
 from .statements import upsert
 from .tables import run_document_table, run_table

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Select, select
 from ...core.starts.outcome import Outcome
 from ...core.starts.phases import Phase
 from ...core.starts.summary import MeasuredStart
-from ..model.lease import Lease
-from ..model.lease_start import is_measured, is_start_over, market_of, outcome_of, phases_of
+from ..model.leases.lease import Lease
+from ..model.leases.start import is_measured, is_start_over, market_of, outcome_of, phases_of
 from . import tables
 from .rows import Row
 from .statements import upsert

@@ -20,9 +20,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import CostRow, Filter
 from ...wire import Step
-from ..model.denied_start import DeniedStart
-from ..model.lease import Binding, Home, Intent, Lease, Snapshot
-from ..model.past_start import PastStart
+from ..model.leases.denied_start import DeniedStart
+from ..model.leases.lease import Binding, Home, Intent, Lease, Snapshot
+from ..model.leases.past_start import PastStart
 from ..model.pool_override import SetByHand
 from ..model.sleeping_session import SleepingSession
 from . import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from ec2spawner.notebook.notice_events import SCHEMA_ID
+from ec2spawner.notebook.status.notice_events import SCHEMA_ID
 from ec2spawner.wire import SAVE_SECONDS, Stop
 from tests.integration.agent.lease_on_instance import (
     API_TOKEN,

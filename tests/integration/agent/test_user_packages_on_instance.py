@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ec2spawner.notebook.home_environment import HomeEnvironment
+from ec2spawner.notebook.kernels.home_environment import HomeEnvironment
 from ec2spawner.wire import HomeMount, Stop
 from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHub, until
 from tests.jupyter_by_hand import Jupyter, Kernel, printed

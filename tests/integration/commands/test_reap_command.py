@@ -14,7 +14,7 @@ import pytest_asyncio
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.core.tags import HOME, HUB, INTENT, LEASE, STORE
 from ec2spawner.provisioner.model.cloud.launch import LaunchRequest, LaunchSpec
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market
 from tests.forked_command import Ended

@@ -22,8 +22,8 @@ from ec2spawner.core.ledger.idle_spans import IdleSpan
 from ec2spawner.core.ledger.lease_costs import overhead_costs
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.starts.phases import Marks
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.model.lease_costs import costs_of
+from ec2spawner.provisioner.model.leases.costs import costs_of
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market
 from tests.forked_command import Ended

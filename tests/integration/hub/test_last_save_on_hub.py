@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from ec2spawner.notebook.notice_events import SCHEMA_ID
+from ec2spawner.notebook.status.notice_events import SCHEMA_ID
 from tests.harness import Hub
 from tests.jupyter_by_hand import Jupyter
 

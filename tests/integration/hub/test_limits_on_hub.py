@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from ec2spawner.notebook.notice_events import SCHEMA_ID
+from ec2spawner.notebook.status.notice_events import SCHEMA_ID
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter

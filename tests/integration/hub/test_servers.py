@@ -12,7 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from ec2spawner.notebook.notice_events import SCHEMA_ID
+from ec2spawner.notebook.status.notice_events import SCHEMA_ID
 from ec2spawner.wire import History
 from tests.harness import Embedded, Hub, until
 from tests.integration.hub.agent_by_hand import browser

@@ -14,7 +14,7 @@ import pytest
 import zmq
 from zmq.eventloop.zmqstream import ZMQStream
 
-from ec2spawner.notebook.kernels import CALLBACK_SECONDS, KernelWatch
+from ec2spawner.notebook.kernels.kernel_watch import CALLBACK_SECONDS, KernelWatch
 from ec2spawner.notebook.observer import Observer
 
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)

@@ -17,7 +17,7 @@ import pytest
 
 from ec2spawner.agent.notebook_server.local_socket import LocalSocket
 from ec2spawner.agent.settings import NotebookUser
-from ec2spawner.notebook.notice_events import SCHEMA_ID
+from ec2spawner.notebook.status.notice_events import SCHEMA_ID
 from ec2spawner.wire import (
     AdminMessage,
     AgentState,

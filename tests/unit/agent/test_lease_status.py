@@ -21,7 +21,7 @@ from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
 from ec2spawner.agent.user_requests import extension_sentence
 from ec2spawner.core.backoff import Backoff
 from ec2spawner.core.idle.activity import Reading
-from ec2spawner.notebook.notices import notices
+from ec2spawner.notebook.status.notices import notices
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (
     AdminMessage,

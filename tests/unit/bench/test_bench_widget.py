@@ -11,7 +11,7 @@ from tests.bench.loop_monitor import Turn
 from tests.bench.widget.bench import Measured, compressed_kb, figures_of, stalls_of
 from tests.bench.widget.server import NOTHING, OURS
 
-OUR_CODE = "ec2spawner/notebook/handlers.py:70 get"
+OUR_CODE = "ec2spawner/notebook/api/handlers.py:70 get"
 OTHER_CODE = "jupyter_server/services/contents/handlers.py:1 get"
 
 

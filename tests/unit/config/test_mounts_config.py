@@ -13,7 +13,7 @@ from ec2spawner.core.names import home_folder
 from ec2spawner.hub.spawn.lease_request import Server, mounts_of
 from ec2spawner.provisioner.model.cloud.launch import DATA_DEVICES, DataVolume, LaunchSpec
 from ec2spawner.provisioner.model.launch_key import base_key_of
-from ec2spawner.provisioner.model.mounts import data_mounts
+from ec2spawner.provisioner.model.leases.mounts import data_mounts
 from ec2spawner.wire import DataMount, Market
 
 DATA = {"snapshot": "snap-0a1b2c3d", "path": "/data/imagenet"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.embedded.instances.network_acls import answers_pass, common, passing_ports
+from ec2spawner.embedded.instances.firewall.network_acls import answers_pass, common, passing_ports
 from ec2spawner.embedded.runtime.packet_filter import ALL, Ports
 
 HUB = "127.0.0.1"

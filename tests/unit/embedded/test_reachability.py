@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.embedded.instances.reachability import Place, Rules
-from ec2spawner.embedded.instances.security_groups import Peer
+from ec2spawner.embedded.instances.firewall.reachability import Place, Rules
+from ec2spawner.embedded.instances.firewall.security_groups import Peer
 from ec2spawner.embedded.runtime.packet_filter import ALL, Ports
 
 VPC = "vpc-1"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.embedded.instances.security_groups import Peer, open_ports
+from ec2spawner.embedded.instances.firewall.security_groups import Peer, open_ports
 from ec2spawner.embedded.runtime.packet_filter import ALL, OPEN, Passage, environment
 from ec2spawner.embedded.runtime.packet_filter_on_instance import VARIABLE, Filter
 

@@ -31,7 +31,7 @@ from ec2spawner.hub.app.reporting.event_log import (
     START_PHASE,
     EventLog,
 )
-from ec2spawner.provisioner.model.lease_events import (
+from ec2spawner.provisioner.model.leases.events import (
     LeaseEnded,
     PhaseEnded,
     SessionEnded,

@@ -15,7 +15,7 @@ from ec2spawner.hub.app.event_loop.gc_pauses import (
     is_due,
     nothing_starts_or_stops,
 )
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 
 ROOT = Path(__file__).resolve().parents[3]
 """The programs import modules of tests, and a test before may have changed the directory."""

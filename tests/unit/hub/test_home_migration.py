@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from ec2spawner.core.homes.zone_migration import estimate
 from ec2spawner.hub.failure.diagnosis import still_moving
 from ec2spawner.hub.spawn.home_migration import move_text
-from ec2spawner.provisioner.model.lease import Home
+from ec2spawner.provisioner.model.leases.lease import Home
 
 HOME = Home(
     "home-1", "ada", "", "ebs", 50, datetime(2026, 11, 20, tzinfo=UTC), "vol-1", "us-east-1a"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from ec2spawner.hub.api.instances import ServerModel, server_model
 from ec2spawner.provisioner.model.cloud.launch import LaunchSpec
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.model.run import run_server
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.run import run_server
 from ec2spawner.provisioner.overview import ServerNow
 from ec2spawner.wire import IdlePolicy, Market
 

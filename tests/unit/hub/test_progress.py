@@ -16,7 +16,13 @@ from ec2spawner.hub.pages.progress.attempt_text import request_text
 from ec2spawner.hub.pages.progress.migration_progress import Moving
 from ec2spawner.hub.pages.progress.progress import PHASE_TITLES, progress_event
 from ec2spawner.provisioner.model.cloud.launch import LaunchSpec
-from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome, Lease, LeaseState, StepEvent
+from ec2spawner.provisioner.model.leases.lease import (
+    Attempt,
+    AttemptOutcome,
+    Lease,
+    LeaseState,
+    StepEvent,
+)
 from ec2spawner.wire import IdlePolicy, Market, Step
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

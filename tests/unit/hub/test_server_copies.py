@@ -12,7 +12,7 @@ from ec2spawner.config import Options
 from ec2spawner.hub.failure.diagnosis import still_copying
 from ec2spawner.hub.pages.spawn_page.profile_card_builder import copy_sentence
 from ec2spawner.hub.spawn.sleep_choice import was_copied
-from ec2spawner.provisioner.model.lease import Home
+from ec2spawner.provisioner.model.leases.lease import Home
 
 SOURCE = Home(
     "home-1", "ada", "", "ebs", 50, datetime(2026, 11, 2, tzinfo=UTC), "vol-1", "us-east-1a"

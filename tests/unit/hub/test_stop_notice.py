@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ec2spawner.hub.pages.spawn_page.stop_notice import StopNotice, notice_of
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Stop
 from tests.stored import NOW, lease
 

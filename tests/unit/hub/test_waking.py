@@ -10,7 +10,7 @@ import pytest
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.hub.pages.progress.progress import progress_event
 from ec2spawner.hub.pages.progress.waking import saved, waking
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Stop
 from tests.stored import NOW, lease, sleeping
 

@@ -15,8 +15,8 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application
 
 from ec2spawner.notebook.agent_link import AgentGoneError
-from ec2spawner.notebook.cluster_handler import ClusterHandler
-from ec2spawner.notebook.cluster_status import ClusterStatusCache
+from ec2spawner.notebook.api.cluster_handler import ClusterHandler
+from ec2spawner.notebook.status.cluster_status import ClusterStatusCache
 from ec2spawner.wire import (
     ClusterAnswer,
     ClusterPrice,

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from ec2spawner.notebook import cluster_status
 from ec2spawner.notebook.agent_link import AgentGoneError
-from ec2spawner.notebook.cluster_status import ClusterStatusCache
+from ec2spawner.notebook.status import cluster_status
+from ec2spawner.notebook.status.cluster_status import ClusterStatusCache
 from ec2spawner.wire import NotebookReply
 
 

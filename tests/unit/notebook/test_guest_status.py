@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.notebook.guest_status import for_guest
-from ec2spawner.notebook.notices import notices
+from ec2spawner.notebook.status.guest_status import for_guest
+from ec2spawner.notebook.status.notices import notices
 from ec2spawner.wire import (
     AdminMessage,
     Cost,

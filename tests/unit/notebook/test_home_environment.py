@@ -1,4 +1,4 @@
-"""The user's own Python environment in the home: `ec2spawner.notebook.home_environment`."""
+"""The user's own Python environment in the home: `ec2spawner.notebook.kernels.home_environment`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.notebook.home_environment import PTH, HomeEnvironment, activate
+from ec2spawner.notebook.kernels.home_environment import PTH, HomeEnvironment, activate
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The user's packages for other kernels of the image: `ec2spawner.notebook.image_kernels`."""
+"""The user's packages for the image's other kernels: `notebook.kernels.image_kernels`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.notebook.home_environment import HomeEnvironment
-from ec2spawner.notebook.image_kernels import extend_image_kernels
+from ec2spawner.notebook.kernels.home_environment import HomeEnvironment
+from ec2spawner.notebook.kernels.image_kernels import extend_image_kernels
 
 PYTHON_X = f"python3.{sys.version_info.minor}"
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core.instances.gpu_xid_errors import GRAVITY
-from ec2spawner.notebook.notice_events import RESEND_SECONDS, SCHEMA_ID, NoticeEvents, schema
-from ec2spawner.notebook.notices import notices
+from ec2spawner.notebook.status.notice_events import RESEND_SECONDS, SCHEMA_ID, NoticeEvents, schema
+from ec2spawner.notebook.status.notices import notices
 from ec2spawner.telemetry.nvml_gpu import NvmlGpu
 from ec2spawner.wire import (
     AdminMessage,

@@ -17,7 +17,7 @@ from tornado.web import Application
 
 from ec2spawner.core.runs.documents import unpack
 from ec2spawner.notebook.agent_link import AgentGoneError
-from ec2spawner.notebook.runs_handler import RunsHandler
+from ec2spawner.notebook.api.runs_handler import RunsHandler
 from ec2spawner.wire import (
     NotebookReply,
     RunsAnswer,

@@ -17,7 +17,7 @@ VIOLATIONS = {
     "wire/message.py": "from ..core import names",
     "agent/claim.py": "from ..aws.calls import client",
     "agent/hub/client.py": "from ..lease_run import LeaseRun",
-    "notebook/handlers.py": "from ..agent import claim",
+    "notebook/api/handlers.py": "from ...agent import claim",
     "cost/magics.py": "import IPython",
     "gpu_check/measure.py": "from ..telemetry import gpus",
     "sleep/kernel.py": "import IPython",

@@ -7,7 +7,7 @@ from datetime import date
 
 from ec2spawner.core.ledger.amount import Amount, between
 from ec2spawner.core.ledger.cost_rows import CostSum, Dimension
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import SPEC, World, until
 

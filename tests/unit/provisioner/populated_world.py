@@ -21,7 +21,7 @@ from ec2spawner.provisioner.lifecycle.start import StartFailed
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import Instance
 from ec2spawner.provisioner.model.cloud.launch import LaunchRequest
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market, Stop

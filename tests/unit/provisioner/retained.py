@@ -8,7 +8,7 @@ from typing import Any
 
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ec2spawner.core import tags
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.populated_world import BUSY, CALLS, LOST, PopulatedWorld
 

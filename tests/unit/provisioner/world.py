@@ -18,7 +18,7 @@ from ec2spawner.core.names import sha256_hex
 from ec2spawner.provisioner.instances.claims import Claimant, Granted
 from ec2spawner.provisioner.model.cloud.launch import LaunchSpec
 from ec2spawner.provisioner.model.launch_key import launch_key_of
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.provisioner import Provisioner
 from ec2spawner.provisioner.runtime.clock import Clock as HubClock

@@ -15,8 +15,8 @@ from ec2spawner.core.tags import HUB, INTENT, LEASE, STORE
 from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
 from ec2spawner.provisioner.model.cloud.network import PlacementGroup, SecurityGroup
 from ec2spawner.provisioner.model.cloud.volume import Volume
-from ec2spawner.provisioner.model.cluster import Cluster
-from ec2spawner.provisioner.model.lease import IntentState, LeaseState, Snapshot
+from ec2spawner.provisioner.model.leases.cluster import Cluster
+from ec2spawner.provisioner.model.leases.lease import IntentState, LeaseState, Snapshot
 from ec2spawner.provisioner.store.read_only import Peek
 from ec2spawner.reap.command import status_of
 from ec2spawner.reap.report import Report, as_json, print_table

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, event, insert, text
 
 from ec2spawner.core.ledger.cost_rows import CostRow, Dimension, Purpose, Resource, sum_rows
 from ec2spawner.core.ledger.segments import OverheadKey, Segment
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.store.cost_backfill import complete_ledger
 from ec2spawner.provisioner.store.ledger import cost_totals
 from ec2spawner.provisioner.store.ledger.cost_queries import row_values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ec2spawner.core.offers.spot_wait import Wait
-from ec2spawner.provisioner.model.lease import Binding, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Binding, LeaseState
 from ec2spawner.provisioner.store.read_only import FreshStart, read_fresh_starts
 from ec2spawner.provisioner.store.store import Store
 from tests.stored import NOW, SECOND, lease

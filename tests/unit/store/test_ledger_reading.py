@@ -13,8 +13,8 @@ from ec2spawner.core.ledger.lease_costs import overhead_costs
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.core.starts.phases import Marks
-from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.provisioner.model.lease_costs import costs_of
+from ec2spawner.provisioner.model.leases.costs import costs_of
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.store.read_only import LedgerQuery, read_ledger, read_starts_of
 from ec2spawner.provisioner.store.store import Store, StoreError
 from ec2spawner.wire import Market

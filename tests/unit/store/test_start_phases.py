@@ -10,7 +10,7 @@ from sqlalchemy import text
 from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.core.starts.phases import Marks, Phase
 from ec2spawner.core.starts.summary import GroupOfStarts
-from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome, Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Attempt, AttemptOutcome, Lease, LeaseState
 from ec2spawner.provisioner.store.read_only import SlowStart, read_starts
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market, Stop

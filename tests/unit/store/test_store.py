@@ -21,8 +21,8 @@ from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.limits.admission import Obstacle, Refusal
 from ec2spawner.core.limits.bounds import Kind
 from ec2spawner.core.sleep.continuation import TakenOver
-from ec2spawner.provisioner.model.denied_start import DeniedStart
-from ec2spawner.provisioner.model.lease import (
+from ec2spawner.provisioner.model.leases.denied_start import DeniedStart
+from ec2spawner.provisioner.model.leases.lease import (
     ENDED_LATELY,
     INTERRUPTED_LATELY,
     Binding,

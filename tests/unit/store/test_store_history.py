@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, insert
 
 from ec2spawner.core.ledger.segments import Segment
-from ec2spawner.provisioner.model.lease import Binding, IntentState, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Binding, IntentState, LeaseState
 from ec2spawner.provisioner.store import rows, tables
 from ec2spawner.provisioner.store.databases import sqlite
 from ec2spawner.provisioner.store.store import Store

@@ -31,7 +31,7 @@ from ec2spawner.core.sleep.continuation import TakenOver
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.provisioner.model.cloud.image import Image
 from ec2spawner.provisioner.model.cloud.launch import DataVolume, LaunchRequest, LaunchSpec
-from ec2spawner.provisioner.model.lease import (
+from ec2spawner.provisioner.model.leases.lease import (
     Attempt,
     AttemptOutcome,
     Binding,
@@ -43,7 +43,7 @@ from ec2spawner.provisioner.model.lease import (
     Snapshot,
     StepEvent,
 )
-from ec2spawner.provisioner.model.mounts import Mounts
+from ec2spawner.provisioner.model.leases.mounts import Mounts
 from ec2spawner.provisioner.model.sleeping_session import SleepingSession
 from ec2spawner.provisioner.store import tables
 from ec2spawner.provisioner.store.store import Store

@@ -13,7 +13,7 @@ from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.core.starts.phases import Marks
 from ec2spawner.provisioner.model.launch_key import launch_key_of
-from ec2spawner.provisioner.model.lease import IntentState, LeaseState
+from ec2spawner.provisioner.model.leases.lease import IntentState, LeaseState
 from ec2spawner.provisioner.store.read_only import read_starts
 from ec2spawner.provisioner.store.store import Store
 from tests.stored import dump, other_program, write_schema_0001

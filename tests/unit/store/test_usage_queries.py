@@ -18,8 +18,8 @@ from sqlalchemy import text
 
 from ec2spawner.core.ledger.cost_rows import Dimension, sum_rows
 from ec2spawner.core.ledger.segments import Segment
-from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.provisioner.model.lease_costs import costs_of
+from ec2spawner.provisioner.model.leases.costs import costs_of
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.store.cost_backfill import complete_ledger
 from ec2spawner.provisioner.store.ledger.cost_queries import Beginning

@@ -23,9 +23,9 @@ from ....provisioner.instances.claims import (
     SecondKey,
 )
 from ....provisioner.lifecycle.heartbeat import Held, policy_of
-from ....provisioner.model.agent_protocol import why_unfit
-from ....provisioner.model.lease import Lease, LeaseState
-from ....provisioner.model.mounts import data_mounts
+from ....provisioner.model.leases.agent_protocol import why_unfit
+from ....provisioner.model.leases.lease import Lease, LeaseState
+from ....provisioner.model.leases.mounts import data_mounts
 from ....provisioner.model.session_wake import wakes
 from ....provisioner.sleeping import CannotSleep
 from ....provisioner.state.start_times import Arrival

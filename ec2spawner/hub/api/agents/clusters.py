@@ -11,9 +11,9 @@ from ....core.ledger.cost import known_usd
 from ....core.profiles.choices import OptionsRefused
 from ....provisioner.clusters.clusters import CannotCluster, WorkerLease
 from ....provisioner.limits.admission import LimitReached
-from ....provisioner.model.cluster import Cluster
-from ....provisioner.model.lease import Lease, LeaseState
-from ....provisioner.model.lease_start import market_of
+from ....provisioner.model.leases.cluster import Cluster
+from ....provisioner.model.leases.lease import Lease, LeaseState
+from ....provisioner.model.leases.start import market_of
 from ....provisioner.provisioner import Provisioner
 from ....provisioner.store.store import StoreError
 from ....wire import (

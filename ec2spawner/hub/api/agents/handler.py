@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from tornado.web import Finish, stream_request_body
 
 from ....provisioner.model.cloud.instance import Instance
-from ....provisioner.model.lease import Lease
+from ....provisioner.model.leases.lease import Lease
 from ....provisioner.provisioner import Provisioner
 from ....provisioner.store.store import StoreError
 from ....wire import MAX_BODY_BYTES, Message, Refusal

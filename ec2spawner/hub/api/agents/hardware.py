@@ -9,7 +9,7 @@ from typing import Any
 from ....core.profiles.choices import OptionsRefused
 from ....provisioner.lifecycle.server_moves import CannotMove
 from ....provisioner.limits.admission import LimitReached
-from ....provisioner.model.lease import Lease, LeaseState
+from ....provisioner.model.leases.lease import Lease, LeaseState
 from ....provisioner.provisioner import Provisioner
 from ....wire import ContinueRequest, Move
 from ...app.api_address import reachable_api_url

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....provisioner.model.lease import Lease
+from ....provisioner.model.leases.lease import Lease
 from .calls import LeaseHandler
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....core.profiles.choices import OptionsRefused
-from ....provisioner.model.lease import Lease
+from ....provisioner.model.leases.lease import Lease
 from ....provisioner.runs.runs import NoSuchRun, Owner, TooManyRuns
 from ....wire import RunReport, RunsAnswer, RunsRequest, RunSummary
 from ....wire.runs import (

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ....provisioner.model.lease import LeaseState
+from ....provisioner.model.leases.lease import LeaseState
 from ....provisioner.runtime.supervise import Supervised
 
 LONG_COLLECTION: Final = 0.010

@@ -18,7 +18,7 @@ from typing import Any, Final
 from jupyter_events import EventLogger
 
 from ....daemon_threads import DaemonThreads
-from ....provisioner.model.lease_events import (
+from ....provisioner.model.leases.events import (
     LeaseEnded,
     LeaseEvent,
     PhaseEnded,

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....core.offers.quotas import quota_of
 from ....core.pricing.money import price_words
-from ....provisioner.model.lease import Attempt, AttemptOutcome, Lease
+from ....provisioner.model.leases.lease import Attempt, AttemptOutcome, Lease
 from ....wire import Market, Step
 
 MARKETS = {Market.SPOT: "Spot", Market.ON_DEMAND: "On-demand"}

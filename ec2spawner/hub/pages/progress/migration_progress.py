@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....core.homes.zone_migration import estimate
-from ....provisioner.model.lease import Lease
+from ....provisioner.model.leases.lease import Lease
 from ....provisioner.provisioner import Provisioner
 from ...spawn.home_migration import duration_text
 

@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from ....core.starts.phases import Phase
-from ....provisioner.model.lease import (
+from ....provisioner.model.leases.lease import (
     FILES_COPIED,
     AttemptOutcome,
     Lease,
     LeaseState,
     StepEvent,
 )
-from ....provisioner.model.lease_start import phases_of
+from ....provisioner.model.leases.start import phases_of
 from ....wire import Step
 from .attempt_text import current_attempts, home_note, market_note, shown
 from .migration_progress import Moving

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 
-from ....provisioner.model.lease import Lease, LeaseState
+from ....provisioner.model.leases.lease import Lease, LeaseState
 from ....provisioner.provisioner import Provisioner
 from ...spawn.home_migration import home_zone_of
 from .migration_progress import moving

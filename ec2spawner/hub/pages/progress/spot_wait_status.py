@@ -9,7 +9,7 @@ from ....core.offers.launch_errors import ErrorClass
 from ....core.offers.purchase import Offer
 from ....core.offers.sold_out import Mark
 from ....core.pricing.money import price_words
-from ....provisioner.model.lease import Lease
+from ....provisioner.model.leases.lease import Lease
 from ....provisioner.provisioner import Provisioner
 from ....wire import Market
 from .attempt_text import at_price

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....core.text.sizes import in_words
-from ....provisioner.model.lease import Lease, LeaseState
+from ....provisioner.model.leases.lease import Lease, LeaseState
 from ....provisioner.model.session_wake import wakes
 from ....provisioner.model.sleeping_session import SleepingSession
 from ....provisioner.provisioner import Provisioner

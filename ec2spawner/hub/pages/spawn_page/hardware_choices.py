@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....provisioner.model.lease import Lease
+from ....provisioner.model.leases.lease import Lease
 from ....wire import MAX_CHOICES, HardwareChoice, HardwareChoices, Market
 from .profile_card import Card
 from .profile_card_text import NO_DRIVER

@@ -15,7 +15,7 @@ from ....core.pricing.gpu_value import Several, Value, scaled, several, t4s_of_g
 from ....core.pricing.price_history import WEEK, sampled, steadiness
 from ....core.profiles.choices import MARKETS_OF, open_markets
 from ....core.profiles.profiles import Hardware, InstanceType, describe, resolve
-from ....provisioner.model.lease import Home
+from ....provisioner.model.leases.lease import Home
 from ....provisioner.offers.prices import Price
 from ....provisioner.provisioner import Provisioner
 from ....wire import Market

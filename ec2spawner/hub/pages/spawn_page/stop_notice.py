@@ -7,7 +7,7 @@ from datetime import datetime
 
 from jupyterhub.user import User
 
-from ....provisioner.model.lease import Lease
+from ....provisioner.model.leases.lease import Lease
 from ....provisioner.provisioner import Provisioner
 from ...app.user_account import created_at
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from ...model.lease import Binding
+from ...model.leases.lease import Binding
 from ...runtime.clock import Clock
 from ...store.store import KeyAlreadyBound, Store, StoreError
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from ...model.cloud.cloud import CloudError
 from ...model.cloud.instance import GONE, SPOT_TERMINATION, Instance
-from ...model.lease import Lease
+from ...model.leases.lease import Lease
 from ...model.settings import Settings
 from ...runtime.clock import Clock
 from .interruptions import Interruptions, interruption_seen

@@ -10,7 +10,7 @@ from ....core.alarms.account_rules import MAX_INTERRUPTIONS, Interruption
 from ....wire import Market
 from ...model import metrics
 from ...model.cloud.instance import Instance
-from ...model.lease import Lease
+from ...model.leases.lease import Lease
 
 INTERRUPTED: Final = "interruption"
 """`Stop.reason` of a server whose instance EC2 has reclaimed."""

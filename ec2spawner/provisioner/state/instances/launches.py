@@ -17,7 +17,7 @@ from ....wire import Market
 from ...model.cloud.instance import GONE, Instance, InstanceState
 from ...model.cloud.launch import FleetResponse, Launched, LaunchSpec
 from ...model.launch_key import base_key_of
-from ...model.lease import Intent, IntentState, Lease
+from ...model.leases.lease import Intent, IntentState, Lease
 from ...store.store import Store
 from .instance_cache import InstanceCache
 

@@ -13,7 +13,7 @@ from functools import partial
 from ....core.instances.retention_rules import Kept, moved_with_clock
 from ...model.cloud.instance import GONE, Instance
 from ...model.launch_key import fit_key_of
-from ...model.lease import Lease
+from ...model.leases.lease import Lease
 from ...runtime.clock import Clock
 from ...store.store import Store, StoreError
 

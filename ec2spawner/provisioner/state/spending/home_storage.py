@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ....core.ledger.cost_rows import Resource
 from ....core.ledger.storage.held import Stored, billed_now
-from ...model.lease_costs import scopes_of_cost
+from ...model.leases.costs import scopes_of_cost
 
 Sizes = Mapping[tuple[Resource, str], int]
 """MiB by resource and volume type."""

@@ -17,8 +17,8 @@ from ....core.ledger.cost import durations, known_nano_usd
 from ....core.ledger.exact import TICKS, microseconds
 from ....core.ledger.local_days import day_at
 from ....core.ledger.segments import Segment, assumed, paid_until, until
-from ...model.lease import Lease
-from ...model.lease_costs import scopes_of
+from ...model.leases.costs import scopes_of
+from ...model.leases.lease import Lease
 
 FOREVER: Final = 1 << 62
 """In microseconds since 1970."""

@@ -22,8 +22,8 @@ from ....core.ledger.amount import (
 from ....core.ledger.cost_rows import HUB, CostRow, CostSum, Dimension, Filter, user_payer
 from ....core.ledger.local_days import local_day
 from ....core.limits.standing import fold_credit
-from ...model.lease import Lease
-from ...model.lease_costs import costs_of, scopes_of, scopes_of_cost
+from ...model.leases.costs import costs_of, scopes_of, scopes_of_cost
+from ...model.leases.lease import Lease
 from ...model.settings import Settings
 from ...runtime.clock import Clock
 from ...runtime.cooperative_iteration import cooperatively

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, ScalarSelect, case, func, select
 from ....core.ledger.cost_rows import CostRow
 from ....core.ledger.idle_savings import Session, idle_usd_per_hour
 from ....core.ledger.idle_spans import IdleSpan
-from ...model.lease import Lease, LeaseState
+from ...model.leases.lease import Lease, LeaseState
 from ..rows import Row
 from ..statements import replace_of_lease
 from ..tables import idle_session_table, lease_table

@@ -13,9 +13,9 @@ from ec2spawner.provisioner.clusters.groups import group_name
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.launch import LaunchSpec
 from ec2spawner.provisioner.model.cloud.network import PlacementGroup
-from ec2spawner.provisioner.model.cluster import Cluster
 from ec2spawner.provisioner.model.launch_key import launch_key_of
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.cluster import Cluster
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.clusters.test_cluster_security_groups import (
     DENIED,

@@ -16,8 +16,8 @@ from ec2spawner.provisioner.clusters.groups import group_name
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.network import Interface, SecurityGroup
-from ec2spawner.provisioner.model.cluster import Cluster
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.cluster import Cluster
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from tests.unit.provisioner.clusters.test_clusters import (
     CLUSTER,
     joined,

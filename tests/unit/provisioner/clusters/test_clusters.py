@@ -17,9 +17,9 @@ from ec2spawner.provisioner.clusters import controller
 from ec2spawner.provisioner.clusters.clusters import CannotCluster
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
-from ec2spawner.provisioner.model.cluster import Cluster
-from ec2spawner.provisioner.model.lease import LIVE, Lease, LeaseState
-from ec2spawner.provisioner.model.worker import worker_number
+from ec2spawner.provisioner.model.leases.cluster import Cluster
+from ec2spawner.provisioner.model.leases.lease import LIVE, Lease, LeaseState
+from ec2spawner.provisioner.model.leases.worker import worker_number
 from ec2spawner.wire import IdlePolicy, Stop
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 

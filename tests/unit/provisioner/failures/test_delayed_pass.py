@@ -16,7 +16,7 @@ from ec2spawner.provisioner import reconciler
 from ec2spawner.provisioner.instances.inventory import take_stock
 from ec2spawner.provisioner.launch import controller
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.state.instances.launches import Round
 from ec2spawner.provisioner.state.instances.stock import Stock
 from ec2spawner.provisioner.state.state import State

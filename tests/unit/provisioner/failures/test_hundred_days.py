@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 from tests.simulated_cloud import Machine
 from tests.unit.provisioner.populated_world import (

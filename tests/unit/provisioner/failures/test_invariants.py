@@ -40,7 +40,7 @@ from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.launch import LaunchRequest
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 from ec2spawner.wire import Market
 from tests.unit.provisioner.populated_world import (

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from ec2spawner.provisioner.model.lease import ENDED_LATELY, LeaseState
+from ec2spawner.provisioner.model.leases.lease import ENDED_LATELY, LeaseState
 from tests.unit.provisioner.world import World, until
 
 

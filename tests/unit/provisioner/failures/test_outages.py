@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.provisioner.model.lease import IntentState, LeaseState
+from ec2spawner.provisioner.model.leases.lease import IntentState, LeaseState
 from ec2spawner.provisioner.state import start_durations
 from ec2spawner.provisioner.store.databases import postgresql, sqlite
 from ec2spawner.provisioner.store.store import Store, StoreError

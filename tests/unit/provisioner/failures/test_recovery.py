@@ -12,7 +12,7 @@ from ec2spawner.core.names import sha256_hex
 from ec2spawner.provisioner.lifecycle.recovery import SavedServer, saved
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.volume import Volume
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from tests.unit.provisioner.world import Agent, World, until
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)

@@ -8,7 +8,7 @@ import pytest
 
 from ec2spawner.core.tags import HOME, HUB, LEASE, STORE
 from ec2spawner.provisioner.model.cloud.volume import VolumeSpec
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.store.store import Store
 from tests.stored import write_schema_0001
 from tests.unit.provisioner.world import Agent, World, until

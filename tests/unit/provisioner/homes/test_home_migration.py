@@ -9,7 +9,7 @@ import pytest
 
 from ec2spawner.core import tags
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import Home, Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Home, Lease, LeaseState
 from ec2spawner.wire import Market, Step
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 

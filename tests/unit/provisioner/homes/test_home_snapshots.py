@@ -11,7 +11,7 @@ import pytest
 from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
 from tests.unit.provisioner.world import World, until
 

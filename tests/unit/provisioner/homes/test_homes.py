@@ -14,7 +14,7 @@ from ec2spawner.provisioner.homes.placement import Placement
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.volume import VolumeSpec
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market

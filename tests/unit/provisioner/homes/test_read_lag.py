@@ -8,7 +8,7 @@ import pytest
 
 from ec2spawner.provisioner.homes import volumes
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from tests.unit.provisioner.world import Agent, World, until
 
 pytestmark = pytest.mark.asyncio

@@ -12,7 +12,7 @@ from ec2spawner.core import tags
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.hub.app.server_rename import rename_server
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import Home, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Home, LeaseState
 from tests.unit.provisioner.world import World, until
 
 

@@ -16,8 +16,8 @@ from ec2spawner.provisioner.homes.server_copies import NOT_HERE_SECONDS
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.volume import Volume
-from ec2spawner.provisioner.model.lease import FILES_COPIED, Home, Lease, LeaseState
-from ec2spawner.provisioner.model.mounts import Mounts
+from ec2spawner.provisioner.model.leases.lease import FILES_COPIED, Home, Lease, LeaseState
+from ec2spawner.provisioner.model.leases.mounts import Mounts
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.wire import Market, Stop
 from tests.unit.provisioner.world import SPEC, Agent, World, until

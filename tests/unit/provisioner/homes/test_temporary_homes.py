@@ -11,8 +11,8 @@ from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.provisioner.homes import snapshots
 from ec2spawner.provisioner.homes.placement import placed
 from ec2spawner.provisioner.instances.claims import InstanceUnwanted
-from ec2spawner.provisioner.model.lease import Home, Lease, LeaseState
-from ec2spawner.provisioner.model.mounts import Mounts
+from ec2spawner.provisioner.model.leases.lease import Home, Lease, LeaseState
+from ec2spawner.provisioner.model.leases.mounts import Mounts
 from ec2spawner.provisioner.model.settings import HomeRules
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 

@@ -16,7 +16,7 @@ from ec2spawner.provisioner.instances import claims as claim_listings
 from ec2spawner.provisioner.instances.claims import ClaimRefused, Claims, InstanceUnwanted
 from ec2spawner.provisioner.instances.surplus import InstanceTermination
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.state.instances.stock import Stock
 from tests.unit.provisioner.world import Agent, World, until
 

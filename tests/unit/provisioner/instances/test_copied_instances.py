@@ -7,7 +7,7 @@ import asyncio
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.tags import STORE
 from ec2spawner.provisioner.instances.unleased import segments_beside_starts, unleased_segments
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from tests.unit.provisioner.world import World
 
 

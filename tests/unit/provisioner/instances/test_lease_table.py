@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core.ledger.segments import Segment
-from ec2spawner.provisioner.model.lease import OPEN, Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import OPEN, Lease, LeaseState
 from ec2spawner.provisioner.state.lease_table import LeaseTable, ServedInstances
 from ec2spawner.wire import Market
 from tests import stored

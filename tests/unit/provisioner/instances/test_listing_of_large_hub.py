@@ -11,7 +11,7 @@ from ec2spawner.provisioner.instances import listing
 from ec2spawner.provisioner.instances.listing import AGENT_SILENCE, Listing
 from ec2spawner.provisioner.model.cloud.cloud import MAX_FILTER_VALUES
 from ec2spawner.provisioner.model.cloud.instance import InstanceState
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from tests.unit.provisioner.world import Agent, World
 
 HOUR = 3600.0

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ec2spawner.provisioner.instances.claims import InstanceUnwanted
-from ec2spawner.provisioner.model.lease import Binding, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Binding, LeaseState
 from tests.unit.provisioner.world import Agent, World, until
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.provisioner.instances import inventory
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.state.instances.stock import Stock
 from ec2spawner.provisioner.state.state import State
 from tests.unit.provisioner.virtual_time import in_virtual_time

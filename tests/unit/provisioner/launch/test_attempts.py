@@ -15,7 +15,7 @@ from ec2spawner.provisioner.launch import attempts
 from ec2spawner.provisioner.launch.fleet_response import Outcome
 from ec2spawner.provisioner.launch.launch_failure import MAX_CHARACTERS, launch_failure
 from ec2spawner.provisioner.model.cloud.launch import FleetResponse
-from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome
+from ec2spawner.provisioner.model.leases.lease import Attempt, AttemptOutcome
 from ec2spawner.wire import Market
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -23,7 +23,7 @@ from ec2spawner.provisioner.launch.launch_failure import launch_failure
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
 from ec2spawner.provisioner.model.cloud.launch import LaunchRequest
-from ec2spawner.provisioner.model.lease import (
+from ec2spawner.provisioner.model.leases.lease import (
     Attempt,
     AttemptOutcome,
     Intent,

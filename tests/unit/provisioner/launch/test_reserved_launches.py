@@ -17,7 +17,7 @@ from ec2spawner.core.offers.sold_out import MARKED_FOR
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.launch import LaunchRequest
-from ec2spawner.provisioner.model.lease import Intent, IntentState, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Intent, IntentState, LeaseState
 from ec2spawner.provisioner.offers import reserved_capacity
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import name_spec, rules

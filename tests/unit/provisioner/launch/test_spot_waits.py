@@ -9,7 +9,7 @@ import pytest
 
 from ec2spawner.core.offers.spot_wait import PAUSE, Wait
 from ec2spawner.provisioner.launch.spot_waits import NotWaiting
-from ec2spawner.provisioner.model.lease import AttemptOutcome, Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import AttemptOutcome, Lease, LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 

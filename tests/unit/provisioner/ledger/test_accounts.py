@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from tests.unit.provisioner.world import Agent, World, until
 
 

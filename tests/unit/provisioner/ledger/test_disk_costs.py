@@ -16,7 +16,7 @@ from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import InstanceState
 from ec2spawner.provisioner.model.cloud.launch import DataVolume
 from ec2spawner.provisioner.model.cloud.volume import Volume, VolumeSnapshot
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from tests.unit.provisioner.costs import DISK, SPOT, STOPPABLE, costs, disks, spent
 from tests.unit.provisioner.retained import STOP, again, end_in_order, ready
 from tests.unit.provisioner.world import SPEC, World, until

@@ -20,7 +20,7 @@ from ec2spawner.provisioner.homes.volume_listing import PAYERS_TAGGED, VolumeLis
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.volume import VolumeSnapshot
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH
 from tests.unit.provisioner.world import World, until

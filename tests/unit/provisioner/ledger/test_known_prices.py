@@ -10,7 +10,7 @@ import pytest
 from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.provisioner.model.cloud.instance import InstanceState
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from tests.unit.provisioner.costs import DISK, STOPPABLE, costs, disks
 from tests.unit.provisioner.retained import LINGER, STOP, again, end_in_order, ready
 from tests.unit.provisioner.world import Agent, World, until

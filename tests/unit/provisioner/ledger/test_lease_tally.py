@@ -14,8 +14,8 @@ from ec2spawner.core.ledger.amount import Amount, add_to_day, assumed_by_day
 from ec2spawner.core.ledger.cost import durations, known_nano_usd
 from ec2spawner.core.ledger.segments import Segment, close, reprice, until
 from ec2spawner.provisioner.model.launch_key import launch_key_of
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.model.lease_costs import scopes_of
+from ec2spawner.provisioner.model.leases.costs import scopes_of
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.state.spending.lease_tally import LeaseTally
 from ec2spawner.wire import IdlePolicy, Market
 from tests.unit.provisioner.world import SPEC

@@ -12,7 +12,7 @@ from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import Dimension, user_payer
 from ec2spawner.core.ledger.gpu_use import MAX_GAP_SECONDS
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import GpuSample, Stop, Telemetry
 from tests.unit.provisioner.costs import EVER, SPOT, costs, forget, served, spent
 from tests.unit.provisioner.world import Agent, World, until

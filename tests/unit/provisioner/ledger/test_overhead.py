@@ -11,7 +11,7 @@ from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import Cause, CostSum, Dimension
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.retention.running_costs import INTERVAL
 from tests.unit.provisioner.costs import costs, spent
 from tests.unit.provisioner.retained import (

@@ -9,7 +9,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from ec2spawner.provisioner.model.lease import LeaseState, Snapshot
+from ec2spawner.provisioner.model.leases.lease import LeaseState, Snapshot
 from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH
 from tests.unit.provisioner.costs import SPOT, forget, served
 from tests.unit.provisioner.world import World, until

@@ -12,7 +12,7 @@ from ec2spawner.core.ledger.cost_rows import HUB, Dimension
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation, ReservationChoice
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.provisioner.instances.unused_reservations import INTERVAL
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.offers.reserved_capacity import TRUSTED_FOR
 from tests.unit.provisioner.costs import costs, spent
 from tests.unit.provisioner.world import World, until

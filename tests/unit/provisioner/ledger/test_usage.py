@@ -18,7 +18,7 @@ import pytest
 from ec2spawner.core.ledger import exact
 from ec2spawner.core.ledger.cost_rows import CostSum, Dimension
 from ec2spawner.core.ledger.segments import Segment, close
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.usage import PART
 from ec2spawner.wire import IdlePolicy, Market
 from tests.stored import HOME_ROW

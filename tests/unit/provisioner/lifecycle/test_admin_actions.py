@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ec2spawner.provisioner.lifecycle.admin_actions import AdminActions, MessageRefused
 from ec2spawner.provisioner.lifecycle.heartbeat import MESSAGE_SECONDS
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.wire import MAX_MESSAGE_LENGTH, IdlePolicy
 from tests.bare_state import bare_state

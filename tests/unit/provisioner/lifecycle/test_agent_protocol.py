@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.instances.claims import InstanceUnwanted, SecondKey
-from ec2spawner.provisioner.model.agent_protocol import SPOKEN, what_it_lacks, why_unfit
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.agent_protocol import SPOKEN, what_it_lacks, why_unfit
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.retention.restart_failure import unfit
 from ec2spawner.wire import PROTOCOL, Market, Spoken, Stop
 from tests.unit.provisioner.world import SPEC, Agent, World, until

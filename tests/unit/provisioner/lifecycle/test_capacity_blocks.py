@@ -17,7 +17,7 @@ from ec2spawner.core.offers.reserved_capacity import CapacityReservation, Reserv
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.provisioner.alarms.watch import INTERVAL, AlarmWatch
-from ec2spawner.provisioner.model.lease import LIVE, LeaseState
+from ec2spawner.provisioner.model.leases.lease import LIVE, LeaseState
 from ec2spawner.provisioner.offers.reserved_capacity import ReservedCapacity
 from ec2spawner.provisioner.state.capacity_blocks import CapacityBlocks
 from ec2spawner.wire import Market

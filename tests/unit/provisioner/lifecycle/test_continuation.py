@@ -20,7 +20,7 @@ from ec2spawner.core.sleep.spot_events import SpotEvent
 from ec2spawner.provisioner.homes import volumes
 from ec2spawner.provisioner.lifecycle import agent_calls
 from ec2spawner.provisioner.model.cloud.instance import POWERED_OFF, SPOT_TERMINATION
-from ec2spawner.provisioner.model.lease import LIVE, Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import LIVE, Lease, LeaseState
 from ec2spawner.wire import SHUT_DOWN, IdlePolicy, Market, Stop
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 

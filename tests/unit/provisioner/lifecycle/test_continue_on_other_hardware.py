@@ -13,7 +13,7 @@ from ec2spawner.core.sleep.continuation import TakenOver
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.provisioner.lifecycle.server_moves import CannotMove
 from ec2spawner.provisioner.model.launch_key import launch_key_of
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import IdlePolicy, Market
 from tests.unit.provisioner.lifecycle.test_continuation import RESUME, boot_for, notice
 from tests.unit.provisioner.world import SPEC, World, until

@@ -17,7 +17,7 @@ from ec2spawner.core.idle.policy import in_force
 from ec2spawner.hub.spawn.idle_policy import follow_configuration
 from ec2spawner.provisioner.lifecycle import heartbeat as heartbeat_module
 from ec2spawner.provisioner.lifecycle.heartbeat import seconds_until_due
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.state.state import State
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import IdlePolicy, Stop, WorkingHours

@@ -11,14 +11,14 @@ import pytest
 from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.provisioner.model.lease_events import (
+from ec2spawner.provisioner.model.leases.events import (
     LeaseEnded,
     LeaseEvent,
     PhaseEnded,
     StartDenied,
 )
-from ec2spawner.provisioner.model.lease_start import phases_of
+from ec2spawner.provisioner.model.leases.lease import LeaseState
+from ec2spawner.provisioner.model.leases.start import phases_of
 from ec2spawner.provisioner.reports import lease_reports
 from ec2spawner.provisioner.state import lease_events
 from ec2spawner.wire import Market

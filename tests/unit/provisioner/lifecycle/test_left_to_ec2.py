@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ec2spawner.provisioner.lifecycle.termination import LEFT_TO_EC2
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from tests.unit.provisioner.lifecycle.test_continuation import HOME, RESUME, leaves, successor
 from tests.unit.provisioner.world import World, until
 

@@ -14,7 +14,7 @@ from ec2spawner.core.sleep.continuation import TakenOver
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.limits.waiting_starts import WaitingStarts
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.lifecycle.test_continuation import (
     RESUME,

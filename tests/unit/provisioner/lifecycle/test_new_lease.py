@@ -14,7 +14,7 @@ from ec2spawner.hub.app.spawn_error import SpawnError
 from ec2spawner.hub.spawn.lease_request import Server, new_lease
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.image import Image
-from ec2spawner.provisioner.model.lease import Lease
+from ec2spawner.provisioner.model.leases.lease import Lease
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import World, until
 

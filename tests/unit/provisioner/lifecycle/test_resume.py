@@ -25,7 +25,7 @@ from ec2spawner.hub.app.spawn_error import SpawnError
 from ec2spawner.hub.security.sealed_start import NotebookStart, Seal
 from ec2spawner.hub.spawn.notebook_port import NotebookNotReached
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH
 from ec2spawner.spawner import EC2Spawner
 from tests.unit.provisioner.lifecycle.test_continuation import (

@@ -17,7 +17,7 @@ from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
 from ec2spawner.provisioner.lifecycle.start import RESTART_SILENCE
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import InstanceState
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import PROTOCOL, Heartbeat, IdlePolicy, Market, Stop
 from tests.unit.provisioner.world import SPEC, Agent, World, until

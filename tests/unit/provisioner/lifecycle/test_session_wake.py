@@ -9,7 +9,7 @@ import pytest
 
 from ec2spawner.core.sleep.continuation import TakenOver
 from ec2spawner.core.sleep.rules import SleepRules
-from ec2spawner.provisioner.model.lease import Lease
+from ec2spawner.provisioner.model.leases.lease import Lease
 from ec2spawner.provisioner.model.session_wake import wakes, woken_at
 from tests.stored import NOW, SECOND, lease, sleeping
 

@@ -19,8 +19,8 @@ from ec2spawner.core.sleep.session_end import SessionEnd
 from ec2spawner.hub.pages.spawn_page.asleep import Expired, expired
 from ec2spawner.hub.pages.spawn_page.session_asleep import last_session
 from ec2spawner.hub.spawn.home_choice import release_home
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.model.lease_events import SessionEnded, SessionSlept
+from ec2spawner.provisioner.model.leases.events import SessionEnded, SessionSlept
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.sleeping_session import EXPIRY_SHOWN, SleepingSession
 from ec2spawner.provisioner.sleeping import CannotSleep
 from ec2spawner.provisioner.store.store import StoreError

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.core.sleep.spot_events import OVERDUE, SpotEvent
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from tests.unit.provisioner.world import Agent, World
 
 

@@ -15,7 +15,7 @@ from ec2spawner.provisioner.launch import fleet_calls
 from ec2spawner.provisioner.lifecycle.start import StartFailed
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.launch_key import launch_key_of
-from ec2spawner.provisioner.model.lease import Intent, IntentState, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Intent, IntentState, LeaseState
 from ec2spawner.wire import Market, Step
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 

@@ -12,7 +12,7 @@ from ec2spawner.provisioner.instances import boot_logs
 from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import GONE, POWERED_OFF, InstanceState
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.state.instances.launches import RESPONSE_GRACE
 from tests.unit.provisioner.world import Agent, World, until
 

@@ -11,7 +11,7 @@ import pytest
 
 from ec2spawner.core.starts.phases import Marks, Phase, start_phases
 from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
-from ec2spawner.provisioner.model.lease import Lease
+from ec2spawner.provisioner.model.leases.lease import Lease
 from ec2spawner.provisioner.runtime.clock import Clock as HubClock
 from ec2spawner.provisioner.state import start_times
 from ec2spawner.provisioner.state.start_times import Arrival, StartTimes

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from tests.unit.provisioner.world import World, until
 
 THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)

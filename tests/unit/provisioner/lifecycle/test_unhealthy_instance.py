@@ -12,7 +12,7 @@ from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.lifecycle.unhealthy_instance import ANOTHER
 from ec2spawner.provisioner.model.cloud.image import Image
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart_failure import OTHER_HARDWARE, broken
 from ec2spawner.wire import Fault, ImageDriver, Market
 from tests.unit.provisioner.world import SPEC, Agent, World, until

@@ -13,7 +13,7 @@ import pytest
 from ec2spawner.core.ledger.amount import assumed_by_day
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.limits.bounds import Bounds, Limits
-from ec2spawner.provisioner.model.lease import Lease, LeaseState, Snapshot
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState, Snapshot
 from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import World, until

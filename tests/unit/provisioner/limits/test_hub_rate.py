@@ -7,7 +7,7 @@ import pytest
 from ec2spawner.core.ledger.cost_rows import HUB, Resource
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.provisioner.limits.rates import HubRate, Rates
-from ec2spawner.provisioner.model.lease import Snapshot
+from ec2spawner.provisioner.model.leases.lease import Snapshot
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.market import MarketData
 from ec2spawner.wire import Market

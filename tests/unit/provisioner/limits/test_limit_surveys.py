@@ -8,7 +8,7 @@ import pytest
 
 from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
 from ec2spawner.provisioner.limits.survey import MAX_AGE, LimitSurveys, Survey
-from ec2spawner.provisioner.model.lease import Lease, Snapshot
+from ec2spawner.provisioner.model.leases.lease import Lease, Snapshot
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.market import MarketData
 from ec2spawner.provisioner.overview import Overview

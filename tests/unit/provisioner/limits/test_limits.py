@@ -16,12 +16,12 @@ from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
 from ec2spawner.core.limits.standing import Standing
 from ec2spawner.core.offers.spot_wait import Wait
-from ec2spawner.notebook.notices import notices
+from ec2spawner.notebook.status.notices import notices
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.limits.controller import in_order
 from ec2spawner.provisioner.limits.reaches import Reach
 from ec2spawner.provisioner.model.launch_key import launch_key_of
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Market
 from tests.unit.notebook.test_notices import status
 from tests.unit.provisioner.world import SPEC, Agent, World, until

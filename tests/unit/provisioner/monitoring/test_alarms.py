@@ -20,8 +20,8 @@ from ec2spawner.provisioner.alarms.watch import INTERVAL, AlarmWatch
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.volume import Volume
-from ec2spawner.provisioner.model.cluster import Cluster
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.cluster import Cluster
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import GpuSample, IdlePolicy, Market, Telemetry
 from tests.unit.provisioner.monitoring.counters import counted
 from tests.unit.provisioner.world import SPEC, Agent, World, until

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from ec2spawner.core.ledger.cost_rows import Cause
 from ec2spawner.hub.api.instances import Instances, instances_json
 from ec2spawner.hub.app.reporting.metrics import ProvisionerCollector
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.monitoring.counters import counted
 from tests.unit.provisioner.world import SPEC, World, until

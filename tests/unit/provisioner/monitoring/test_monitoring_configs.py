@@ -21,7 +21,7 @@ from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.hub.app.reporting.metrics import families
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import InstanceState
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from tests.unit.provisioner.world import World
 
 MONITORING = Path(__file__).resolve().parents[4] / "configs" / "monitoring"

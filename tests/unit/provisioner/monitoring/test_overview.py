@@ -9,8 +9,8 @@ import pytest
 
 from ec2spawner.core.limits.admission import Obstacle, Refusal
 from ec2spawner.core.limits.bounds import Bounds, Kind, Limits
-from ec2spawner.provisioner.model.denied_start import KEPT
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.denied_start import KEPT
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.state.denied_starts import MAX, DeniedStarts
 from ec2spawner.wire import Market
 from tests.stored import NOW, lease

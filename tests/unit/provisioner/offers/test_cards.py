@@ -18,7 +18,7 @@ from ec2spawner.hub.pages.spawn_page.profile_card import Bounds, Card
 from ec2spawner.hub.pages.spawn_page.profile_card_builder import SAMPLES, cards_for
 from ec2spawner.provisioner.model.cloud.image import Image
 from ec2spawner.provisioner.model.cloud.launch import FleetResponse, LaunchRequest
-from ec2spawner.provisioner.model.lease import Home, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Home, LeaseState
 from ec2spawner.provisioner.state.start_durations import StartDurations
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import SPEC, World, until

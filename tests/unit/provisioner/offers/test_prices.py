@@ -18,7 +18,7 @@ from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.core.tags import STORE
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.prices import Price, PriceCache
 from ec2spawner.wire import Market

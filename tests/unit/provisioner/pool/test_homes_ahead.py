@@ -14,7 +14,7 @@ from ec2spawner.core.instances.retention_rules import Kept
 from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.provisioner.instances.claims import InstanceUnwanted
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market
 from tests.unit.provisioner.costs import SPOT, costs

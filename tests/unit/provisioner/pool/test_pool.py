@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ec2spawner.core.pool.rules import PoolRule, PoolRules
 from ec2spawner.core.tags import POOL
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.pool.purchases import MAX_CALLS
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import Pool, begin, name_spec, of_pool, rules, standing

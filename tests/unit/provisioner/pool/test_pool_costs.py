@@ -14,7 +14,7 @@ from ec2spawner.core.pool.rules import PoolRule, PoolRules
 from ec2spawner.core.pool.targets import Override, ReasonCode
 from ec2spawner.provisioner.instances.overhead import Overhead
 from ec2spawner.provisioner.model.cloud.instance import Instance
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.retention.running_costs import RunningCosts
 from ec2spawner.wire import Market
 from tests.unit.provisioner.costs import SPOT, costs, spent

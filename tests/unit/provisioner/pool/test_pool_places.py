@@ -9,7 +9,7 @@ from typing import Any
 from ec2spawner.core.hours_of_week import Hours
 from ec2spawner.core.pool.rules import Auto, PoolRule, PoolRules
 from ec2spawner.core.pool.targets import ReasonCode
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import begin, rules, standing
 from tests.unit.provisioner.world import SPEC, World, until

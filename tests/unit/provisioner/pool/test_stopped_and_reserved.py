@@ -8,7 +8,7 @@ from datetime import timedelta
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation, ReservationChoice
 from ec2spawner.core.pool.targets import Override
 from ec2spawner.core.tags import POOL
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import begin, rules, standing
 from tests.unit.provisioner.world import SPEC, Agent, World, until

@@ -9,7 +9,7 @@ from ec2spawner.core.tags import POOL
 from ec2spawner.provisioner.instances.pool_stops import SLOW_BOOT
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import InstanceState
-from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.state.instances.pool_holds import LONGEST_HOLD
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import begin, rules, standing

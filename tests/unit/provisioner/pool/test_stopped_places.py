@@ -20,7 +20,7 @@ from ec2spawner.provisioner.instances import demand
 from ec2spawner.provisioner.instances.pool_stops import SLOW_BOOT
 from ec2spawner.provisioner.instances.supply import supply_of
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING, NEVER, StoppedPlaces
 from ec2spawner.provisioner.retention.running_costs import INTERVAL
 from ec2spawner.provisioner.state.state import State

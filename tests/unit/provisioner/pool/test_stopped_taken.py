@@ -9,7 +9,7 @@ import pytest
 
 from ec2spawner.provisioner.instances.unleased import segments_beside_starts
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from ec2spawner.provisioner.model.lease import Lease
+from ec2spawner.provisioner.model.leases.lease import Lease
 from ec2spawner.provisioner.pool.stopped_places import StoppedPlaces
 from ec2spawner.provisioner.retention.controller import Retention
 from ec2spawner.wire import Market

@@ -25,7 +25,7 @@ from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import InstanceState
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart import START_TRIES
 from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
 from ec2spawner.provisioner.store.store import StoreError

@@ -9,8 +9,8 @@ from typing import Any
 from ec2spawner.core.names import lease_id as new_lease_id
 from ec2spawner.core.runs.queue import QueueRules
 from ec2spawner.provisioner.model.launch_key import launch_key_of
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.model.run import Run
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.run import Run
 from ec2spawner.provisioner.runs.runs import Owner
 from ec2spawner.wire import IdlePolicy, RunReport, RunSummary, RunWork
 from tests.unit.provisioner.world import SPEC, Agent, World, until

@@ -11,7 +11,7 @@ import pytest
 from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.core.runs.queue import QueueRules
 from ec2spawner.provisioner.instances import listing
-from ec2spawner.provisioner.model.run import RunState
+from ec2spawner.provisioner.model.leases.run import RunState
 from tests.unit.provisioner.costs import costs
 from tests.unit.provisioner.runs.submitted import (
     allow_runs,

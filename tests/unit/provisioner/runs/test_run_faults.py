@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.model.run import RunState
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.run import RunState
 from ec2spawner.provisioner.runs.runs import Owner, TooManyRuns
 from ec2spawner.provisioner.state import runs as registry
 from ec2spawner.provisioner.store.databases.database import StoreTimeoutError

@@ -10,8 +10,8 @@ import pytest
 from ec2spawner.core.alarms.alarm import Kind
 from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.runs.queue import QueueRules
-from ec2spawner.provisioner.model.lease import LeaseState
-from ec2spawner.provisioner.model.run import RunState
+from ec2spawner.provisioner.model.leases.lease import LeaseState
+from ec2spawner.provisioner.model.leases.run import RunState
 from ec2spawner.provisioner.runs.runs import LIMIT_PAUSE, NoSuchRun, Owner
 from ec2spawner.provisioner.store.store import StoreError
 from tests.unit.provisioner.monitoring.test_alarms import evaluate, raised

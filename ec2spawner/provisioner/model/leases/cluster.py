@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from .cloud.launch import LaunchSpec
+from ..cloud.launch import LaunchSpec
 from .mounts import Mounts
 
 

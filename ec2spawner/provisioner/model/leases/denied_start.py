@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from ...core.limits.admission import Refusal
+from ....core.limits.admission import Refusal
 
 KEPT: Final = timedelta(days=1)
 """How long a refused start is remembered: it is news, not history."""

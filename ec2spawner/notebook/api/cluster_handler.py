@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from tornado import web
 
-from ..wire import MAX_WORKERS, ClusterRequest, NotebookReply
-from .agent_link import AgentGoneError
+from ...wire import MAX_WORKERS, ClusterRequest, NotebookReply
+from ..agent_link import AgentGoneError
+from ..status.guest_status import cluster_for_guest
 from .extension_handler import ExtensionHandler
-from .guest_status import cluster_for_guest
 
 
 class ClusterBody(BaseModel):

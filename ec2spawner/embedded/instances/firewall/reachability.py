@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..api.moto_backend import Moto
-from ..runtime.packet_filter import ALL, HUB_ADDRESS, SHUT, Passage, Ports
+from ...api.moto_backend import Moto
+from ...runtime.packet_filter import ALL, HUB_ADDRESS, SHUT, Passage, Ports
 from .network_acls import Entry, answers_pass, common, passing_ports, some_answers_pass
 from .security_groups import Peer, Permission, open_ports
 

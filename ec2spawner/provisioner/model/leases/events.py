@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ...core.ledger.cost_rows import Purpose
-from ...core.limits.bounds import Kind
-from ...core.sleep.session_end import SessionEnd
-from ...core.starts.outcome import Outcome
-from ...core.starts.phases import PhaseTime
-from ...wire import Market
-from .sleeping_session import SleepingSession
+from ....core.ledger.cost_rows import Purpose
+from ....core.limits.bounds import Kind
+from ....core.sleep.session_end import SessionEnd
+from ....core.starts.outcome import Outcome
+from ....core.starts.phases import PhaseTime
+from ....wire import Market
+from ..sleeping_session import SleepingSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,26 +13,26 @@ from enum import StrEnum
 from itertools import takewhile
 from typing import Final
 
-from ...core.homes.zone_migration import Move
-from ...core.instances.retention_rules import AfterStop, Kept
-from ...core.ledger.cost_rows import CostSum
-from ...core.ledger.gpu_use import GpuUse
-from ...core.ledger.idle_spans import IdleSpan
-from ...core.ledger.segments import Segment
-from ...core.offers.launch_errors import LaunchError
-from ...core.offers.spot_wait import Wait
-from ...core.sleep.continuation import TakenOver
-from ...core.sleep.rules import SleepRules
-from ...core.starts.phases import Marks
-from ...wire import IdlePolicy, Market, Step, Stop
-from .cloud.image import Image
-from .cloud.launch import LaunchRequest, LaunchSpec
+from ....core.homes.zone_migration import Move
+from ....core.instances.retention_rules import AfterStop, Kept
+from ....core.ledger.cost_rows import CostSum
+from ....core.ledger.gpu_use import GpuUse
+from ....core.ledger.idle_spans import IdleSpan
+from ....core.ledger.segments import Segment
+from ....core.offers.launch_errors import LaunchError
+from ....core.offers.spot_wait import Wait
+from ....core.sleep.continuation import TakenOver
+from ....core.sleep.rules import SleepRules
+from ....core.starts.phases import Marks
+from ....wire import IdlePolicy, Market, Step, Stop
+from ..cloud.image import Image
+from ..cloud.launch import LaunchRequest, LaunchSpec
+from ..pool_override import SetByHand
+from ..sleeping_session import SleepingSession
 from .cluster import Cluster
 from .denied_start import DeniedStart
 from .mounts import Mounts
-from .pool_override import SetByHand
 from .run import Run
-from .sleeping_session import SleepingSession
 
 
 class LeaseState(StrEnum):

@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 from tornado import web
 
-from ..wire import ContinueRequest, ExtendRequest, IdleRequest, sentence
+from ...wire import ContinueRequest, ExtendRequest, IdleRequest, sentence
+from ..status.guest_status import for_guest
 from .extension_handler import INVALID, ExtensionHandler
-from .guest_status import for_guest
 
 
 class StatusHandler(ExtensionHandler):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from ..wire import NotebookReply
+from ...wire import NotebookReply
 
 FRESH_SECONDS: Final = 2.0
 """Shorter than the interval at which a page asks while workers are starting."""

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
-from ..core.idle.activity import STARTING_LIMIT
-from ..wire import KernelState
+from ...core.idle.activity import STARTING_LIMIT
+from ...wire import KernelState
 
 log = logging.getLogger(__name__)
 

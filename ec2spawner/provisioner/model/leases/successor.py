@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from ...core.names import lease_id
-from ...core.offers.spot_wait import Wait
-from ...core.sleep.continuation import TakenOver, markets_after
-from ...wire import Step
-from .launch_key import launch_key_of
+from ....core.names import lease_id
+from ....core.offers.spot_wait import Wait
+from ....core.sleep.continuation import TakenOver, markets_after
+from ....wire import Step
+from ..launch_key import launch_key_of
 from .lease import Lease, LeaseState, StepEvent
 
 RECLAIMED: Final = "AWS is reclaiming your machine; getting another one"

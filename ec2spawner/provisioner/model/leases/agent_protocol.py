@@ -7,7 +7,7 @@ instance of the same image would be as unfit.
 
 from __future__ import annotations
 
-from ...wire import PROTOCOL
+from ....wire import PROTOCOL
 from .lease import Lease
 
 SPOKEN = (PROTOCOL, PROTOCOL - 1)

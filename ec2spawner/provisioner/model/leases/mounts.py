@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...wire import BucketMount, DataMount, HomeMount
-from .cloud.launch import DATA_DEVICES, LaunchSpec
+from ....wire import BucketMount, DataMount, HomeMount
+from ..cloud.launch import DATA_DEVICES, LaunchSpec
 
 
 @dataclass(frozen=True, slots=True)

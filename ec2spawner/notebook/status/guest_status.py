@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..wire import ClusterAnswer, NotebookStatus, Notice, Stop
+from ...wire import ClusterAnswer, NotebookStatus, Notice, Stop
 
 
 def for_guest(status: NotebookStatus) -> NotebookStatus:

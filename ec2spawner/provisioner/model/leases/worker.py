@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ...core.names import lease_id
-from ...core.sleep.rules import SleepRules
-from ...wire import IdlePolicy
+from ....core.names import lease_id
+from ....core.sleep.rules import SleepRules
+from ....wire import IdlePolicy
+from ..launch_key import launch_key_of
 from .cluster import Cluster
-from .launch_key import launch_key_of
 from .lease import Lease, LeaseState
 
 

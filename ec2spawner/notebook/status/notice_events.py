@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..wire import Notice, NoticesEvent
+from ...wire import Notice, NoticesEvent
 
 SCHEMA_ID = "https://events.ec2spawner.org/notices/v1"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from ..runtime.packet_filter import ALL, Ports
+from ...runtime.packet_filter import ALL, Ports
 
 PROTOCOLS = ("-1", "6")
 """All, and TCP, as the rules have them."""

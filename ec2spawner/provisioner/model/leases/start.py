@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from ...core.starts.outcome import Outcome, outcome_of_failure
-from ...core.starts.phases import Marks, StartPhases, start_phases
-from ...wire import Market
+from ....core.starts.outcome import Outcome, outcome_of_failure
+from ....core.starts.phases import Marks, StartPhases, start_phases
+from ....wire import Market
 from .lease import AttemptOutcome, Lease, LeaseState
 
 

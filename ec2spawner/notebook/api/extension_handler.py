@@ -9,9 +9,9 @@ from jupyter_server.base.handlers import APIHandler
 from pydantic import BaseModel, ValidationError
 from tornado import web
 
-from ..wire import NotebookReply, Sentence, sentence
-from .agent_link import AgentGoneError, AgentLink
-from .service import NotebookService
+from ...wire import NotebookReply, Sentence, sentence
+from ..agent_link import AgentGoneError, AgentLink
+from ..service import NotebookService
 
 INVALID = sentence("invalid-request")
 

@@ -11,13 +11,13 @@ from anyio.to_thread import run_sync
 from pydantic import BaseModel, ConfigDict, Field
 from tornado import web
 
-from ..runs.errors import WrongRequest
-from ..runs.parameters import named_values
-from ..runs.submission import RunOptions, submission_of
-from ..wire import NotebookReply, RunsRequest, RunSubmission, sentence
-from .agent_link import AgentGoneError
+from ...runs.errors import WrongRequest
+from ...runs.parameters import named_values
+from ...runs.submission import RunOptions, submission_of
+from ...wire import NotebookReply, RunsRequest, RunSubmission, sentence
+from ..agent_link import AgentGoneError
+from ..service import NotebookService
 from .extension_handler import ExtensionHandler
-from .service import NotebookService
 
 READ_SECONDS: Final = 10.0
 """For reading and packing the file."""

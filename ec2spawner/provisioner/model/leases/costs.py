@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
-from ...core.ledger import lease_costs
-from ...core.ledger.amount import Amount, amount_of
-from ...core.ledger.cost_rows import HUB, CostRow, Purpose, user_payer
-from ...core.ledger.gpu_use import with_gpu_use
-from ...core.ledger.lease_costs import Account, Course
+from ....core.ledger import lease_costs
+from ....core.ledger.amount import Amount, amount_of
+from ....core.ledger.cost_rows import HUB, CostRow, Purpose, user_payer
+from ....core.ledger.gpu_use import with_gpu_use
+from ....core.ledger.lease_costs import Account, Course
 from .lease import Lease, LeaseState
 
 

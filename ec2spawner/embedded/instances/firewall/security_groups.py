@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from ..runtime.packet_filter import ALL, Ports
+from ...runtime.packet_filter import ALL, Ports
 
 TCP = ("tcp", "6")
 ANY_PROTOCOL = "-1"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal
 
-from ..core.idle.stop_decision import idle_stop_at
-from ..core.instances import gpu_xid_errors
-from ..wire import (
+from ...core.idle.stop_decision import idle_stop_at
+from ...core.instances import gpu_xid_errors
+from ...wire import (
     GpuSample,
     History,
     Idleness,
@@ -25,7 +25,7 @@ from ..wire import (
     Trigger,
     sentence,
 )
-from ..wire.sentences import Code
+from ...wire.sentences import Code
 
 UNUSED_PERCENT = 1.0
 """A GPU that was never used more than this was not needed."""

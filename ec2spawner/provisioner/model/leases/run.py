@@ -11,10 +11,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from ...core.runs.attempts import Tries
-from ...core.runs.queue import QueuePlace
-from ...wire import Market
-from ...wire.runs import RunKind, RunOutcome
+from ....core.runs.attempts import Tries
+from ....core.runs.queue import QueuePlace
+from ....wire import Market
+from ....wire.runs import RunKind, RunOutcome
 
 
 class RunState(StrEnum):

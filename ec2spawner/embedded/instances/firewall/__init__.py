@@ -1,0 +1,1 @@
+"""Which packets reach an instance: security groups and network ACLs."""

@@ -1,0 +1,1 @@
+"""What the browser asks the extension of Jupyter Server."""

@@ -1,0 +1,1 @@
+"""The kernels of a notebook server, and which there are to start."""

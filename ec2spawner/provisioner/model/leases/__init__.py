@@ -1,0 +1,1 @@
+"""A lease, what it carries, and what is reported of it."""
