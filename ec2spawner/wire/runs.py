@@ -38,6 +38,8 @@ RunOutcome = Literal["succeeded", "failed", "cancelled", "cost-cap", "deadline",
 """`failed`: the notebook raised an error, or no instance stayed for long enough. `cost-cap` and
 `deadline`: those of the run; `limit`: one of its user or payer."""
 
+RequestId = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")]
+
 Document = Annotated[str, Field(max_length=MAX_DOCUMENT_BYTES, pattern=r"^[A-Za-z0-9+/=]*$")]
 """Base64 of what zlib has compressed; empty for none."""
 
@@ -79,7 +81,7 @@ def has_too_many_values(body: bytes) -> bool:
 class RunSubmission(Message):
     """What a user wants to have run: once, or once for each of several sets of parameters."""
 
-    request_id: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")] = ""
+    request_id: RequestId = ""
     """Chosen by the sender: the same again, because no answer came, makes no second run."""
     path: RunPath
     """Relative to the home of the server that it is sent from."""
@@ -157,6 +159,8 @@ class RunsRequest(Message):
     """Of `submit`."""
     number: Annotated[int, Field(ge=1)] | None = None
     """Of a run: of `cancel`, `result` and `delivered`; of `list` to have its array only."""
+    request_id: RequestId = ""
+    """Of `list` and `cancel`, in the place of a number: of the submission that made the runs."""
     array: bool = False
     """Of `cancel`: all of the array of this run."""
 

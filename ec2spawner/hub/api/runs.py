@@ -27,7 +27,7 @@ from ...wire.runs import (
     has_too_many_values,
 )
 from ..app.user_account import created_at
-from ..runs.submission import CannotRun, new_runs
+from ..runs.submission import CannotRun, submit
 from ..spawn.server_options import ProfileListError
 from .user_call import OWN_SCOPE, Model, running, store_failed
 
@@ -100,9 +100,8 @@ class RunListHandler(RunsApiHandler):
             raise TooManySubmissions(limit.wait_seconds(user.id, now))
         submission = self.submission()
         try:
-            spawner = user.spawners[""]
-            new = await new_runs(service, provisioner, spawner, submission)
-            added = await provisioner.runs.submit(new, submission.document)
+            spawner, owner = user.spawners[""], owner_of(user)
+            added = await submit(service, provisioner, spawner, owner, submission)
         except (CannotRun, OptionsRefused) as error:
             raise HTTPError(400, str(error)) from error
         except TooManyRuns as error:

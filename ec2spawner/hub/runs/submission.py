@@ -11,7 +11,8 @@ from ...core.ledger.cost_rows import user_payer
 from ...core.runs.documents import DocumentError, unpack
 from ...provisioner.model.leases.run import Run
 from ...provisioner.provisioner import Provisioner
-from ...wire import RunSubmission
+from ...provisioner.runs.runs import Owner
+from ...wire import RunSubmission, RunSummary
 from ..app.service import HubService
 from ..spawn.allowed_profiles import choose
 from ..spawn.server_options import options_for_page
@@ -24,16 +25,32 @@ class CannotRun(Exception):
     """Why a submission is refused, in words for its user."""
 
 
-async def new_runs(
+async def submit(
+    running: HubService,
+    provisioner: Provisioner,
+    spawner: Spawner,
+    owner: Owner,
+    submission: RunSubmission,
+) -> list[RunSummary]:
+    """Queue what the owner of this server sends. A repeated submission is answered with the runs
+    that the first one has made, whatever would refuse it by now.
+
+    Raises `CannotRun`, `OptionsRefused` and `TooManyRuns` with the reason in words, and
+    `ProfileListError` and `StoreError`.
+    """
+    if known := provisioner.runs.submitted(owner, submission.request_id):
+        return known
+    new = await _new_runs(running, provisioner, spawner, submission)
+    return await provisioner.runs.submit(owner, new, submission.document)
+
+
+async def _new_runs(
     running: HubService,
     provisioner: Provisioner,
     spawner: Spawner,
     submission: RunSubmission,
 ) -> list[Run]:
-    """One for each set of parameters, without numbers yet.
-
-    Raises `CannotRun` and `OptionsRefused` with the reason in words, and `ProfileListError`.
-    """
+    """One for each set of parameters, without numbers yet."""
     options = await options_for_page(running.options, spawner)
     now, user = provisioner.now(), spawner.user.name
     _check(options, submission, now)

@@ -66,13 +66,18 @@ class UserRuns:
 
     # --- for users ---
 
-    async def submit(self, new: Sequence[Run], source: str) -> list[RunSummary]:
-        """Queue these runs, which all execute `source`.
+    async def submit(self, owner: Owner, new: Sequence[Run], source: str) -> list[RunSummary]:
+        """Queue these runs of the owner, which all execute `source`.
 
         Raises `TooManyRuns` and `StoreError`, and then none is queued.
         """
-        added = await self.state.runs.add(new, source)
+        added = await self.state.runs.add(new, source, owner.since)
         return [summary(self.state, run) for run in added]
+
+    def submitted(self, owner: Owner, request_id: str) -> list[RunSummary]:
+        """The runs of a submission that was made before, by number; none if it was not."""
+        runs = self.state.runs.of_request(owner.name, request_id)
+        return [summary(self.state, run) for run in runs if owner.has(run)]
 
     def of_user(self, owner: Owner, limit: int) -> list[RunSummary]:
         """The newest first."""

@@ -84,6 +84,11 @@ class Runs:
         """How many those are."""
         return len(self._undelivered.get((user, server), ()))
 
+    def of_request(self, user: str, request_id: str) -> list[Run]:
+        """Those that this submission of the user has made, by number."""
+        first = self._of_request.get((user, request_id))
+        return [] if first is None else self.of_array(first) or [self._found[first]]
+
     def ended_to_report(self, since: datetime) -> list[list[Run]]:
         """Of runs that have ended since then and whose end is to be reported: each of its own, and
         each array once all of it has ended, by number."""
@@ -102,19 +107,23 @@ class Runs:
 
     # --- changing ---
 
-    async def add(self, runs: Sequence[Run], source: str) -> list[Run]:
+    async def add(
+        self, runs: Sequence[Run], source: str, since: datetime | None = None
+    ) -> list[Run]:
         """Give numbers to new runs, all of one submission, and store them with what they execute.
 
-        Several become an array. A submission that is repeated makes none. Raises `TooManyRuns`, and
-        `StoreError`, and then there are none.
+        Several become an array. A submission that is repeated makes none; one before `since` is of
+        another account with the name. Raises `TooManyRuns`, and `StoreError`, and then there are
+        none.
         """
         async with self._adding:
             place = runs[0].user, runs[0].request_id
-            if (known := self._of_request.get(place)) is not None:
-                return self.of_array(known) or [self._found[known]]
+            if (known := self.of_request(*place)) and _is_since(known, since):
+                return known
             self._require_room(runs[0].user, len(runs))
             # What could not be stored may have been, nevertheless: it keeps its numbers.
-            numbered = self._unstored.pop(place, None) or self._numbered(runs)
+            unstored = self._unstored.pop(place, [])
+            numbered = unstored if _is_since(unstored, since) else self._numbered(runs)
             if runs[0].request_id:
                 self._unstored[place] = numbered
             await asyncio.shield(self._store.runs.add(numbered, source, self._clock.now()))
@@ -232,7 +241,9 @@ class Runs:
     def _forget(self, run: Run) -> None:
         del self._found[run.number]
         self._to_report.pop(run.number, None)
-        self._of_request.pop((run.user, run.request_id), None)
+        place = run.user, run.request_id
+        if self._of_request.get(place) == run.number:
+            del self._of_request[place]
         of_groups: tuple[tuple[dict[Any, Any], object], ...] = (
             (self._of_user, run.user),
             (self._of_array, run.array),
@@ -243,3 +254,8 @@ class Runs:
                 members.pop(run.number, None)
                 if not members:
                     del groups[key]
+
+
+def _is_since(runs: Sequence[Run], since: datetime | None) -> bool:
+    """Whether there are any, and they were submitted after the account was created."""
+    return bool(runs) and (since is None or runs[0].submitted_at >= since)

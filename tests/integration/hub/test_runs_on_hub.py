@@ -264,6 +264,17 @@ print(said.stdout, said.stderr)
 RESULTS = "print([each.read_text() for each in pathlib.Path.home().glob('runs/train-*.ipynb')])"
 
 
+async def test_a_repeated_submission_is_answered_whatever_would_refuse_it_by_now(hub: Hub) -> None:
+    ann, bob = await runs_of(hub, "ann"), await runs_of(hub, "bob")
+    number = await ann.submit("print('x')", "work/x.py", request_id="once")
+    is_over = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
+    again = {"request_id": "once", "deadline": is_over}
+    assert await ann.submit("print('x')", "work/x.py", **again) == number
+    with pytest.raises(AssertionError, match="deadline"):
+        await bob.submit("print('x')", "work/x.py", **again)
+    await ann.until(number, "ended")
+
+
 async def test_the_result_comes_into_the_home_of_the_server_that_sent_it(hub: Hub) -> None:
     await hub.start_server("dan", options={"profile": "cpu"})
     token = await hub.user_token("dan")

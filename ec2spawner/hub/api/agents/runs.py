@@ -17,7 +17,7 @@ from ....wire.runs import (
     has_too_many_values,
 )
 from ...app.user_account import created_at
-from ...runs.submission import CannotRun, new_runs
+from ...runs.submission import CannotRun, submit
 from ...spawn.server_options import ProfileListError
 from .calls import LEASE
 from .owner import OwnersHandler
@@ -52,7 +52,8 @@ class RunsHandler(DocumentsHandler):
         self.release_body()
         if not lease.is_server:
             self.refuse(409, "a worker or a run has no runs of its own")
-        if request.action in {"cancel", "result", "delivered"} and request.number is None:
+        is_named = request.number is not None or (request.action == "cancel" and request.request_id)
+        if request.action in {"cancel", "result", "delivered"} and not is_named:
             self.refuse(400, f"`{request.action}` needs the number of a run")
         try:
             self.answer(200, await self.follow(lease, request))
@@ -67,9 +68,14 @@ class RunsHandler(DocumentsHandler):
         """Do what is asked. Raises why not."""
         runs, owner, number = self.provisioner.runs, self.owner(lease), request.number or 0
         found: Sequence[RunSummary]
+        if request.request_id and request.action in {"list", "cancel"}:
+            found = runs.submitted(owner, request.request_id)
+            if found and request.action == "cancel":
+                found = await runs.cancel(owner, found[0].number, all_of_array=True)
+            return RunsAnswer(runs=list(found))
         match request.action:
             case "submit":
-                found = await self.submit(lease, request)
+                found = await self.submit(lease, owner, request)
             case "cancel":
                 found = await runs.cancel(owner, number, all_of_array=request.array)
             case "result":
@@ -89,15 +95,13 @@ class RunsHandler(DocumentsHandler):
         """Ends the request with 409 if the owner has no account any more."""
         return Owner(lease.user, created_at(self.owners_spawner(lease).user))
 
-    async def submit(self, lease: Lease, request: RunsRequest) -> list[RunSummary]:
-        """Queue what the owner sends. Raises why not."""
+    async def submit(self, lease: Lease, owner: Owner, request: RunsRequest) -> list[RunSummary]:
+        """Queue what the owner sends, also while this server starts. Raises why not."""
         if request.submission is None:
             self.refuse(400, "`submit` needs a `submission`")
-        self.refuse_unless_ready(lease)
         spawner = self.owners_spawner(lease)
         await self.check_rate(lease)
-        new = await new_runs(self.service, self.provisioner, spawner, request.submission)
-        return await self.provisioner.runs.submit(new, request.submission.document)
+        return await submit(self.service, self.provisioner, spawner, owner, request.submission)
 
 
 class RunHandler(DocumentsHandler):

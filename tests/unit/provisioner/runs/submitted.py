@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from ec2spawner.core.names import lease_id as new_lease_id
@@ -26,8 +27,10 @@ def allow_runs(world: World, rules: QueueRules = RULES, **settings: Any) -> None
     world.provisioner._state.settings = world.settings
 
 
-async def submit(world: World, runs: int = 1, user: str = "ada", **fields: Any) -> list[int]:
-    """Numbers of new runs, all of one submission."""
+async def submit(
+    world: World, runs: int = 1, user: str = "ada", since: datetime | None = None, **fields: Any
+) -> list[int]:
+    """Numbers of new runs, all of one submission; `since` is when the account was created."""
     new = [
         Run(
             **{
@@ -46,7 +49,9 @@ async def submit(world: World, runs: int = 1, user: str = "ada", **fields: Any) 
         )
         for place in range(runs)
     ]
-    return [each.number for each in await world.provisioner.runs.submit(new, SOURCE)]
+    return [
+        each.number for each in await world.provisioner.runs.submit(Owner(user, since), new, SOURCE)
+    ]
 
 
 async def start_due(world: World, **changes: Any) -> None:

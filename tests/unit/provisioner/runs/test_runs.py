@@ -362,6 +362,18 @@ async def test_a_repeated_submission_makes_no_second_run(world: World) -> None:
     assert await submit(world) == [5], "without an id each is another one"
 
 
+async def test_a_new_account_gets_no_runs_by_an_id_of_a_deleted_one_of_its_name(
+    world: World,
+) -> None:
+    assert await submit(world, 2, request_id="nightly") == [1, 2]
+    since = world.clock() + timedelta(seconds=1)
+    runs = world.provisioner.runs
+    assert runs.submitted(Owner("ada", since), "nightly") == []
+    new = await submit(world, since=since, submitted_at=since, request_id="nightly")
+    assert new == [3]
+    assert [run.number for run in runs.submitted(Owner("ada", since), "nightly")] == [3]
+
+
 async def test_the_end_of_a_run_is_reported_to_who_asked_for_it(world: World) -> None:
     await world.restart(alarm_destinations=("json #1",), runs=QueueRules(20))
     array = await submit(world, 2, notify=True)
