@@ -15,7 +15,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -219,7 +220,15 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    home = tmp_path_factory.mktemp("home")
+    with running_server(tmp_path_factory.mktemp("home")) as made:
+        yield made
+
+
+@contextmanager
+def running_server(
+    home: Path, python_path: Sequence[Path] = (), variables: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """With modules of these folders, and these in its environment; until the block ends."""
     extensions = home / "data" / "labextensions"
     extensions.mkdir(parents=True)
     (extensions / "ec2spawner-lab").symlink_to(BUNDLE)
@@ -258,8 +267,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "JUPYTERLAB_SETTINGS_DIR": str(settings),
         # Without node, which JupyterLab would run twice for each page that loads.
         "PATH": str(Path(sys.executable).parent),
-        "PYTHONPATH": str(Path(__file__).parent),
+        "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parent, *python_path))),
         "CANNED_STATUS": str(home),
+        **(variables or {}),
     }
     with made.log.open("wb") as log:
         process = subprocess.Popen(

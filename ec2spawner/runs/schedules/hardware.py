@@ -45,11 +45,13 @@ def offered_profiles() -> list[HardwareChoice]:
     return [*([found.own] if found.own else []), *found.choices]
 
 
-def label(choice: HardwareChoice) -> str:
-    """`A10G, 0.4532 USD per hour (spot)`, and whether it can be had now."""
+def description(choice: HardwareChoice) -> str:
+    """`A10G, 0.4532 USD per hour (spot)`, and whether and why it is unavailable."""
     price = "price unknown"
     if choice.usd_per_hour is not None:
         market = f" ({choice.market})" if choice.market else ""
         price = f"{choice.usd_per_hour:.4f} USD per hour{market}"
-    sold_out = "" if choice.is_available and not choice.refusal else ", not available now"
-    return f"{choice.name}, {price}{sold_out}"
+    words = f"{choice.name}, {price}"
+    if choice.refusal:
+        return f"{words}; unavailable: {choice.refusal}"
+    return words if choice.is_available else f"{words}; unavailable now"

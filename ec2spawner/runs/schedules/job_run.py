@@ -1,7 +1,7 @@
 """The run of one job of a schedule: submitted once, followed to its end, cancelled.
 
-A job's notebook has a path of its own, by which its run is found again: after a submission that the
-hub did not answer, and by another process that continues the job.
+The hub knows it by the id of its submission, which is the job's: so a submission that is repeated,
+because the hub did not answer or because another process continues the job, makes no second run.
 """
 
 from __future__ import annotations
@@ -9,26 +9,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, TypeVar
 
 from ...core.runs.documents import DocumentError, unpack
 from ...wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
 from ..agent_request import HubSilent, ask
-from ..errors import RunError, RunRefused
+from ..errors import RunError
 
 FIRST_PAUSE: Final = 3.0
 """Seconds between the first two questions; each later pause is half as long again."""
 
 MAX_PAUSE: Final = 30.0
-"""Seconds. Each answer has up to a thousand runs."""
+"""Seconds."""
 
 RETRY_SECONDS: Final = 20.0
 """After a question that was not answered: longer than the agent waits for the hub (15 s), so that
 what became of a submission is known to the hub by then."""
 
 MAX_SILENCE: Final = 3600.0
-"""Seconds for which a hub that does not answer is asked again, except for the state of a run."""
+"""Seconds for which a hub that does not answer is asked again to begin or cancel a run."""
 
 Asking = Callable[[RunsRequest], RunsAnswer]
 Pause = Callable[[float], None]
@@ -42,61 +41,56 @@ class JobStopped(RunError):
 
 
 def begin(
-    submit: Callable[[], RunSubmission],
-    path: str,
+    request_id: str,
+    submission: Callable[[], RunSubmission],
     *,
-    is_resumed: bool,
     pause: Pause,
     asking: Asking = ask,
 ) -> RunSummary:
-    """The job's run, which is submitted unless it was before. `is_resumed`: it may have been.
+    """The job's run, which is submitted unless it was before.
 
-    Raises `RunError` where the hub refuses it, or does not answer for `MAX_SILENCE`.
+    Raises `RunError` where the hub refuses it, or does not answer for `MAX_SILENCE`, and what
+    `submission` raises.
     """
-    may_exist = is_resumed
 
     def attempt() -> RunSummary:
-        nonlocal may_exist
-        found = _run_of(path, asking) if may_exist else None
-        if found is not None:
-            return found
-        may_exist = True
-        return asking(RunsRequest(action="submit", submission=submit())).runs[0]
+        known = asking(RunsRequest(request_id=request_id)).runs
+        if known:
+            return known[0]
+        return asking(RunsRequest(action="submit", submission=submission())).runs[0]
 
     return _answered(attempt, pause)
 
 
-def wait(
-    number: int, *, show: Callable[[RunSummary], None], pause: Pause, asking: Asking = ask
-) -> RunSummary:
-    """The run once it has ended; `show` is given it each time before. A silent hub is asked again,
-    however long. Raises `RunError` where the hub does not know the run any more."""
-    seconds = FIRST_PAUSE
+def wait(number: int, *, pause: Pause, asking: Asking = ask) -> RunSummary:
+    """The run once it has ended. A silent hub is asked again, however long. Raises `RunError` where
+    the hub does not know the run any more."""
+    seconds, request = FIRST_PAUSE, RunsRequest(number=number)
     while True:
-        run = _answered(lambda: _numbered(number, asking), pause, math.inf)
+        run = _answered(lambda: asking(request), pause, math.inf).runs[0]
         if run.state == "ended":
             return run
-        show(run)
         pause(seconds)
         seconds = min(seconds * 1.5, MAX_PAUSE)
 
 
-def cancel(path: str, *, pause: Pause = time.sleep, asking: Asking = ask) -> None:
-    """Cancel the run of this path, if there is one that has not ended. Raises `HubSilent` where the
-    hub does not answer for `MAX_SILENCE`."""
-
-    def attempt() -> None:
-        run = _run_of(path, asking)
-        if run is not None and run.state != "ended":
-            with suppress(RunRefused):  # it has ended meanwhile
-                asking(RunsRequest(action="cancel", number=run.number))
-
-    _answered(attempt, pause)
+def cancel(
+    request_id: str, *, may_arrive: bool, sleep: Pause = time.sleep, asking: Asking = ask
+) -> None:
+    """Cancel the job's run, if it has one that has not ended. `may_arrive`: a submission was sent
+    of which the hub may make a run later. Raises `HubSilent` where the hub does not answer for
+    `MAX_SILENCE`."""
+    request = RunsRequest(action="cancel", request_id=request_id)
+    if not _answered(lambda: asking(request), sleep).runs and may_arrive:
+        sleep(RETRY_SECONDS)
+        _answered(lambda: asking(request), sleep)
 
 
 def executed(number: int, *, pause: Pause, asking: Asking = ask) -> bytes:
-    """The executed notebook of a run. Raises `RunError` where it cannot be read."""
-    answer = _answered(lambda: asking(RunsRequest(action="result", number=number)), pause)
+    """The executed notebook of a run. A silent hub is asked again, however long. Raises `RunError`
+    where it cannot be read."""
+    request = RunsRequest(action="result", number=number)
+    answer = _answered(lambda: asking(request), pause, math.inf)
     try:
         return unpack(answer.result)
     except DocumentError as error:
@@ -113,19 +107,3 @@ def _answered(question: Callable[[], T], pause: Pause, seconds: float = MAX_SILE
             if time.monotonic() >= until:
                 raise
         pause(RETRY_SECONDS)
-
-
-def _run_of(path: str, asking: Asking) -> RunSummary | None:
-    """The newest run of this path."""
-    runs = [run for run in asking(RunsRequest()).runs if run.path == path]
-    return max(runs, key=lambda run: run.number, default=None)
-
-
-def _numbered(number: int, asking: Asking) -> RunSummary:
-    for run in asking(RunsRequest()).runs:
-        if run.number == number:
-            return run
-    raise RunError(
-        f"The hub does not show run {number} any more: see `ec2spawner runs` and the folder runs "
-        "of your home."
-    )

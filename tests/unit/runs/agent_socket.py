@@ -5,14 +5,16 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from ec2spawner.agent_socket import SOCKET
+from ec2spawner.runs.errors import RunRefused
 from ec2spawner.wire import (
     HardwareChoices,
     NotebookReply,
@@ -27,7 +29,7 @@ STATE = b'{"at": "2026-11-25T12:00:00Z", "idleness": {}}\n'
 """What the agent sends to whoever connects; nobody here reads it."""
 
 
-class Refusal(Exception):
+class Refusal(RunRefused):
     """The hub's, with its reason; without one, the hub is silent."""
 
 
@@ -51,7 +53,8 @@ def agent(
                     client, _ = listening.accept()
                 except OSError:
                     return
-                with client:
+                # A process that is killed leaves half a request, or does not read the answer.
+                with client, suppress(OSError, ValidationError):
                     client.sendall(STATE)
                     request = NotebookRequest.model_validate_json(client.makefile().readline())
                     reply = (

@@ -8,7 +8,7 @@ import pytest
 
 from ec2spawner.agent_socket import SOCKET
 from ec2spawner.runs.errors import RunError
-from ec2spawner.runs.schedules.hardware import label, offered_profiles
+from ec2spawner.runs.schedules.hardware import description, offered_profiles
 from ec2spawner.wire import HardwareChoice, HardwareChoices, Market
 
 from .agent_socket import agent
@@ -44,12 +44,12 @@ def test_without_an_answer_there_are_none(tmp_path: Path, monkeypatch: pytest.Mo
     [
         (T4, ("T4", "0.2000 USD per hour", "spot"), True),
         (A100, ("A100", "unknown"), False),
-        (T4.model_copy(update={"refusal": "your budget is used up"}), ("0.2000",), False),
+        (T4.model_copy(update={"refusal": "no budget"}), ("0.2000", "no budget"), False),
     ],
 )
-def test_a_label_has_the_price(
+def test_a_description_has_the_price(
     choice: HardwareChoice, parts: tuple[str, ...], is_available: bool
 ) -> None:
-    said = label(choice)
+    said = description(choice)
     assert all(part in said for part in parts)
-    assert ("not available" in said) is not is_available
+    assert ("unavailable" in said) is not is_available

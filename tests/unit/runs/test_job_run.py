@@ -9,10 +9,11 @@ import pytest
 
 from ec2spawner.core.runs.documents import pack
 from ec2spawner.runs.agent_request import HubSilent
-from ec2spawner.runs.errors import RunError, RunRefused
+from ec2spawner.runs.errors import RunError, RunRefused, WrongRequest
 from ec2spawner.runs.schedules import job_run
 from ec2spawner.runs.schedules.job_run import JobStopped
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
+from ec2spawner.wire.runs import MAX_SHOWN_RUNS
 
 from .agent_socket import summary
 from .job_hub import NOTEBOOK, JobHub, silent_once
@@ -25,29 +26,34 @@ def hub() -> JobHub:
     return JobHub()
 
 
-def submit() -> RunSubmission:
-    return RunSubmission(path=PATH, document=pack([b"{}"]), profile="t4")
+ID = "job-1"
+
+SUBMISSION = RunSubmission(request_id=ID, path=PATH, document=pack([b"{}"]), profile="t4")
+
+
+def submission() -> RunSubmission:
+    return SUBMISSION
 
 
 def no_pause(seconds: float) -> None:
     assert seconds > 0
 
 
-def begin(hub: JobHub, *, is_resumed: bool = False) -> RunSummary:
-    return job_run.begin(submit, PATH, is_resumed=is_resumed, pause=no_pause, asking=hub)
+def begin(hub: JobHub) -> RunSummary:
+    return job_run.begin(ID, submission, pause=no_pause, asking=hub)
 
 
 def test_a_job_is_submitted_once(hub: JobHub) -> None:
     assert begin(hub).number == 12
-    assert hub.actions() == ["submit"]
+    assert hub.actions() == ["list", "submit"]
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_submission_whose_answer_was_lost_is_not_repeated(hub: JobHub, times: int) -> None:
+def test_a_submission_whose_answer_was_lost_makes_one_run(hub: JobHub, times: int) -> None:
     hub.fails = silent_once("submit", times)
     hub.runs[11] = summary(11, path="other.ipynb")
     assert begin(hub).number == 12
-    assert hub.actions() == ["submit", "list"]
+    assert set(hub.runs) == {11, 12}
 
 
 def test_a_submission_that_never_arrived_is_repeated(hub: JobHub) -> None:
@@ -58,20 +64,19 @@ def test_a_submission_that_never_arrived_is_repeated(hub: JobHub) -> None:
             raise lost.pop()
         return hub(request)
 
-    run = job_run.begin(submit, PATH, is_resumed=False, pause=no_pause, asking=asking)
-    assert run.number == 12
+    assert job_run.begin(ID, submission, pause=no_pause, asking=asking).number == 12
     assert hub.actions() == ["list", "submit"]
 
 
 def test_a_job_that_was_begun_before_has_its_run_still(hub: JobHub) -> None:
     hub.outcome = None
     begin(hub)
-    assert begin(hub, is_resumed=True).number == 12
-    assert hub.actions().count("submit") == 1
 
+    def impossible() -> RunSubmission:
+        raise WrongRequest("its deadline is over")
 
-def test_a_job_that_ended_before_it_was_submitted_is_submitted(hub: JobHub) -> None:
-    assert begin(hub, is_resumed=True).number == 12
+    assert job_run.begin(ID, impossible, pause=no_pause, asking=hub).number == 12
+    assert set(hub.runs) == {12}
 
 
 def test_a_refusal_ends_the_job(hub: JobHub) -> None:
@@ -79,7 +84,7 @@ def test_a_refusal_ends_the_job(hub: JobHub) -> None:
         raise RunRefused("no such profile")
 
     with pytest.raises(RunRefused):
-        job_run.begin(submit, PATH, is_resumed=False, pause=no_pause, asking=refused)
+        job_run.begin(ID, submission, pause=no_pause, asking=refused)
 
 
 def test_a_hub_that_stays_silent_ends_the_job(hub: JobHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +97,7 @@ def test_a_hub_that_stays_silent_ends_the_job(hub: JobHub, monkeypatch: pytest.M
 
     hub.fails = silent_once("list", 10_000)
     with pytest.raises(HubSilent):
-        job_run.begin(submit, PATH, is_resumed=True, pause=pause, asking=hub)
+        job_run.begin(ID, submission, pause=pause, asking=hub)
     assert job_run.MAX_SILENCE <= now <= job_run.MAX_SILENCE + job_run.RETRY_SECONDS
 
 
@@ -101,24 +106,33 @@ def test_a_run_is_followed_to_its_end_with_longer_pauses_and_a_silent_hub(hub: J
     begin(hub)
     hub.fails = silent_once("list", 3)
     pauses: list[float] = []
-    shown: list[RunSummary] = []
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 20:
             hub.end(12, "failed")
 
-    run = job_run.wait(12, show=shown.append, pause=pause, asking=hub)
+    run = job_run.wait(12, pause=pause, asking=hub)
     assert run.outcome == "failed"
-    assert [each.state for each in shown] == ["queued"] * 17
     assert pauses[:3] == [job_run.RETRY_SECONDS] * 3
     assert pauses[3] == job_run.FIRST_PAUSE < pauses[4]
     assert max(pauses) == job_run.MAX_PAUSE
 
 
-def test_a_run_that_the_hub_shows_no_more_ends_the_job(hub: JobHub) -> None:
+def test_a_run_is_followed_and_cancelled_however_many_are_newer(hub: JobHub) -> None:
+    hub.outcome = None
+    begin(hub)
+    hub.runs |= {number: summary(number) for number in range(13, 14 + MAX_SHOWN_RUNS)}
+
+    def pause(seconds: float) -> None:
+        job_run.cancel(ID, may_arrive=False, sleep=no_pause, asking=hub)
+
+    assert job_run.wait(12, pause=pause, asking=hub).outcome == "cancelled"
+
+
+def test_a_run_that_the_hub_does_not_know_any_more_ends_the_job(hub: JobHub) -> None:
     with pytest.raises(RunError, match="12"):
-        job_run.wait(12, show=lambda run: None, pause=no_pause, asking=hub)
+        job_run.wait(12, pause=no_pause, asking=hub)
 
 
 def test_a_stop_is_not_taken_for_a_silent_hub(hub: JobHub) -> None:
@@ -127,37 +141,42 @@ def test_a_stop_is_not_taken_for_a_silent_hub(hub: JobHub) -> None:
 
     hub.fails = silent_once("list")
     with pytest.raises(JobStopped):
-        job_run.begin(submit, PATH, is_resumed=True, pause=stopped, asking=hub)
+        job_run.begin(ID, submission, pause=stopped, asking=hub)
 
 
-@pytest.mark.parametrize("lost", ["list", "cancel", ""])
-def test_a_run_is_cancelled_by_its_path(hub: JobHub, lost: str) -> None:
+@pytest.mark.parametrize("lost", ["cancel", ""])
+def test_only_the_run_of_the_job_is_cancelled(hub: JobHub, lost: str) -> None:
     hub.outcome = None
     begin(hub)
-    hub.runs[13] = summary(13, path="other.ipynb")
+    hub.runs[13] = summary(13)
     hub.fails = silent_once(lost)
-    job_run.cancel(PATH, pause=no_pause, asking=hub)
+    job_run.cancel(ID, may_arrive=True, sleep=no_pause, asking=hub)
     assert hub.runs[12].outcome == "cancelled"
     assert hub.runs[13].outcome is None
-    asked = len(hub.asked)
-    job_run.cancel(PATH, pause=no_pause, asking=hub)
-    job_run.cancel("none.ipynb", pause=no_pause, asking=hub)
-    assert hub.actions()[asked:] == ["list", "list"]
 
 
-def test_a_run_that_ends_while_it_is_cancelled_is_cancelled_enough(hub: JobHub) -> None:
+def test_a_run_that_is_made_after_the_job_was_stopped_is_cancelled(hub: JobHub) -> None:
+    """Of a submission that was under way in the hub when its answer was given up."""
     hub.outcome = None
-    begin(hub)
 
-    def fails(request: RunsRequest) -> None:
-        if request.action == "cancel":
-            raise RunRefused("it has ended")
+    def sleep(seconds: float) -> None:
+        assert seconds >= job_run.RETRY_SECONDS
+        begin(hub)
 
-    hub.fails = fails
-    job_run.cancel(PATH, pause=no_pause, asking=hub)
+    job_run.cancel(ID, may_arrive=True, sleep=sleep, asking=hub)
+    assert hub.runs[12].outcome == "cancelled"
+
+
+def test_a_job_that_sent_nothing_is_stopped_at_once(hub: JobHub) -> None:
+    def sleep(seconds: float) -> None:
+        raise AssertionError
+
+    job_run.cancel(ID, may_arrive=False, sleep=sleep, asking=hub)
+    assert hub.actions() == ["cancel"]
 
 
 def test_the_result_is_fetched_until_it_arrives(hub: JobHub) -> None:
+    begin(hub)
     hub.fails = silent_once("result", 2)
     assert json.loads(job_run.executed(12, pause=no_pause, asking=hub)) == NOTEBOOK
 
