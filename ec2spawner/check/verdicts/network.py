@@ -53,7 +53,8 @@ def judge_security_groups(
     """Fails for groups of another VPC than the subnets.
 
     Where users may have clusters, `clusters_beside` is the notebook's port, and it warns if
-    instances reach each other at others: ports of engines authenticate nobody.
+    instances reach each other at others: ports of engines authenticate nobody. Prefix lists, which
+    are not read, leave that unproved.
     """
     networks = {subnet.vpc_id for subnet in subnets}
     foreign = [group for group in groups if group.vpc_id not in networks]
@@ -64,31 +65,32 @@ def judge_security_groups(
             "use groups of the subnets' VPC in c.EC2Spawner.security_groups",
         )
     named = ", ".join(f"{g.group_id} ({g.name})" for g in groups)
-    if clusters_beside is not None and _admit_instances(groups, subnets, clusters_beside):
+    if clusters_beside is None:
+        return ok(Topic.SECURITY_GROUPS, named)
+    # Outbound rules do not count: the group of a cluster lets its nodes connect to anywhere.
+    at_engines = [
+        rule
+        for group in groups
+        for rule in group.ingress
+        if rule.has_unprivileged_port(besides=clusters_beside)
+    ]
+    members = frozenset(group.group_id for group in groups)
+    if any(rule.admits_any_of(s.cidr, members) for rule in at_engines for s in subnets):
         return warning(
             Topic.SECURITY_GROUPS,
             f"{named} lets instances of all users reach each other, and so the nodes of clusters",
             "name groups in c.EC2Spawner.security_groups that admit the hub and no instances: each "
             "cluster gets a group of its own, by which its nodes reach each other",
         )
+    lists = sorted({each for rule in at_engines for each in rule.prefix_lists})
+    if lists:
+        return unproved(
+            Topic.SECURITY_GROUPS,
+            f"{named} admits {', '.join(lists)}, which may contain the addresses of instances: "
+            "prefix lists are not read",
+            "admit the hub's security group in the place of prefix lists",
+        )
     return ok(Topic.SECURITY_GROUPS, named)
-
-
-def _admit_instances(
-    groups: Sequence[SecurityGroup], subnets: Sequence[Subnet], notebook_port: int
-) -> bool:
-    """Whether an inbound rule of instances' groups admits instances at a port of an engine.
-
-    Outbound rules do not count: the group of a cluster lets its nodes connect to anywhere.
-    """
-    members = frozenset(group.group_id for group in groups)
-    return any(
-        rule.admits_any_of(subnet.cidr, members)
-        for group in groups
-        for rule in group.ingress
-        if rule.has_unprivileged_port(besides=notebook_port)
-        for subnet in subnets
-    )
 
 
 # --- the way out -----------------------------------------------------------------------------

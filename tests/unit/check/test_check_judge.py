@@ -98,6 +98,15 @@ def test_instances_that_reach_each_other_matter_where_users_have_clusters(
     assert judge_security_groups([group], subnets).state is State.OK
 
 
+@pytest.mark.parametrize(("port", "state"), [(6379, State.UNPROVED), (PORT, State.OK)])
+def test_a_prefix_list_may_admit_instances_to_clusters(port: int, state: State) -> None:
+    rule = Rule("tcp", port, port, prefix_lists=("pl-1",))
+    group = SecurityGroup("sg-1", "notebooks", "vpc-1", ingress=(rule,))
+    finding = judge_security_groups([group], [subnet()], PORT)
+    assert (finding.state, "pl-1" in finding.said) == (state, state is State.UNPROVED)
+    assert judge_security_groups([group], [subnet()]).state is State.OK
+
+
 @pytest.mark.parametrize(
     ("spot", "on_demand", "state"),
     [
