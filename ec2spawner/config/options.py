@@ -71,7 +71,7 @@ class Options(OptionFields):
 
     @field_validator("clusters")
     @classmethod
-    def _room_for_a_group(cls, value: ClustersConfig, info: ValidationInfo) -> ClustersConfig:
+    def _groups_allow_clusters(cls, value: ClustersConfig, info: ValidationInfo) -> ClustersConfig:
         groups = info.data.get("security_groups")
         if groups is None or not value.max_workers:
             return value  # what is wrong with the groups is reported once, as theirs

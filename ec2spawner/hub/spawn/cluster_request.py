@@ -85,28 +85,31 @@ def joining(running: HubService, cluster: Cluster, join: ClusterJoin) -> Cluster
 
 def max_workers(options: Options, head: Lease) -> int:
     """How many workers a cluster of this server may have; 0 where it may have none."""
-    if options.image.container or head.mounts.temporary_home or not head.spec.security_groups:
-        return 0
-    return options.clusters.max_workers
+    return 0 if _reason_against(options, head) else options.clusters.max_workers
 
 
 def _check(options: Options, head: Lease, workers: int) -> None:
+    if reason := _reason_against(options, head):
+        raise CannotCluster(reason)
     most = options.clusters.max_workers
-    if not most:
-        raise CannotCluster(
-            f"this hub allows no clusters; ask {options.contact} to set c.EC2Spawner.clusters"
-        )
     if workers > most:
         raise CannotCluster(f"a cluster has at most {most} workers on this hub")
+
+
+def _reason_against(options: Options, head: Lease) -> str:
+    """Why this server may have no cluster, in words; empty where it may have one."""
+    if not options.clusters.max_workers:
+        return f"this hub allows no clusters; ask {options.contact} to set c.EC2Spawner.clusters"
     if options.image.container:
-        raise CannotCluster("servers in containers have no clusters")
+        return "servers in containers have no clusters"
     if head.mounts.temporary_home:
-        raise CannotCluster("a temporary server has no cluster")
+        return "a temporary server has no cluster"
     if not head.spec.security_groups:
-        raise CannotCluster(
+        return (
             "this server was started in the default security group of its network, where servers "
             "of others could reach its workers; stop it and start it again"
         )
+    return ""
 
 
 def _subnets(provisioner: Provisioner, head: Lease) -> tuple[str, ...]:

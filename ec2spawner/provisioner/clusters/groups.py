@@ -171,11 +171,10 @@ class ClusterGroups:
     async def _connect(self, head: Lease, made: _Made) -> None:
         """Make the security group, and give it to the server's instance."""
         assert head.cluster is not None
-        spec = head.cluster.spec
         made.security_group = await self.cloud.create_security_group(
             group_name(head.lease_id),
             "Lets the nodes of one ec2spawner cluster reach each other",
-            spec.subnets[0],
+            head.cluster.spec.subnets[0],
             self._tags(head),
         )
         await self.membership.add(head, made.security_group)

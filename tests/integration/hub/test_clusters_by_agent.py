@@ -78,9 +78,9 @@ async def server(hub: Hub, user: str) -> AsyncIterator[AgentByHand]:
 
 
 async def taken_up(agent: AgentByHand) -> bool:
-    """Whether a hub that was started again follows the server, and allows clusters."""
+    """Whether a hub that was started again follows the server, and checks its security groups."""
     reply = await agent.say("cluster", {"action": "price", "workers": 1})
-    return reply.status_code == 409
+    return reply.status_code == 409 and "default security group" in reply.text
 
 
 async def until_running(hub: Hub, number: int) -> None:
