@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Final
 
 import psutil
 
 POLL_SECONDS: Final = 0.1
+
+KILL_POLL_SECONDS: Final = 0.02
+
+MAX_KILL_SECONDS: Final = 2.0
+"""A reclaimed instance has only so much time for its last report."""
 
 
 async def until_ended(process: asyncio.subprocess.Process) -> int:
@@ -28,19 +36,42 @@ def processes_below(pid: int) -> list[psutil.Process]:
 
 
 def processes_of_session(leader: int) -> list[psutil.Process]:
-    """The leader of a session, whoever is in it still, and what they started. Blocks for a
-    millisecond or so for each hundred processes of the instance."""
+    """The leader of a session, whoever is in it still, and what they started. Blocks for a few
+    milliseconds for each hundred processes of the instance."""
     found: dict[int, psutil.Process] = {}
+    children: defaultdict[int, list[psutil.Process]] = defaultdict(list)
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
+            children[process.ppid()].append(process)
             if os.getsid(process.pid) == leader:
-                for each in (process, *processes_below(process.pid)):
-                    found[each.pid] = each
+                found[process.pid] = process
+    parents = list(found)
+    while parents:
+        started = [each for each in children[parents.pop()] if each.pid not in found]
+        found.update((each.pid, each) for each in started)
+        parents += [each.pid for each in started]
     return list(found.values())
 
 
-def kill(processes: list[psutil.Process]) -> None:
-    """SIGKILL to each that still runs."""
-    for each in processes:
-        with contextlib.suppress(psutil.Error):
-            each.kill()
+def kill_session(leader: int, below: Iterable[psutil.Process] = ()) -> None:
+    """SIGKILL to the processes of a session, to what they start meanwhile, and to those `below`,
+    which may have left it. Blocks until they have ended, or for about `MAX_KILL_SECONDS`: one that
+    waits for a disk ends after that."""
+    until = time.monotonic() + MAX_KILL_SECONDS
+    left = {*below, *processes_of_session(leader)}
+    while left:
+        for each in left:
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+        if time.monotonic() > until:
+            return
+        time.sleep(KILL_POLL_SECONDS)
+        left = {each for each in {*left, *processes_of_session(leader)} if _runs(each)}
+
+
+def _runs(process: psutil.Process) -> bool:
+    """A process that has ended may stay a zombie, where nobody asks for its exit status."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 
 from ..checkpoint.place import NOTEBOOK, RUN
 from ..core.runs.documents import DocumentError, unpack
-from ..process_end import kill, processes_below, processes_of_session
+from ..process_end import kill_session, processes_below
 from ..wire import RunWork
 from .execution import CannotExecute, Outcome, Progress, in_words
 from .home_python import use_home_packages
@@ -98,7 +98,7 @@ class NotebookRun:
         except Exception as error:  # whatever state the kernel is in
             log.warning("the kernel did not end in order: %r", error)
         if pid:
-            kill([*below, *await in_thread(processes_of_session, pid)])
+            await in_thread(kill_session, pid, below)
 
     def _prepare(self) -> tuple[KernelChoice, Path]:
         """The kernel, and the path of the notebook. Blocks. Raises `CannotExecute`, `OSError`."""

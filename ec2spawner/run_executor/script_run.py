@@ -13,7 +13,7 @@ from typing import Final
 from ..checkpoint.place import NOTEBOOK, RUN
 from ..core.runs.documents import DocumentError, unpack
 from ..core.text.server_log import last_words
-from ..process_end import kill, processes_below, processes_of_session, until_ended
+from ..process_end import kill_session, processes_below, until_ended
 from ..wire import RunWork
 from .execution import CannotExecute, Outcome, Progress, in_words
 from .home_python import use_home_packages
@@ -91,7 +91,7 @@ class ScriptRun:
         process = self._process
         if process is not None:
             below = await in_thread(processes_below, process.pid)
-            kill([*below, *await in_thread(processes_of_session, process.pid)])
+            await in_thread(kill_session, process.pid, below)
             await until_ended(process)
         if self._reading is not None:
             await asyncio.wait({self._reading}, timeout=READ_SECONDS)
