@@ -101,7 +101,7 @@ class RunExecutionManager(DefaultExecutionManager):
         may_arrive = False
         try:
             self._pause(0)
-            may_arrive = True
+            may_arrive = True  # from here a run may be made, though no answer says so
             run = job_run.begin(self.job_id, self._submission, pause=self._pause)
             self._tag(f"run-{run.number}")
             run = job_run.wait(run.number, pause=self._pause)

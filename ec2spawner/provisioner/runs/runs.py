@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Final
 
 from ...core.limits.words import short_refusal
 from ...core.offers.purchase import Offer
@@ -36,6 +37,8 @@ PRICES_PAUSE = timedelta(seconds=5)
 
 LIMIT_PAUSE = timedelta(seconds=60)
 """Before a run that a limit refuses is tried again: others have to end first."""
+
+CANCELLED: Final = "You cancelled it"
 
 
 class NoSuchRun(Exception):
@@ -76,8 +79,7 @@ class UserRuns:
 
     def submitted(self, owner: Owner, request_id: str) -> list[RunSummary]:
         """The runs of a submission that was made before, by number; none if it was not."""
-        runs = self.state.runs.of_request(owner.name, request_id)
-        return [summary(self.state, run) for run in runs if owner.has(run)]
+        return [summary(self.state, run) for run in self._of_request(owner, request_id)]
 
     def of_user(self, owner: Owner, limit: int) -> list[RunSummary]:
         """The newest first."""
@@ -104,7 +106,7 @@ class UserRuns:
         self,
         owner: Owner,
         number: int,
-        words: str = "You cancelled it",
+        words: str = CANCELLED,
         *,
         all_of_array: bool = False,
     ) -> list[RunSummary]:
@@ -112,10 +114,11 @@ class UserRuns:
         `StoreError`."""
         run = self._of(owner, number)
         runs = self.state.runs.of_array(run.array) if all_of_array and run.array else [run]
-        cancelled = [each.number for each in runs if each.state is not RunState.ENDED]
-        ends = [end_run(self.state, each, "cancelled", words) for each in cancelled]
-        await asyncio.gather(*ends)
-        return [self.one(owner, each.number) for each in runs]
+        return await self._cancel(owner, runs, words)
+
+    async def cancel_submitted(self, owner: Owner, request_id: str) -> list[RunSummary]:
+        """End the runs of a submission; none if it was not made. Raises `StoreError`."""
+        return await self._cancel(owner, self._of_request(owner, request_id), CANCELLED)
 
     async def result(self, owner: Owner, number: int) -> str:
         """The executed notebook or the log so far; empty for none. Raises `NoSuchRun`,
@@ -128,6 +131,14 @@ class UserRuns:
         run = self._of(owner, number)
         if run.server == server and run.state is RunState.ENDED and not run.delivered:
             await self.state.runs.change(number, delivered=True)
+
+    async def _cancel(self, owner: Owner, runs: Sequence[Run], words: str) -> list[RunSummary]:
+        open_runs = [each.number for each in runs if each.state is not RunState.ENDED]
+        await asyncio.gather(*(end_run(self.state, x, "cancelled", words) for x in open_runs))
+        return [self.one(owner, each.number) for each in runs]
+
+    def _of_request(self, owner: Owner, request_id: str) -> list[Run]:
+        return [run for run in self.state.runs.of_request(owner.name, request_id) if owner.has(run)]
 
     def _of(self, owner: Owner, number: int) -> Run:
         run = self.state.runs.get(number)

@@ -68,14 +68,13 @@ class RunsHandler(DocumentsHandler):
         """Do what is asked. Raises why not."""
         runs, owner, number = self.provisioner.runs, self.owner(lease), request.number or 0
         found: Sequence[RunSummary]
-        if request.request_id and request.action in {"list", "cancel"}:
-            found = runs.submitted(owner, request.request_id)
-            if found and request.action == "cancel":
-                found = await runs.cancel(owner, found[0].number, all_of_array=True)
-            return RunsAnswer(runs=list(found))
         match request.action:
             case "submit":
                 found = await self.submit(lease, owner, request)
+            case "list" if request.request_id:
+                found = runs.submitted(owner, request.request_id)
+            case "cancel" if request.request_id:
+                found = await runs.cancel_submitted(owner, request.request_id)
             case "cancel":
                 found = await runs.cancel(owner, number, all_of_array=request.array)
             case "result":
