@@ -45,6 +45,11 @@ from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "ec2spawner" / "labextension"
+BROWSER_MARKS = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
+]
+"""Of tests with this server; `conftest.py` says what all e2e tests need."""
 OUTPUT = ROOT / "tests" / "output"
 FOR_THE_DOCS = bool(os.environ.get("EC2SPAWNER_SCREENSHOTS"))
 STATUS_URL = re.compile(r"/ec2spawner/api/status\b")

@@ -13,7 +13,7 @@ import pytest
 from ec2spawner.wire import ClusterStatus
 from tests.e2e.accessibility import violations
 from tests.e2e.canned_server import (
-    BUNDLE,
+    BROWSER_MARKS,
     KERNEL,
     PANEL,
     START_SECONDS,
@@ -23,17 +23,11 @@ from tests.e2e.canned_server import (
     picture_of,
     until,
 )
-from tests.e2e.chromium import CHROMIUM
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
-    pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
-    pytest.mark.slow(seconds=60),
-]
+pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=60)]
 
 RAN = re.compile(r"\[\d+\]:")
 """The prompt of a cell that was executed; the notebook's kernel outlives a test."""

@@ -10,7 +10,7 @@ import pytest
 
 from ec2spawner.wire import HardwareChoice, HardwareChoices
 from tests.e2e.canned_server import (
-    BUNDLE,
+    BROWSER_MARKS,
     KERNEL,
     ROOT,
     Server,
@@ -19,19 +19,13 @@ from tests.e2e.canned_server import (
     running_server,
     until,
 )
-from tests.e2e.chromium import CHROMIUM
 from tests.unit.runs.agent_socket import agent
 from tests.unit.runs.job_hub import NOTEBOOK, JobHub
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
-    pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
-    pytest.mark.slow(seconds=40),
-]
+pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=40)]
 
 SCHEDULER = ROOT / ".venv" / "scheduler"
 """Beside the environment: in it, every notebook server would load it."""

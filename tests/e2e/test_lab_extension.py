@@ -12,7 +12,7 @@ import pytest
 
 from ec2spawner.wire import Cost, GpuSample, Market, Notice, ServerEnd, Stop, Telemetry, sentence
 from tests.e2e.canned_server import (
-    BUNDLE,
+    BROWSER_MARKS,
     ITEM,
     PANEL,
     STATUS_URL,
@@ -28,17 +28,11 @@ from tests.e2e.canned_server import (
     status,
     until,
 )
-from tests.e2e.chromium import CHROMIUM
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
-    pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
-    pytest.mark.slow(seconds=165),
-]
+pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=165)]
 
 NOT_NOW = {"code": "refused", "params": {"detail": "<b>not</b> now"}}
 

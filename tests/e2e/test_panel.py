@@ -28,7 +28,7 @@ from ec2spawner.wire import (
 from tests.e2e import panel_scenes as scenes
 from tests.e2e.accessibility import violations
 from tests.e2e.canned_server import (
-    BUNDLE,
+    BROWSER_MARKS,
     ITEM,
     PANEL,
     START_SECONDS,
@@ -43,7 +43,6 @@ from tests.e2e.canned_server import (
     status,
     until,
 )
-from tests.e2e.chromium import CHROMIUM
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
@@ -54,12 +53,7 @@ MINUTE = timedelta(minutes=1)
 TIME = re.compile(r"^\d\d:\d[05]$")
 BUTTONS: list[Any] = ["Terminal 1, python serve.py", TIME, TIME, TIME, "Stop now…"]
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
-    pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
-    pytest.mark.slow(seconds=90),
-]
+pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=90)]
 
 
 class Lab:
