@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.e2e.accessibility import violations
 from tests.e2e.canned_server import (
-    BUNDLE,
+    BROWSER_MARKS,
     KERNEL,
     START_SECONDS,
     Server,
@@ -19,17 +20,11 @@ from tests.e2e.canned_server import (
     picture_of,
     until,
 )
-from tests.e2e.chromium import CHROMIUM
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
-    pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
-    pytest.mark.slow(seconds=60),
-]
+pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=60)]
 
 DIALOG = ".jp-Dialog-content"
 NAME = "sweep.ipynb"
@@ -126,8 +121,12 @@ def test_what_is_on_the_screen_is_saved_and_run_and_a_refusal_loses_nothing(
     dialog.get_by_label("T4").check()
     dialog.get_by_role("button", name="Run", exact=True).click()
     expect(dialog).to_have_count(0)
-    expect(page.locator(".Toastify")).to_contain_text("ec2spawner runs show 12")
-    expect(page.locator(".Toastify")).to_contain_text("runs/sweep-12.ipynb")
+    toast = page.locator(".Toastify")
+    expect(toast).to_contain_text("runs/sweep-12.ipynb")
+    with page.context.expect_page() as shown:
+        toast.get_by_role("button", name="Show runs").click()
+    assert urlsplit(shown.value.url).path == "/hub/ec2/runs"
+    shown.value.close()
     wanted = {
         "path": NAME,
         "parameters": {"lr": "0.5", "seed": "7"},

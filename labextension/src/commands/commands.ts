@@ -61,6 +61,14 @@ export function addCommands(options: ICommandsOptions): IDisposable {
       isVisible: () => actions.available,
       execute: args => runOn.run(args)
     },
+    'ec2spawner:show-runs': {
+      label: trans.__('Show Runs'),
+      caption: trans.__(
+        'Open the page of your runs: state, progress, cost, and what they have written'
+      ),
+      isVisible: () => actions.available && runOn.hasPage,
+      execute: () => runOn.openPage()
+    },
     'ec2spawner:start-cluster': {
       label: trans.__('Start a Cluster…'),
       caption: trans.__('Start workers on machines of their own, from a notebook'),

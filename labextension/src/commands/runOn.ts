@@ -6,6 +6,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { Widget } from '@lumino/widgets';
 
+import { hasHub, hubUrl } from '../api/hubPages.js';
 import { request } from '../api/request.js';
 import type { IHardwareChoices, IRunsAnswer } from '../api/wire/index.js';
 import { type ICellContent, type IParameter, parametersOf } from '../model/runParameters.js';
@@ -67,6 +68,16 @@ export class RunOn {
     }
   }
 
+  /** True where a page shows what becomes of runs. */
+  get hasPage(): boolean {
+    return hasHub();
+  }
+
+  /** The hub's page of runs, beside this one. */
+  openPage(): void {
+    window.open(hubUrl('ec2', 'runs'), '_blank', 'noopener');
+  }
+
   private async _run(path: string): Promise<void> {
     const { shell, serviceManager } = this._app;
     const trans = this._trans;
@@ -94,12 +105,21 @@ export class RunOn {
     try {
       const answer = await request(this._app.serviceManager.serverSettings, 'runs', body);
       for (const run of (answer as IRunsAnswer).runs) {
-        Notification.success(submittedText(run, this._trans), { autoClose: SHOWN_MS });
+        Notification.success(submittedText(run, this._trans), {
+          autoClose: SHOWN_MS,
+          actions: this._actions()
+        });
       }
       return '';
     } catch (reason) {
       return failureText(reason, this._trans);
     }
+  }
+
+  private _actions(): Notification.IAction[] {
+    return this.hasPage
+      ? [{ label: this._trans.__('Show runs'), callback: () => this.openPage() }]
+      : [];
   }
 
   /** Those of the cell tagged `parameters`; none for a script. */

@@ -6,6 +6,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
+import { hasHub, hubUrl } from '../api/hubPages.js';
 import { hasUnsaved } from '../commands/documents.js';
 import { connectionLostText, type IConnectionLostText } from '../text/connectionLostText.js';
 import type { StatusModel } from '../model/statusModel.js';
@@ -73,7 +74,7 @@ export class ConnectionLostNotification implements IDisposable {
   }
 
   private _actions(lost: IConnectionLostText): Notification.IAction[] {
-    if (!lost.startable || !PageConfig.getOption('hubPrefix')) {
+    if (!lost.startable || !hasHub()) {
       return [];
     }
     const label = lost.wakes
@@ -117,10 +118,5 @@ export namespace ConnectionLostNotification {
 /** Where the hub starts this server. */
 function spawnUrl(): string {
   const names = [PageConfig.getOption('hubServerUser'), PageConfig.getOption('hubServerName')];
-  const path = URLExt.join(
-    PageConfig.getOption('hubPrefix'),
-    'spawn',
-    ...names.filter(Boolean).map(encodeURIComponent)
-  );
-  return PageConfig.getOption('hubHost') + path;
+  return hubUrl('spawn', ...names.filter(Boolean));
 }

@@ -60,14 +60,13 @@ export function runProblemText(problem: RunProblem, trans: TranslationBundle): s
   }
 }
 
-/** Which run was submitted, and how to follow it. */
+/** Which run was submitted, and where its result will be. */
 export function submittedText(run: IRunSummary, trans: TranslationBundle): string {
   return trans.__(
-    'Run %1 of %2 is queued. Its result will be in %3. To follow it, run in a terminal: %4',
+    'Run %1 of %2 is queued. Its result will be in %3.',
     run.number,
     fileName(run.path),
-    resultPath(run),
-    `ec2spawner runs show ${run.number}`
+    resultPath(run)
   );
 }
 
