@@ -91,9 +91,14 @@ class ProfileEnvironments(EnvironmentManager):
 class RunExecutionManager(DefaultExecutionManager):
     """Executes one job, in a process of its own, that submits the run and waits for its end."""
 
+    _was_begun = False
+    """Another process may have submitted its run."""
+
     def before_start(self) -> None:
         """The job is in progress, unless another process has begun it before, or it was deleted."""
-        if self._job(Job.status) not in (None, *_UNFINISHED):
+        status = self._job(Job.status)
+        self._was_begun = status in _UNFINISHED
+        if status is not None and not self._was_begun:
             super().before_start()
 
     def execute(self) -> None:
@@ -143,7 +148,8 @@ class RunExecutionManager(DefaultExecutionManager):
         return Path(self.staging_paths["input"])
 
     def _submission(self) -> RunSubmission:
-        if any(re.fullmatch(r"run-\d+", tag) for tag in self._job(Job.tags) or []):
+        tags = self._job(Job.tags) or []
+        if self._was_begun and any(re.fullmatch(r"run-\d+", tag) for tag in tags):
             raise RunError(
                 "The hub does not know the run of this job any more: look into the folder runs of "
                 "your home."

@@ -192,7 +192,7 @@ def test_a_notebook_that_is_gone_fails(server: Server, hub: JobHub) -> None:
 
 def test_a_job_in_progress_has_its_run_as_a_tag_and_no_message(server: Server, hub: JobHub) -> None:
     hub.outcome = None
-    job_id = server.job(tags=["night"])
+    job_id = server.job(tags=["night", "run-7"])
     shown: list[DescribeJob] = []
 
     def fails(request: RunsRequest) -> None:
@@ -202,9 +202,9 @@ def test_a_job_in_progress_has_its_run_as_a_tag_and_no_message(server: Server, h
 
     hub.fails = fails
     job = server.execute(job_id)
-    assert (job.status, job.tags) == (Status.COMPLETED, ["night", "run-12"])
+    assert (job.status, job.tags) == (Status.COMPLETED, ["night", "run-7", "run-12"])
     assert shown[0].status is Status.IN_PROGRESS
-    assert shown[0].tags == ["night", "run-12"]
+    assert shown[0].tags == ["night", "run-7", "run-12"]
     assert shown[0].status_message is None
 
 
