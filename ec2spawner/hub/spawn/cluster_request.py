@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,7 @@ from .idle_policy import policy_of
 from .launch_spec import current_image, launch_spec
 from .lease_request import Server, mounts_of
 from .server_options import options_for_page
+from .user_environment import without_hub_variables
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner
@@ -70,10 +72,13 @@ async def wanted_cluster(
     )
 
 
-def joining(running: HubService, cluster: Cluster, join: ClusterJoin) -> Cluster:
-    """The same with what its workers join. They get no token of the hub or of the notebook."""
+def joining(
+    running: HubService, cluster: Cluster, join: ClusterJoin, environment: Mapping[str, str]
+) -> Cluster:
+    """The same with what its workers join, in the environment of the user's servers. They get no
+    token of the hub or of the notebook."""
     start = NotebookStart(
-        environment={JOIN: join.model_dump_json()},
+        environment={**without_hub_variables(environment), JOIN: join.model_dump_json()},
         command=list(COMMAND),
         api_token="",
         base_url="/",

@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.slow(seconds=120), pytest.mark.asyncio(loop_scope="mod
 STOP_TIMEOUT = "c.EC2Spawner.stop_timeout = '2s'"
 CLUSTERS = "c.EC2Spawner.clusters = {'max_workers': 4}"
 
+OF_THE_ADMIN = "c.EC2Spawner.environment = {'OF_THE_ADMIN': 'yes'}"
+
 CLOSE = """c.EC2Spawner.profile_list.append(
     {"display_name": "Close", "vcpus": 4, "memory_gib": 16, "placement_group": "cluster"}
 )"""
@@ -60,7 +62,7 @@ async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory, embedded: Embedded) -> AsyncIterator[Hub]:
     folder: Path = tmp_path_factory.mktemp("clusters")
-    config = demo_config(folder / "config", STOP_TIMEOUT, CLUSTERS, CLOSE)
+    config = demo_config(folder / "config", STOP_TIMEOUT, CLUSTERS, CLOSE, OF_THE_ADMIN)
     running = Hub(folder / "hub", embedded, config=config)
     try:
         yield await running.start()
@@ -270,14 +272,17 @@ async def test_a_hub_without_clusters_says_so_and_allows_them_to_servers_with_gr
         embedded.described = key_of_the_other_hub
 
 
-async def test_a_worker_gets_nothing_of_its_owners_but_the_cluster(hub: Hub) -> None:
+async def test_a_worker_gets_the_servers_environment_and_no_secret_but_the_clusters(
+    hub: Hub,
+) -> None:
     async with server(hub, "ann") as agent:
         worker = await new_worker(hub, agent)
         head, grant = agent.grant, worker.grant
 
         assert head["environment"]["JUPYTERHUB_API_TOKEN"]
         assert head["home"]["kind"] == "ebs"
-        assert set(grant["environment"]) == {JOIN}
+        assert grant["environment"]["OF_THE_ADMIN"] == "yes"
+        assert not [x for x in grant["environment"] if x.startswith(("JUPYTERHUB_", "JPY_"))]
         assert json.loads(grant["environment"][JOIN]) == {**ENGINE, "image_python": ""}
         assert grant["is_worker"] is True
         home = grant["home"]

@@ -28,6 +28,7 @@ from ....wire import (
 from ....wire.cluster import MAX_SHOWN
 from ...app.api_address import reachable_api_url
 from ...app.spawn_error import SpawnError
+from ...security.sealed_start import SealBroken
 from ...spawn.cluster_request import joining, max_workers, wanted_cluster
 from ...spawn.limits import limit_words_of
 from ...spawn.server_options import ProfileListError
@@ -54,7 +55,7 @@ class ClusterHandler(OwnersHandler):
             self.refuse(409, limit_words_of(error, self.service.options.contact))
         except SpawnError as error:
             self.refuse(409, error.jupyterhub_message)
-        except (CannotCluster, OptionsRefused) as error:
+        except (CannotCluster, OptionsRefused, SealBroken) as error:
             self.refuse(409, str(error))
         except StoreError as error:  # it holds nevertheless, and the next pass stores it
             self.log.error("A change of the cluster of %s: %s", lease.lease_id, error)
@@ -88,7 +89,9 @@ class ClusterHandler(OwnersHandler):
         """Put the workers on the waiting list. Raises `CannotCluster`, `LimitReached`."""
         if request.join is None or not wanted.workers:
             self.refuse(400, "a cluster needs `join` and at least one worker")
-        cluster = joining(self.service, wanted, request.join)
+        # As the server has it: what a hook has set is nowhere else after a restart of the hub.
+        environment = self.service.seal.open(lease.sealed_start).environment
+        cluster = joining(self.service, wanted, request.join, environment)
         await self.provisioner.clusters.begin(lease.lease_id, cluster)
 
     async def check_size(self, lease: Lease, workers: int) -> None:
