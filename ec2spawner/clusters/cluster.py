@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import os
-import platform
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from ..wire import ClusterJoin, ClusterPrice, ClusterRequest, ClusterStatus, WorkerStatus
-from . import run_folder, runs, table
+from ..wire import ClusterPrice, ClusterRequest, ClusterStatus, WorkerStatus
+from . import head, run_folder, runs, table
 from .agent_request import ask
-from .engines import engine_process
 from .engines.engine import HeadEngine
 from .engines.ray_head import RayHead
 from .engines.torchrun_head import TorchrunHead
 from .errors import ClusterError, ClusterRefused
-from .kernel_python import image_python
 from .run import Run
 from .run_folder import Record
 from .worker_calls import call
 
-SERVICE_URL: Final = "JUPYTERHUB_SERVICE_URL"
-"""Where this server listens: at the private address of its instance."""
-
 POLL_SECONDS: Final = 1.0
-"""Between two looks at workers that are on their way."""
+"""Between two polls of workers that are on their way."""
+
+WHAT_TO_DO: Final = (
+    "cluster = ec2spawner.cluster() takes those that have joined; %cluster stop ends them all."
+)
+"""Where `cluster(n)` raises, nothing was assigned."""
 
 MAX_RESTARTS: Final = 10
 """Of a run by torchrun: each interruption of a worker counts as one on the others."""
-
-ENGINES: Final[dict[str, Callable[[], HeadEngine]]] = {"ray": RayHead, "torchrun": TorchrunHead}
 
 
 def cluster(
@@ -47,46 +42,38 @@ def cluster(
 
     The workers' price is shown before any is bought. `profile` is the slug of their hardware; None
     is that of this server. Returns once `min` workers have joined, all of them by default; the
-    others join when EC2 has them. Raises `ClusterError` with the reason if the hub refuses, and if
-    fewer have joined after `timeout` seconds: what has joined stays until `stop`.
+    others join when EC2 has them. Raises `ClusterError` with the reason if the hub refuses, if no
+    Python of the workers' image has this kernel's versions, and if fewer have joined after
+    `timeout` seconds: what has joined stays until `stop`.
     """
     if n is None:
         return _present()
+    min_joined = _min_joined(n, min)
     if n < 1:
         raise ClusterError(f"A cluster has at least one worker, not {n}.")
-    kind = ENGINES.get(engine)
-    if kind is None:
-        raise ClusterError(f"There is no engine {engine!r}; there is: {', '.join(ENGINES)}.")
-    head = kind()
-    version = head.version()
-    answer = ask(ClusterRequest(action="price", workers=n, profile=profile))
-    price = answer.price
-    if price is not None:
-        _say(table.price_words(price))
-    record, is_new = _record_of(engine, answer.status), False
+    found = _begun(head.engine_named(engine), n, profile)
+    found.wait(min_joined, timeout)
+    return found
+
+
+def _begun(engine: HeadEngine, n: int, profile: str | None) -> Cluster:
+    """With an engine on this machine, and workers on their way. Raises `ClusterError`: if the hub
+    refuses, no new engine is left; if it does not answer, workers may be on their way."""
+    version = engine.version()
+    status, price = _priced(n, profile)
+    head.check_workers_python(engine, has_home=price is not None and price.has_home)
+    record, is_new = head.running(engine, status), False
     if record is None:
-        _say(f"Starting {head.name.capitalize()} {version} on this machine")
-        record, is_new = head.start(_own_host()), True
-        run_folder.write(record)
-    join = ClusterJoin(
-        engine=record.engine,
-        address=record.address,
-        token=record.token,
-        python=sys.executable,
-        image_python=image_python(),
-        python_version=platform.python_version(),
-        engine_version=record.version,
-    )
-    request = ClusterRequest(action="start", workers=n, profile=profile, join=join)
+        _say(f"Starting {engine.name.capitalize()} {version} on this machine")
+        record, is_new = head.start(engine), True
+    join = head.join_of(record)
     try:
-        status = ask(request).status
+        status = ask(ClusterRequest(action="start", workers=n, profile=profile, join=join)).status
     except ClusterRefused:
         if is_new:
-            engine_process.stop(record)
+            head.end(record)
         raise
-    found = Cluster(head, record, status, price)
-    found.wait(n if min is None else min, timeout)
-    return found
+    return Cluster(engine, record, status, price)
 
 
 class Cluster:
@@ -174,16 +161,19 @@ class Cluster:
         min: int | None = None,  # noqa: A002 - as it is read at the call
         timeout: float = 900.0,
     ) -> None:
-        """Let the cluster have `n` workers, and wait as `cluster` does. Those that are given up
-        first have not joined yet, or are idle."""
-        request = ClusterRequest(action="scale", workers=n)
-        self._status = ask(request).status
-        self.wait(n if min is None else min, timeout)
+        """Let the cluster have `n` workers, and wait as `cluster` does. The price of more is shown
+        before they are bought. Those that are given up first have not joined yet, or are idle."""
+        min_joined, status = _min_joined(n, min), self.status
+        if n > status.wanted:
+            _priced(n, status.profile or None)
+        self._status = ask(ClusterRequest(action="scale", workers=n)).status
+        self.wait(min_joined, timeout)
 
     def stop(self) -> None:
-        """End all workers, and the engine on this machine. The notebook runs on."""
+        """End all workers, and the engine on this machine. The notebook runs on; what its kernel
+        has in Ray is lost."""
         self._status = ask(ClusterRequest(action="stop")).status
-        engine_process.stop(self._record)
+        head.end(self._record)
 
     def logs(self, worker: int) -> str:
         """The end of a worker's log. Raises `ClusterError`."""
@@ -195,23 +185,37 @@ class Cluster:
     def wait(self, n: int, timeout: float = 900.0) -> None:
         """Return once `n` workers have joined, and show what happens until then.
 
-        Raises `ClusterError` after `timeout` seconds, and if the hub has given up.
+        Raises `ClusterError` after `timeout` seconds, and if the hub has given up;
+        `KeyboardInterrupt`: then the workers start nevertheless.
         """
         deadline, shown = time.monotonic() + timeout, table.Progress(_say)
-        while True:
+        try:
+            while not self._have_joined(n, shown):
+                if time.monotonic() >= deadline:
+                    raise ClusterError(
+                        f"{_joined(self._status)} of {n} workers have joined within "
+                        f"{timeout:.0f} s, and others join when EC2 has them. {WHAT_TO_DO}"
+                    )
+                time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            _say(f"The workers start nevertheless. {WHAT_TO_DO}")
+            raise
+
+    def _have_joined(self, n: int, shown: table.Progress) -> bool:
+        """Raises `ClusterError` if not so many will. A hub that does not answer may be starting
+        again: the workers are not affected."""
+        try:
             status = self.status
-            shown.show(status)
-            joined = sum(each.state == "ready" for each in status.workers)
-            if joined >= n:
-                return
-            if status.has_given_up or not status.wanted:
-                raise ClusterError(_given_up(status, joined))
-            if time.monotonic() >= deadline:
-                raise ClusterError(
-                    f"{joined} of {n} workers have joined within {timeout:.0f} s. They can be "
-                    "used, and the others join when EC2 has them; cluster.stop() ends them all."
-                )
-            time.sleep(POLL_SECONDS)
+        except ClusterRefused:
+            raise
+        except ClusterError:
+            shown.hub_is_silent()
+            return False
+        shown.show(status)
+        joined = _joined(status)
+        if joined < n and (status.has_given_up or not status.wanted):
+            raise ClusterError(_given_up(status, joined))
+        return joined >= n
 
     def _check_torchrun(self) -> None:
         if not isinstance(self._engine, TorchrunHead):
@@ -237,7 +241,22 @@ def stop() -> None:
     """End the workers of this server, and the engine on this machine, whatever is left of them."""
     ask(ClusterRequest(action="stop"))
     if (record := run_folder.read()) is not None:
-        engine_process.stop(record)
+        head.end(record)
+
+
+def _min_joined(n: int, asked: int | None) -> int:
+    """How many workers to wait for. Raises `ClusterError`."""
+    if asked is not None and not 0 <= asked <= n:
+        raise ClusterError(f"min={asked}: wait for 0 to {n} workers, as many as there are to be.")
+    return n if asked is None else asked
+
+
+def _priced(n: int, profile: str | None) -> tuple[ClusterStatus, ClusterPrice | None]:
+    """Show what `n` workers cost. Raises `ClusterError` if they are not allowed."""
+    answer = ask(ClusterRequest(action="price", workers=n, profile=profile))
+    if answer.price is not None:
+        _say(table.price_words(answer.price))
+    return answer.status, answer.price
 
 
 def _present() -> Cluster:
@@ -249,27 +268,23 @@ def _present() -> Cluster:
             "ends them; then ec2spawner.cluster(n) starts a new cluster."
         )
     if not status.wanted or record is None:
-        again = ""
-        if status.last_workers:
-            last = f"{status.last_workers}, {status.last_profile!r}"
-            again = f" Before its last stop it had one: ec2spawner.cluster({last}) starts it again."
-        raise ClusterError(f"This server has no cluster.{again}")
-    return Cluster(ENGINES[record.engine](), record, status)
+        raise ClusterError(_no_cluster(status))
+    return Cluster(head.engine_named(record.engine), record, status)
 
 
-def _record_of(engine: str, status: ClusterStatus) -> Record | None:
-    """The engine of this kind that runs here; one of another kind is ended if it has no workers.
-    Raises `ClusterError` if it has."""
-    record = run_folder.read()
-    if record is None or record.engine == engine:
-        return record
-    if status.wanted:
-        raise ClusterError(
-            f"This server has a cluster of {record.engine}: cluster.stop() ends it, and then one "
-            f"of {engine} can be started."
-        )
-    engine_process.stop(record)
-    return None
+def _joined(status: ClusterStatus) -> int:
+    return sum(each.state == "ready" for each in status.workers)
+
+
+def _no_cluster(status: ClusterStatus) -> str:
+    words = "This server has no cluster."
+    if status.problem:
+        words += f" {status.problem.rstrip('.')}."
+    if status.last_workers:
+        engine = "" if status.last_engine in {None, "ray"} else f", engine={status.last_engine!r}"
+        last = f"{status.last_workers}, {status.last_profile!r}{engine}"
+        words += f" Before its last stop it had one: ec2spawner.cluster({last}) starts it again."
+    return words
 
 
 def _given_up(status: ClusterStatus, joined: int) -> str:
@@ -277,18 +292,8 @@ def _given_up(status: ClusterStatus, joined: int) -> str:
     left = f" {joined} have joined and stay." if joined else ""
     return (
         f"No more workers are started: {why.rstrip('.')}.{left} Once that is fixed, "
-        "cluster.scale(n) tries again; cluster.stop() ends the cluster."
+        f"%cluster scale {status.wanted or 'N'} tries again; %cluster stop ends the cluster."
     )
-
-
-def _own_host() -> str:
-    """The private address of this instance. Raises `ClusterError`."""
-    host = urlsplit(os.environ.get(SERVICE_URL, "")).hostname
-    if not host:
-        raise ClusterError(
-            f"This kernel does not know its machine's address: {SERVICE_URL} is unset."
-        )
-    return host
 
 
 def _say(text: str) -> None:

@@ -36,6 +36,8 @@ class Record:
     """Of the engine's own process, which ends all of its others."""
     started: float
     """When that process started, as the kernel counts: a process id may be used again."""
+    python_version: str
+    """Of the Python that runs it, as `3.12.3`."""
 
 
 def folder() -> Path:

@@ -33,9 +33,17 @@ class Progress:
         self._say = say
         self._said: dict[int, str] = {}
         self._problem = ""
+        self._is_silent = False
+
+    def hub_is_silent(self) -> None:
+        """Say so, once for each silence."""
+        if not self._is_silent:
+            self._say("The hub does not answer now. The workers are not affected; still waiting.")
+        self._is_silent = True
 
     def show(self, status: ClusterStatus) -> None:
         """Say what is new."""
+        self._is_silent = False
         for worker in status.workers:
             words = worker.message or worker.state
             if self._said.get(worker.number) != words:

@@ -65,6 +65,8 @@ class ClusterPrice(Message):
     """All workers together, bought as that."""
     max_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
     """The same bought as the dearest that the profile allows."""
+    has_home: bool = False
+    """Whether the workers see the notebook's home, read-only."""
 
 
 class WorkerStatus(Message):

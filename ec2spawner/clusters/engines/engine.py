@@ -19,3 +19,6 @@ class HeadEngine(Protocol):
 
     def start(self, host: str) -> Record:
         """Start the head at this address of the instance. Raises `ClusterError`."""
+
+    def disconnect(self, record: Record) -> None:
+        """Let this kernel do without that head, which is about to be ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import secrets
 import sys
 from importlib import import_module, metadata
@@ -20,11 +21,21 @@ TOKEN_MODE: Final = "RAY_AUTH_MODE"  # noqa: S105 - names of variables
 TOKEN_PATH: Final = "RAY_AUTH_TOKEN_PATH"  # noqa: S105
 """Read by Ray 2.52 and later: every call between nodes carries the token."""
 
-ATTEMPTS: Final = 2
+ATTEMPTS: Final = 4
 """Ray gives its head 30 s to start."""
+
+RECONNECT: Final = "RAY_gcs_rpc_server_reconnect_timeout_s"
+"""After so many seconds without its head, Ray ends the process that is connected to it."""
+
+RECONNECT_SECONDS: Final = 30 * 24 * 3600
+"""Never, for a kernel: it has variables to lose, also where another one has stopped the cluster."""
 
 OLDEST: Final = (2, 52)
 """The first version with tokens."""
+
+
+_connections: Final[dict[str, str]] = {}
+"""Of this process, which can have one at a time: by the address of a head, as Ray calls it then."""
 
 
 class RayHead:
@@ -57,29 +68,62 @@ class RayHead:
             *("--disable-usage-stats", f"--temp-dir={folder() / 'ray'}"),
         ]
         environment = os.environ | token_environment(folder(), token)
+        environment.pop(RECONNECT, None)  # which is for kernels
         log = folder() / "engine.log"
         pid = engine_process.start_patiently(argv, environment, log, STARTED, ATTEMPTS)
-        return Record(self.name, version, f"{host}:{port}", token, pid, started_at(pid) or 0.0)
+        return Record(
+            engine=self.name,
+            version=version,
+            address=f"{host}:{port}",
+            token=token,
+            pid=pid,
+            started=started_at(pid) or 0.0,
+            python_version=platform.python_version(),
+        )
 
     def client(self, record: Record) -> Any:
         """The module `ray`, connected to the cluster. Raises `ClusterError`."""
         os.environ.update(token_environment(folder(), record.token))
+        os.environ[RECONNECT] = str(RECONNECT_SECONDS)
         import ray
 
-        if not ray.is_initialized():
-            _read_token_again()
-            host = record.address.rpartition(":")[0]
-            try:
-                ray.init(address=record.address, _node_ip_address=host, log_to_driver=True)
-            except ConnectionError as error:
+        if ray.is_initialized():
+            if _is_connected(ray, record):
+                return ray
+            there = ray.get_runtime_context().gcs_address
+            if there not in _connections.values():
                 raise ClusterError(
-                    "Ray on this machine does not answer: stop the cluster and start it again."
-                ) from error
+                    f"This kernel is connected to another Ray, at {there}. ray.shutdown() "
+                    "disconnects it; after that cluster.ray is connected to this cluster."
+                )
+            ray.shutdown()  # from a cluster that has ended
+        _read_environment_again()
+        host = record.address.rpartition(":")[0]
+        try:
+            ray.init(address=record.address, _node_ip_address=host, log_to_driver=True)
+        except ConnectionError as error:
+            raise ClusterError(
+                "Ray on this machine does not answer: stop the cluster and start it again."
+            ) from error
+        _connections[record.address] = ray.get_runtime_context().gcs_address
         return ray
 
+    def disconnect(self, record: Record) -> None:
+        """What is connected to a head that ends waits for it, and is ended by Ray in the end."""
+        ray = sys.modules.get("ray")
+        if ray is not None and ray.is_initialized() and _is_connected(ray, record):
+            ray.shutdown()
+        _connections.pop(record.address, None)
 
-def _read_token_again() -> None:
-    """Ray reads the variables of `token_environment` once, when it is imported."""
+
+def _is_connected(ray: Any, record: Record) -> bool:
+    """Whether this process is, to this head."""
+    there = ray.get_runtime_context().gcs_address
+    return there in {record.address, _connections.get(record.address)}
+
+
+def _read_environment_again() -> None:
+    """Ray reads its variables once, when it is imported."""
     core = import_module("ray._raylet")
     core.Config.initialize("")
     core.AuthenticationTokenLoader.instance().reset_cache()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import secrets
 import sys
 from importlib import metadata
@@ -46,4 +47,15 @@ class TorchrunHead:
             str(port),
         )
         pid = engine_process.start(argv, os.environ, folder() / "engine.log", STARTED)
-        return Record(self.name, version, f"{host}:{port}", token, pid, started_at(pid) or 0.0)
+        return Record(
+            engine=self.name,
+            version=version,
+            address=f"{host}:{port}",
+            token=token,
+            pid=pid,
+            started=started_at(pid) or 0.0,
+            python_version=platform.python_version(),
+        )
+
+    def disconnect(self, record: Record) -> None:
+        """Nothing: a kernel only reads what the workers report."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.ec2_bill import check_ledger, check_nothing_is_left
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
 pytestmark = [pytest.mark.long, pytest.mark.slow(seconds=180)]
@@ -132,6 +133,10 @@ async def test_training_completes_although_a_worker_is_interrupted(
             return not await running(embedded)
 
         await until(none_runs, 30, "the workers to end")
+        await check_nothing_is_left(embedded)
+        uptimes = await embedded.control("uptimes")
+        assert len(uptimes) == 5, "a server, three workers and a replacement"
+        await check_ledger(hub, "ann", {each["instance_id"] for each in uptimes})
     finally:
         await hub.stop()
         print(hub.tail(150))

@@ -32,7 +32,9 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def started(program: str, tmp_path: Path) -> Record:
     argv = [sys.executable, "-c", program]
     pid = engine_process.start(argv, os.environ, tmp_path / "log", "all is up")
-    return Record("ray", "2.60.0", "127.0.0.1:6379", "secret", pid, started_at(pid) or 0.0)
+    return Record(
+        "ray", "2.60.0", "127.0.0.1:6379", "secret", pid, started_at(pid) or 0.0, "3.11.0"
+    )
 
 
 def test_an_engine_that_has_started_is_remembered_until_it_ends(tmp_path: Path) -> None:
@@ -63,14 +65,14 @@ def test_an_engine_that_does_not_start_shows_what_it_printed(tmp_path: Path) -> 
 
 
 def test_another_process_of_the_same_number_is_not_the_engine(tmp_path: Path) -> None:
-    record = Record("ray", "2.60.0", "127.0.0.1:6379", "secret", os.getpid(), 1.0)
+    record = Record("ray", "2.60.0", "127.0.0.1:6379", "secret", os.getpid(), 1.0, "3.11.0")
     run_folder.write(record)
     assert run_folder.read() is None
     engine_process.stop(record)  # or this test would end here
 
 
 def test_nobody_but_its_user_reads_what_is_remembered() -> None:
-    run_folder.write(Record("ray", "2.60.0", "127.0.0.1:6379", "secret", 1, 1.0))
+    run_folder.write(Record("ray", "2.60.0", "127.0.0.1:6379", "secret", 1, 1.0, "3.11.0"))
     folder = run_folder.folder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / run_folder.RECORD).stat().st_mode) == 0o600

@@ -26,16 +26,21 @@ def test_ray_reads_its_token_again_on_request(monkeypatch: pytest.MonkeyPatch) -
     core = import_module("ray._raylet")
     before = core.get_authentication_mode()
     monkeypatch.setenv(ray_head.TOKEN_MODE, "token")
-    ray_head._read_token_again()
+    ray_head._read_environment_again()
     assert core.get_authentication_mode() == core.AuthenticationMode.TOKEN
     monkeypatch.delenv(ray_head.TOKEN_MODE)
-    ray_head._read_token_again()
+    ray_head._read_environment_again()
     assert core.get_authentication_mode() == before
 
 
 def test_draining_on_sigterm_can_be_turned_off() -> None:
     constants = Path(ray.__file__).parent / "_private/ray_constants.py"
     assert "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S" in constants.read_text()
+
+
+def test_a_kernel_can_be_made_to_wait_for_its_head() -> None:
+    core = Path(import_module("ray._raylet").__file__ or "")
+    assert ray_head.RECONNECT.encode() in core.read_bytes()
 
 
 def test_nodes_are_drained_and_started_with_these_options() -> None:

@@ -18,7 +18,7 @@ from ec2spawner.clusters.run_folder import Record
 from ec2spawner.wire import MAX_SCRIPT_BYTES, ClusterStatus, RunOrder
 from tests.unit.clusters.torchrun_workers import FAKE_TORCH, TOKEN, WAIT, Worker, order, worker
 
-RECORD = Record("torchrun", "2.14.1", "10.0.0.1:29400", TOKEN, 1, 0.0)
+RECORD = Record("torchrun", "2.14.1", "10.0.0.1:29400", TOKEN, 1, 0.0, "3.11.0")
 
 
 class Cluster:

@@ -18,7 +18,7 @@ from ec2spawner.clusters.run_folder import Record
 from ec2spawner.wire import ClusterStatus
 from tests.unit.clusters.torchrun_workers import FAKE_TORCH
 
-RECORD = Record("torchrun", "2.14.1", "10.0.0.1:29400", "t" * 32, 1, 0.0)
+RECORD = Record("torchrun", "2.14.1", "10.0.0.1:29400", "t" * 32, 1, 0.0, "3.11.0")
 
 
 def test_the_store_listens_at_the_instances_own_address_until_it_is_ended(

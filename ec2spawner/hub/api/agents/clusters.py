@@ -120,6 +120,7 @@ def price_of(provisioner: Provisioner, wanted: Cluster) -> ClusterPrice:
         market=first.market if first is not None else None,
         usd_per_hour=None if each is None else each * wanted.workers,
         max_usd_per_hour=None if dearest is None else dearest * wanted.workers,
+        has_home=wanted.mounts.efs is not None,
     )
 
 
