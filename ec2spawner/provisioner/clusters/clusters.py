@@ -70,7 +70,13 @@ class Clusters:
             raise CannotCluster("this server has no cluster")
         live = sum(each.lease.state in LIVE for each in self.workers(head))
         last = head.cluster.last_number
-        scaled = replace(head.cluster, workers=workers, first_number=last + 1, stopped_because="")
+        scaled = replace(
+            head.cluster,
+            workers=workers,
+            workers_before=0,
+            first_number=last + 1,
+            stopped_because="",
+        )
         await self._request(head_id, scaled, max(workers - live, 0))
 
     async def stop(self, head_id: str) -> None:
@@ -80,7 +86,7 @@ class Clusters:
         if head is None or head.cluster is None:
             return
         # Its user ends the engine as well: nothing is left that workers could join.
-        stopped = replace(head.cluster.shape(), workers=0, stopped_because="")
+        stopped = replace(head.cluster.shape(), workers=0, workers_before=0, stopped_because="")
         await self.state.leases.change(head_id, cluster=stopped)
         # At once: a cluster that is begun next must not find workers of this one.
         for worker in self.workers(head):

@@ -121,7 +121,9 @@ class ClusterWorkers:
         self, head: Lease, cluster: Cluster, workers: Sequence[WorkerNow], seconds: float
     ) -> None:
         words = f"Nothing had run on the cluster for {in_words(seconds)}"
-        stopped = replace(cluster, workers=0, stopped_because=words)
+        # After a store that did not take it, this is the second time, and there are 0 already.
+        before = cluster.offered_workers
+        stopped = replace(cluster, workers=0, workers_before=before, stopped_because=words)
         await self.state.leases.change(head.lease_id, cluster=stopped)
         for worker in workers:
             await self.state.end(worker.lease_id, Stop(reason="idle", message=words))

@@ -131,7 +131,7 @@ def status_of(provisioner: Provisioner, head: Lease, most: int) -> ClusterStatus
     last = clusters.last_shape(head)
     always = {
         "max_workers": most,
-        "last_workers": last.workers if last else 0,
+        "last_workers": last.offered_workers if last else 0,
         "last_profile": last.profile if last else "",
         "last_engine": _engine(last),
     }

@@ -34,6 +34,8 @@ class Cluster:
     """Of the first worker since its user asked for workers last."""
     stopped_because: str = ""
     """Why the hub stopped it, in words; empty while it runs, and where its user did."""
+    workers_before: int = 0
+    """How many there were when the hub stopped it because it was idle."""
     security_group: str = ""
     """Id of the group that lets its nodes reach each other; empty before it is made, and once it is
     deleted."""
@@ -61,6 +63,11 @@ class Cluster:
 
     def _is_placed(self, spec: LaunchSpec) -> bool:
         return spec.placement_group in {"", self.placement_group}
+
+    @property
+    def offered_workers(self) -> int:
+        """How many a later start of the server offers again: idleness is no change of mind."""
+        return self.workers or self.workers_before
 
     def shape(self) -> Cluster:
         """What a later start of the server offers again."""

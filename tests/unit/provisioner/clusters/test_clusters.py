@@ -418,8 +418,34 @@ async def test_workers_stop_by_the_idle_time_of_their_own_profile(world: World) 
     began = world.clock()
     world.clock.advance(700.0)
     await agent.heartbeat()
+    world.break_store()
     await worker.heartbeat(idle_since=began)
+    await world.watch_passes(2)
+    world.fix_store()
     await until(lambda: world.cloud.running() == [agent.instance_id], "the worker ended")
+
+    await world.stop(head)
+    await world.state(head, LeaseState.ENDED)
+    again, _ = await world.ready()
+    shape = world.provisioner.clusters.last_shape(again)
+    assert shape is not None
+    assert shape.offered_workers == 1, "idleness ended it, and not its user"
+
+
+async def test_a_cluster_that_its_user_gives_up_after_an_idle_end_is_not_offered(
+    world: World,
+) -> None:
+    head, _, _ = await with_cluster(world)
+    cluster = world.now(head).cluster
+    assert cluster is not None
+    idle = replace(cluster, workers=0, workers_before=3)
+    clusters = world.provisioner.clusters
+    for give_up in (clusters.stop(head.lease_id), clusters.scale(head.lease_id, 0)):
+        await world.provisioner._state.leases.change(head.lease_id, cluster=idle)
+        await give_up
+        after = world.now(head).cluster
+        assert after is not None
+        assert after.offered_workers == 0
 
 
 async def test_a_limit_counts_all_workers_before_any_is_bought(world: World) -> None:
