@@ -62,7 +62,8 @@ class UserRequests:
         except HubError as error:
             detail = getattr(error, "message", "")
             why = sentence("refused", detail=detail) if detail else sentence("hub-silent")
-            return NotebookReply(id=request.id, ok=False, sentence=why)
+            wait = error.retry_after
+            return NotebookReply(id=request.id, ok=False, sentence=why, retry_after_seconds=wait)
         return NotebookReply(id=request.id, ok=True, sentence=granted)
 
     async def _extend(self, seconds: float) -> Sentence | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 
 from pydantic import ValidationError
 
@@ -16,9 +18,20 @@ class HubSilent(RunError):
     """Neither the hub's answer nor a refusal: whether it was done is not known."""
 
 
+class HubBusy(HubSilent):
+    """The hub got too many requests, and has not followed this one: ask again after `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            "The hub got too many requests from this server, and has not followed this one: try "
+            f"again in {math.ceil(seconds)} s."
+        )
+        self.seconds = seconds
+
+
 def ask(request: RunsRequest) -> RunsAnswer:
-    """The hub's answer. Raises `RunRefused` with its reason where it refuses, `HubSilent` where
-    there is no answer, and `RunError`."""
+    """The hub's answer. Raises `RunRefused` with its reason where it refuses, `HubBusy` where it
+    wants to be asked later, `HubSilent` where there is no answer, and `RunError`."""
     path = os.environ.get(SOCKET)
     if not path:
         raise RunError(
@@ -35,14 +48,23 @@ def ask(request: RunsRequest) -> RunsAnswer:
     return answer_in(_parsed(reply))
 
 
+def ask_patiently(request: RunsRequest) -> RunsAnswer:
+    """Ask again for as long as the hub is busy. Raises otherwise as `ask`."""
+    while True:
+        try:
+            return ask(request)
+        except HubBusy as busy:
+            time.sleep(busy.seconds)
+
+
 def submit(submission: RunSubmission) -> RunsAnswer:
     """Submit, and once more where no answer came: the hub knows a submission by its id. Raises as
-    `ask`."""
+    `ask_patiently`."""
     request = RunsRequest(action="submit", submission=submission)
     try:
-        return ask(request)
+        return ask_patiently(request)
     except HubSilent:
-        return ask(request)
+        return ask_patiently(request)
 
 
 def answer_in(reply: NotebookReply) -> RunsAnswer:
@@ -55,6 +77,8 @@ def answer_in(reply: NotebookReply) -> RunsAnswer:
     if detail:
         text = str(detail)
         raise RunRefused(f"The hub refused it: {text[:1].lower()}{text[1:]}")
+    if reply.retry_after_seconds:
+        raise HubBusy(reply.retry_after_seconds)
     raise HubSilent(
         "The hub does not answer now, so it is not known whether that was done: "
         "`ec2spawner runs` shows it once the hub answers. Runs continue meanwhile."

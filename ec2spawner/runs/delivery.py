@@ -13,17 +13,19 @@ from anyio.to_thread import run_sync
 
 from ..core.runs.documents import DocumentError, unpack
 from ..wire import RunsAnswer, RunsRequest, RunSummary
+from .agent_request import HubBusy
 from .errors import RunRefused
 from .result_file import write_result
 
 FIRST_PAUSE: Final = 5.0
-"""Seconds after a round, and after the first that failed."""
+"""Seconds after a round that has delivered something."""
 
 MAX_PAUSE: Final = 600.0
-"""Seconds; the pause doubles with each round that fails."""
+"""Seconds; the pause doubles with each round that fails and has delivered nothing."""
 
 BETWEEN_RUNS: Final = 0.25
-"""Seconds: two calls for each run, of the ten per second that the hub accepts."""
+"""Seconds: two calls for each run, of the ten per second that the hub accepts. It gives out fewer
+results than that, and says when to ask again."""
 
 WRITE_SECONDS: Final = 120.0
 """For one file."""
@@ -41,14 +43,12 @@ class Delivery:
         ask: Callable[[RunsRequest], Awaitable[RunsAnswer]],
         home: Path,
         log: logging.Logger,
-        *,
-        first_pause: float = FIRST_PAUSE,
     ) -> None:
         self._ask = ask
         self._home = home
         self._log = log
-        self._first_pause = first_pause
         self._waiting = asyncio.Event()
+        self._delivered = 0
         self._complaint = ""
 
     def learn(self, count: int) -> None:
@@ -58,17 +58,19 @@ class Delivery:
 
     async def run(self) -> None:
         """Deliver whatever waits, until cancelled."""
-        pause = self._first_pause
+        pause = FIRST_PAUSE
         while True:
             await self._waiting.wait()
             self._waiting.clear()
+            before = self._delivered
             try:
                 complaint = await self._deliver()
             except Exception as error:
                 # The next round may succeed: the hub answers again, or the disk has room.
                 complaint = str(error) or type(error).__name__
             self._report(complaint)
-            pause = min(pause * 2, MAX_PAUSE) if complaint else self._first_pause
+            has_failed = complaint and self._delivered == before
+            pause = min(pause * 2, MAX_PAUSE) if has_failed else FIRST_PAUSE
             await asyncio.sleep(pause)
             if complaint:
                 self._waiting.set()
@@ -76,23 +78,32 @@ class Delivery:
     async def _deliver(self) -> str:
         """One round; why a result is left, if one is. Raises what would keep all others, too."""
         complaint = ""
-        for run in (await self._ask(RunsRequest(action="undelivered"))).runs:
+        for run in (await self._answer(RunsRequest(action="undelivered"))).runs:
             try:
                 await self._deliver_one(run)
             except (DocumentError, RunRefused) as error:
                 complaint = f"run {run.number}: {error}"
-            await asyncio.sleep(min(BETWEEN_RUNS, self._first_pause))
+            await asyncio.sleep(BETWEEN_RUNS)
         return complaint
 
     async def _deliver_one(self, run: RunSummary) -> None:
-        answer = await self._ask(RunsRequest(action="result", number=run.number))
+        answer = await self._answer(RunsRequest(action="result", number=run.number))
         if answer.result:  # else the run ended before it had one
             work = partial(_write, self._home, run.path, run.number, answer.result)
             async with asyncio.timeout(WRITE_SECONDS):
                 # Abandoned when the server ends: the part of a file is removed later.
                 file = await run_sync(work, abandon_on_cancel=True)
             self._log.info("ec2spawner: the result of run %d is in %s", run.number, file)
-        await self._ask(RunsRequest(action="delivered", number=run.number))
+        await self._answer(RunsRequest(action="delivered", number=run.number))
+        self._delivered += 1
+
+    async def _answer(self, request: RunsRequest) -> RunsAnswer:
+        """The hub's, once it accepts the request: a pause that it asks for is no failure."""
+        while True:
+            try:
+                return await self._ask(request)
+            except HubBusy as busy:
+                await asyncio.sleep(busy.seconds)
 
     def _report(self, complaint: str) -> None:
         """One line for each reason, not for each round."""

@@ -10,7 +10,7 @@ from .cluster import ClusterAnswer, ClusterRequest
 from .hardware import HardwareChoices, Move
 from .idle import Idleness, IdlePolicy
 from .lease import AdminMessage, Cost, Stop
-from .message import Message, ShortText
+from .message import Message, Seconds, ShortText
 from .runs import RunReport, RunsAnswer, RunsRequest, RunWork
 from .sentences import Sentence
 from .sleep import SleepOrder, SleepProgress, Wake
@@ -104,6 +104,9 @@ class NotebookReply(Message):
     """Of `runs`."""
     work: RunWork | None = None
     """Of `run`."""
+    retry_after_seconds: Seconds = 0
+    """How long to wait where the hub got too many requests, of which this one has changed nothing;
+    0 in all other cases."""
 
 
 class ServerState(Message):

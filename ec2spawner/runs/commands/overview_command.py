@@ -16,7 +16,7 @@ from ...terminal import complain, text
 from ...wire import RunsRequest, RunSummary
 from ...wire.runs import MAX_SHOWN_RUNS
 from .. import words
-from ..agent_request import ask
+from ..agent_request import ask, ask_patiently
 from ..errors import RunError, WrongRequest
 from . import table
 from .command import FAILED, WRONG, print_json
@@ -94,7 +94,7 @@ def _cancel(arguments: argparse.Namespace, console: Console) -> None:
 
 def _result(arguments: argparse.Namespace, console: Console) -> None:
     number = arguments.number
-    answer = ask(RunsRequest(action="result", number=number))
+    answer = ask_patiently(RunsRequest(action="result", number=number))
     if not answer.result:
         raise RunError(
             f"Run {number} has no result yet: `ec2spawner runs show {number}` shows why."

@@ -17,8 +17,18 @@ from ec2spawner.agent.hub.client import HubClient
 from ec2spawner.agent.hub.heartbeat import Heartbeat
 from ec2spawner.agent.hub.step_reports import StepReports
 from ec2spawner.agent.lease_status import LeaseStatus
+from ec2spawner.agent.user_requests import UserRequests
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
-from ec2spawner.wire import Claim, Cost, HeartbeatResponse, IdlePolicy, Message
+from ec2spawner.wire import (
+    Claim,
+    Cost,
+    HeartbeatResponse,
+    IdlePolicy,
+    Message,
+    NotebookRequest,
+    RunsAnswer,
+    RunsRequest,
+)
 from tests.unit.agent.lease_grant import lease_grant
 
 GRANT = lease_grant(IdlePolicy())
@@ -43,7 +53,8 @@ class BusyHub:
         if len(self.called_at) == 1:
             return web.Response(status=429, headers={"Retry-After": str(RETRY_AFTER)})
         self.served.set()
-        answer: Message = GRANT if request.path.endswith("claims") else ANSWER
+        answers: dict[str, Message] = {"claims": GRANT, "runs": RunsAnswer(result="AAAA")}
+        answer = answers.get(request.path.rpartition("/")[2], ANSWER)
         return web.Response(text=answer.model_dump_json())
 
 
@@ -93,3 +104,15 @@ async def test_retry_after_of_the_hub_is_respected(
             await asyncio.gather(calling, return_exceptions=True)
     first, second = hub.called_at[:2]
     assert second - first >= RETRY_AFTER - 0.1
+
+
+async def test_the_notebook_hears_when_the_hub_wants_to_be_asked_again(hub: BusyHub) -> None:
+    request = NotebookRequest(type="runs", id=7, runs=RunsRequest(action="result", number=12))
+    watch = LeaseStatus(GRANT, "g4dn.xlarge", Sampler(find_gpus(), Processes(os.getpid())))
+    async with aiohttp.ClientSession() as http:
+        requests = UserRequests(HubClient(hub.url, http), watch, lambda: None)
+        refused = await requests.answer(request)
+        assert (refused.id, refused.ok, refused.retry_after_seconds) == (7, False, RETRY_AFTER)
+        answered = await requests.answer(request)
+    assert answered.runs == RunsAnswer(result="AAAA")
+    assert answered.retry_after_seconds == 0

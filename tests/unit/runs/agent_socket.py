@@ -33,6 +33,13 @@ class Refusal(RunRefused):
     """The hub's, with its reason; without one, the hub is silent."""
 
 
+class Busy(Exception):
+    """The hub wants to be asked again after `PAUSE`."""
+
+
+PAUSE = 0.01
+"""Seconds."""
+
 Hub = Callable[[RunsRequest], RunsAnswer]
 
 
@@ -83,6 +90,9 @@ def _reply(request: NotebookRequest, hub: Hub) -> NotebookReply:
     assert request.runs is not None
     try:
         return NotebookReply(id=request.id, ok=True, runs=hub(request.runs))
+    except Busy:
+        why = sentence("hub-silent")
+        return NotebookReply(id=request.id, ok=False, sentence=why, retry_after_seconds=PAUSE)
     except Refusal as refusal:
         detail = str(refusal)
         why = sentence("refused", detail=detail) if detail else sentence("hub-silent")

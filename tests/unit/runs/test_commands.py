@@ -22,7 +22,7 @@ from ec2spawner.runs.errors import RunError
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
 from ec2spawner.wire.runs import MAX_DOCUMENT_BYTES
 
-from .agent_socket import Refusal, agent, summary
+from .agent_socket import Busy, Refusal, agent, summary
 
 NOW = datetime.now(UTC)
 
@@ -34,10 +34,15 @@ class Hub:
         self.asked: list[RunsRequest] = []
         self.runs: list[RunSummary] = []
         self.refusal: str | None = None
+        self.busy = 0
+        """So many requests come too soon."""
         self.result = ""
 
     def __call__(self, request: RunsRequest) -> RunsAnswer:
         self.asked.append(request)
+        if self.busy:
+            self.busy -= 1
+            raise Busy
         if self.refusal is not None:
             raise Refusal(self.refusal)
         if request.action == "submit":
@@ -231,6 +236,14 @@ def test_a_result_is_written_where_it_is_wanted(
     assert out() == "epoch 1\n"
     assert main(["runs", "result", "12", "--json"]) == 0
     assert json.loads(out()) == {"number": 12, "result": "epoch 1\n"}
+
+
+@pytest.mark.parametrize("asked", [["runs", "result", "12"], ["run", "train.py", "--profile=t4"]])
+def test_a_busy_hub_is_asked_again_when_it_says_so(hub: Hub, out: Output, asked: list[str]) -> None:
+    hub.busy, hub.result = 3, pack([b"epoch 1\n"])
+    assert main(asked) == 0
+    assert len(hub.asked) == 4
+    assert len(set(map(RunsRequest.model_dump_json, hub.asked))) == 1
 
 
 def test_the_largest_result_arrives(hub: Hub, err: Output) -> None:

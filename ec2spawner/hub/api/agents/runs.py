@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....core.profiles.choices import OptionsRefused
+from ....core.rate_limit import RateLimit
 from ....provisioner.model.leases.lease import Lease
 from ....provisioner.runs.runs import NoSuchRun, Owner, TooManyRuns
 from ....wire import RunReport, RunsAnswer, RunsRequest, RunSummary
@@ -31,10 +32,10 @@ class DocumentsHandler(OwnersHandler):
 
     MAX_BODY_BYTES = MAX_RUN_BODY_BYTES
 
-    async def check_rate(self, lease: Lease) -> None:
+    async def check_rate(self, limit: RateLimit, lease: Lease) -> None:
         """End the request with 429 if this lease sends or reads documents too fast: each is a read
         or write of the store."""
-        limit, now = self.service.run_documents, time.monotonic()
+        now = time.monotonic()
         if not limit.take(lease.lease_id, now):
             seconds = limit.wait_seconds(lease.lease_id, now)
             await self.refuse_for_now(seconds, "too many documents of runs")
@@ -78,7 +79,7 @@ class RunsHandler(DocumentsHandler):
             case "cancel":
                 found = await runs.cancel(owner, number, all_of_array=request.array)
             case "result":
-                await self.check_rate(lease)
+                await self.check_rate(self.service.run_results, lease)
                 result = await runs.result(owner, number)
                 return RunsAnswer(runs=[runs.one(owner, number)], result=result)
             case "undelivered":
@@ -99,7 +100,7 @@ class RunsHandler(DocumentsHandler):
         if request.submission is None:
             self.refuse(400, "`submit` needs a `submission`")
         spawner = self.owners_spawner(lease)
-        await self.check_rate(lease)
+        await self.check_rate(self.service.run_documents, lease)
         return await submit(self.service, self.provisioner, spawner, owner, request.submission)
 
 
@@ -115,7 +116,7 @@ class RunHandler(DocumentsHandler):
             self.refuse(409, "this lease is of no run")
         self.provisioner.agents.heard(lease.lease_id)
         if report.action == "begin" or (report.action == "progress" and report.result):
-            await self.check_rate(lease)
+            await self.check_rate(self.service.run_documents, lease)
         work = await self.provisioner.runs.report(lease, report)
         if work is None:
             self.refuse(409, "this run has ended, or has another instance")
