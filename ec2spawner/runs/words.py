@@ -97,11 +97,3 @@ def grouped(runs: Iterable[RunSummary]) -> Iterator[Group]:
         by_array.setdefault(key, []).append(run)
     for members in by_array.values():
         yield Group(sorted(members, key=lambda run: run.number))
-
-
-def array_of(runs: Sequence[RunSummary], number: int) -> list[RunSummary]:
-    """The runs of the array that this run is of, by number; itself alone where it is of none."""
-    run = next((each for each in runs if each.number == number), None)
-    first = run.array if run is not None and run.array else number
-    members = [each for each in runs if first in (each.array, each.number)]
-    return sorted(members, key=lambda each: each.number)

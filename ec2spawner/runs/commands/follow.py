@@ -17,7 +17,7 @@ from ..errors import RunError
 from ..submission import result_path
 
 POLL_SECONDS: Final = 3.0
-"""Between two questions; each answer has up to a thousand runs."""
+"""Between two questions; each answer has all runs of an array."""
 
 
 def follow(
@@ -27,7 +27,8 @@ def follow(
     asking: Callable[[RunsRequest], RunsAnswer] = ask,
     poll_seconds: float = POLL_SECONDS,
 ) -> list[RunSummary]:
-    """The runs once all have ended, by number. Raises `RunError` where the hub does not know one.
+    """These runs of one submission once all have ended, by number. Raises `RunError` where the hub
+    does not know one.
 
     While the hub is silent it asks again. After Ctrl-C the runs continue, which is printed.
     """
@@ -73,7 +74,7 @@ def _found(
 ) -> tuple[list[RunSummary], str]:
     """The runs, and why there are none now."""
     try:
-        answer = asking(RunsRequest())
+        answer = asking(RunsRequest(number=numbers[0]))
     except HubSilent:
         return [], "the hub does not answer; runs continue"
     wanted = set(numbers)

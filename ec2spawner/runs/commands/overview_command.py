@@ -14,7 +14,6 @@ from rich.console import Console
 from ...core.runs.documents import DocumentError, unpack
 from ...terminal import complain, text
 from ...wire import RunsRequest, RunSummary
-from ...wire.runs import MAX_SHOWN_RUNS
 from .. import words
 from ..agent_request import ask, ask_patiently
 from ..errors import RunError, WrongRequest
@@ -75,10 +74,15 @@ def _done(arguments: argparse.Namespace, console: Console) -> None:
 
 def _one(number: int) -> RunSummary:
     """Raises `RunError` where there is none."""
-    for run in ask(RunsRequest()).runs:
-        if run.number == number:
-            return run
-    raise RunError(_missing(number))
+    return next(run for run in _array(number) if run.number == number)
+
+
+def _array(number: int) -> list[RunSummary]:
+    """All runs of the array that this run is of, by number; itself alone where it is of none.
+
+    Raises `RunError` where there is no such run.
+    """
+    return ask(RunsRequest(number=number)).runs
 
 
 def _cancel(arguments: argparse.Namespace, console: Console) -> None:
@@ -121,19 +125,10 @@ def _result(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _table(arguments: argparse.Namespace, console: Console) -> None:
-    runs = words.array_of(ask(RunsRequest()).runs, arguments.number)
-    if not runs:
-        raise RunError(_missing(arguments.number))
+    runs = _array(arguments.number)
     if arguments.json:
         print_json(runs)
     elif arguments.csv:
         sys.stdout.write(table.array_csv(runs))
     else:
         table.print_array(runs, console)
-
-
-def _missing(number: int) -> str:
-    return (
-        f"You have no run {number}, or it is not among your last {MAX_SHOWN_RUNS}: "
-        "`ec2spawner runs` lists them."
-    )

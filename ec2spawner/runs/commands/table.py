@@ -14,6 +14,7 @@ from rich.table import Table
 from ...core.text.delimited import Cell, delimited
 from ...terminal import text
 from ...wire import RunSummary
+from ...wire.runs import MAX_SHOWN_RUNS
 from .. import words
 from ..submission import result_path
 
@@ -49,6 +50,14 @@ def print_list(runs: Sequence[RunSummary], console: Console, now: datetime) -> N
     console.print(table)
     if (more := len(groups) - SHOWN) > 0:
         console.print(text(f"… and {more} more: see --json"))
+    if len(runs) >= MAX_SHOWN_RUNS:
+        console.print(
+            text(
+                f"Only your newest {len(runs)} runs are listed, perhaps not all of the last array: "
+                "`ec2spawner runs table N` shows the array of run N"
+            ),
+            soft_wrap=True,
+        )
     console.print(text(ESTIMATE, "dim"))
 
 

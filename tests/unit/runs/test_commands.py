@@ -20,7 +20,7 @@ from ec2spawner.runs.agent_request import HubSilent
 from ec2spawner.runs.commands.follow import follow
 from ec2spawner.runs.errors import RunError
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
-from ec2spawner.wire.runs import MAX_DOCUMENT_BYTES
+from ec2spawner.wire.runs import MAX_ARRAY, MAX_DOCUMENT_BYTES, MAX_SHOWN_RUNS
 
 from .agent_socket import Busy, Refusal, agent, summary
 
@@ -55,7 +55,17 @@ class Hub:
             )
         if request.action == "result":
             return RunsAnswer(result=self.result, runs=self.runs)
-        return RunsAnswer(runs=self.runs)
+        if request.number is not None:
+            return RunsAnswer(runs=self.array(request.number))
+        return RunsAnswer(runs=self.runs[:MAX_SHOWN_RUNS])
+
+    def array(self, number: int) -> list[RunSummary]:
+        """By number."""
+        run = next((each for each in self.runs if each.number == number), None)
+        if run is None:
+            raise Refusal(f"you have no run {number}")
+        found = [each for each in self.runs if run.array and each.array == run.array]
+        return sorted(found or [run], key=lambda each: each.number)
 
     @property
     def submission(self) -> RunSubmission:
@@ -283,6 +293,27 @@ def test_an_array_is_a_table(hub: Hub, out: Output, number: str) -> None:
     assert [row["result"] for row in rows] == ["", "", "runs/train-14.ipynb"]
 
 
+def test_an_array_that_is_not_among_the_newest_runs_is_whole(hub: Hub, out: Output) -> None:
+    first, last = 12, 11 + MAX_ARRAY
+    array = [
+        summary(number, array=first, state="ended", outcome="succeeded", usd=0.5, attempts=1)
+        for number in range(last, first - 1, -1)
+    ]
+    newer = [summary(number) for number in range(last + MAX_SHOWN_RUNS, last, -1)]
+    for hub.runs in (array, [*newer, *array]):
+        assert main(["runs", "table", "12"]) == 0
+        assert f"{MAX_ARRAY} runs, {MAX_ARRAY / 2:.4f} USD" in out()
+        assert main(["runs", "table", f"{last}", "--csv"]) == 0
+        rows = csv.DictReader(io.StringIO(out()))
+        assert [row["run"] for row in rows] == [f"{n}" for n in range(first, last + 1)]
+        assert main(["runs", "show", "12", "--json"]) == 0
+        assert [run["number"] for run in json.loads(out())["runs"]] == [12]
+        assert main(["runs"]) == 0
+        assert "Only your newest 1000 runs are listed" in out()
+    followed = follow(range(first, last + 1), Console(file=io.StringIO()), poll_seconds=0)
+    assert [run.number for run in followed] == list(range(first, last + 1))
+
+
 @pytest.mark.parametrize(
     "asked",
     [["show"], ["list", "3"], ["cancel", "0"], ["show", "1", "--to=x"], ["--csv"], ["--array"]],
@@ -296,14 +327,14 @@ def test_an_incomplete_request_says_what_to_write(hub: Hub, err: Output, asked: 
 def test_waiting_ends_with_the_runs_and_bears_a_silent_hub() -> None:
     ended = summary(12, state="ended", outcome="succeeded", has_result=True, attempts=1, usd=0.5)
     steps: list[RunsAnswer | Exception] = [
-        RunsAnswer(runs=[summary(12), summary(11)]),
+        RunsAnswer(runs=[summary(12)]),
         HubSilent("no answer"),
         RunsAnswer(runs=[summary(12, state="running", cells_done=1, cells_total=2, message="[x]")]),
         RunsAnswer(runs=[ended]),
     ]
 
     def asking(request: RunsRequest) -> RunsAnswer:
-        assert request == RunsRequest()
+        assert request == RunsRequest(number=12)
         step = steps.pop(0)
         if isinstance(step, Exception):
             raise step
