@@ -16,6 +16,7 @@ from pydantic import AwareDatetime, ValidationError
 from tornado.web import HTTPError
 
 from ...core.profiles.choices import OptionsRefused
+from ...core.rate_limit import RateLimit
 from ...core.runs.documents import DocumentError, unpack
 from ...provisioner.runs.runs import NoSuchRun, Owner, TooManyRuns
 from ...provisioner.store.store import StoreError
@@ -45,11 +46,11 @@ class RunsModel(Model):
     runs: tuple[RunSummary, ...]
 
 
-class TooManySubmissions(HTTPError):
+class TooManyCalls(HTTPError):
     """429 with when to try again."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(429, "too many submissions: send several parameters as one array")
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(429, message)
         self.headers = {"Retry-After": str(math.ceil(max(seconds, 1)))}
 
 
@@ -76,6 +77,12 @@ class RunsApiHandler(APIHandler):
             raise HTTPError(403, f"this needs the scope {scope} for that user")
         return Owner(name)
 
+    def check_rate(self, limit: RateLimit, user: User, message: str) -> None:
+        """Raises `TooManyCalls` with this message for a user who calls too fast."""
+        now = time.monotonic()
+        if not limit.take(user.id, now):
+            raise TooManyCalls(message, limit.wait_seconds(user.id, now))
+
     def send(self, now: datetime, runs: list[RunSummary], status: int = 200) -> None:
         """Answer these runs."""
         self.set_status(status)
@@ -95,9 +102,8 @@ class RunListHandler(RunsApiHandler):
         """Submit; 201 with the runs that were made, 400 with the field that is wrong, 429 while too
         many wait or run."""
         user, (service, provisioner) = self.owner(SUBMIT_SCOPE), running()
-        limit, now = service.run_submissions, time.monotonic()
-        if not limit.take(user.id, now):
-            raise TooManySubmissions(limit.wait_seconds(user.id, now))
+        hint = "too many submissions: send several parameters as one array"
+        self.check_rate(service.run_submissions, user, hint)
         submission = self.submission()
         try:
             spawner, owner = user.spawners[""], owner_of(user)
@@ -175,10 +181,13 @@ class RunResultHandler(RunsApiHandler):
         """None: to hash a large result would hold up all others."""
 
     async def get(self, number: str) -> None:
-        """The executed notebook, or the log, so far, as a file; 404 while there is none."""
-        owner, (_, provisioner) = owner_of(self.owner(OWN_SCOPE)), running()
+        """The executed notebook, or the log, so far, as a file; 404 while there is none, 429 for
+        results that are read too fast."""
+        user, (service, provisioner) = self.owner(OWN_SCOPE), running()
+        owner = owner_of(user)
         try:
             run = provisioner.runs.one(owner, int(number))
+            self.check_rate(service.run_results, user, "too many results at once: try again soon")
             packed = await provisioner.runs.result(owner, int(number))
         except NoSuchRun as error:
             raise HTTPError(404, str(error)) from error

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 from rich.console import Console
 
 from tests.harness import Embedded, Hub, demo_config, until
@@ -179,10 +180,18 @@ class Disturbed:
         place = run["parameters"]["place"]
         if place < NEVER_ENDING:
             return bool(run["outcome"] == "cost-cap")
-        reply = await self.api.get(f"/runs/{run['number']}/result")
+        reply = await self.result(run["number"])
         said = reply.text.split("\n")
         is_whole = said.count(f"result {place}") == 1 and said.count(f"begun {place}") == 1
         return run["outcome"] == "succeeded" and reply.is_success and is_whole
+
+    async def result(self, number: int) -> httpx.Response:
+        """Asked for again when the hub says that it gets too many calls."""
+        while True:
+            reply = await self.api.get(f"/runs/{number}/result")
+            if reply.status_code != 429:
+                return reply
+            await asyncio.sleep(int(reply.headers["Retry-After"]))
 
     async def ledger(self) -> dict[str, float]:
         """USD of instances, by server."""

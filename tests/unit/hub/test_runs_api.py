@@ -9,16 +9,18 @@ from typing import Any
 
 import httpx
 import pytest
+from jupyterhub.apihandlers.base import APIHandler
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
 
 from ec2spawner.core.rate_limit import Rate, RateLimit
 from ec2spawner.core.runs.documents import pack
+from ec2spawner.hub.api import runs as runs_api
 from ec2spawner.hub.api.agents import handler as agent_handler
 from ec2spawner.hub.api.agents.runs import RunsHandler
 from ec2spawner.hub.app import service
-from ec2spawner.provisioner.runs.runs import Owner
+from ec2spawner.provisioner.runs.runs import NoSuchRun, Owner
 from ec2spawner.wire import RunsAnswer, RunSummary
 from tests.unit.runs.agent_socket import summary
 
@@ -27,6 +29,8 @@ class Runs:
     """Each run has a result."""
 
     def one(self, owner: Owner, number: int) -> RunSummary:
+        if number > 20:
+            raise NoSuchRun(f"you have no run {number}")
         return summary(number, state="ended", has_result=True)
 
     def array(self, owner: Owner, number: int) -> list[RunSummary]:
@@ -40,6 +44,7 @@ class Runs:
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[service.HubService]:
     """Gives out two results, and for hours no other."""
     monkeypatch.setattr(agent_handler, "LIMITED_PAUSE", 0.0)
+    monkeypatch.setattr(runs_api, "created_at", lambda user: None)
     provisioner: Any = SimpleNamespace(runs=Runs())
     nothing: Any = None
     made = service.HubService(options=nothing, seal=nothing, verifier=nothing)
@@ -61,8 +66,18 @@ async def served(handler: type[Any], path: str) -> AsyncIterator[httpx.AsyncClie
     http.stop()
 
 
-class OfAgent(RunsHandler):
-    """Of a lease that is in the address, without JupyterHub's own settings."""
+class WithoutHub(APIHandler):
+    """Has none of JupyterHub's settings."""
+
+    async def prepare(self) -> None:
+        pass
+
+    def set_default_headers(self) -> None:
+        pass
+
+
+class OfAgent(RunsHandler, WithoutHub):
+    """Of a lease that is in the address."""
 
     def lease(self, lease_id: str) -> Any:
         return SimpleNamespace(lease_id=lease_id, user="ann", is_server=True)
@@ -70,14 +85,13 @@ class OfAgent(RunsHandler):
     def owner(self, lease: Any) -> Owner:
         return Owner(lease.user)
 
-    async def get_current_user(self) -> None:
-        return None
 
-    def _resolve_roles_and_scopes(self) -> None:
-        pass
+class OfUser(runs_api.RunResultHandler, WithoutHub):
+    """Of the user whose id is in the token."""
 
-    def set_default_headers(self) -> None:
-        pass
+    def owner(self, scope: str) -> Any:
+        user_id = int(self.request.headers["Authorization"])
+        return SimpleNamespace(id=user_id, name=f"user {user_id}")
 
 
 async def test_a_server_that_reads_too_many_results_hears_when_to_ask_again(
@@ -93,3 +107,29 @@ async def test_a_server_that_reads_too_many_results_hears_when_to_ask_again(
         assert 9000 < int(limited.headers["Retry-After"]) <= 10_000
         assert (await client.post("/first", json={"action": "list", "number": 12})).is_success
         assert (await client.post("/second", json=result)).is_success
+
+
+async def test_a_user_who_reads_too_many_results_hears_when_to_ask_again(
+    hub: service.HubService,
+) -> None:
+    async with served(OfUser, r"/([0-9]+)/result") as client:
+        ann, bob = {"Authorization": "7"}, {"Authorization": "8"}
+        assert (await client.get("/21/result", headers=ann)).status_code == 404
+        for number in (12, 13):
+            reply = await client.get(f"/{number}/result", headers=ann)
+            assert reply.text == f"result {number} of user 7"
+        limited = await client.get("/12/result", headers=ann)
+        assert limited.status_code == 429
+        assert 9000 < int(limited.headers["Retry-After"]) <= 10_000
+        assert "too many results" in limited.json()["message"]
+        assert (await client.get("/12/result", headers=bob)).is_success
+
+
+async def test_a_user_and_a_lease_of_the_same_name_have_a_limit_each(
+    hub: service.HubService,
+) -> None:
+    result = {"action": "result", "number": 12}
+    async with served(OfAgent, r"/([0-9]+)") as agent, served(OfUser, r"/([0-9]+)/result") as user:
+        for _ in range(2):
+            assert (await agent.post("/7", json=result)).is_success
+            assert (await user.get("/12/result", headers={"Authorization": "7"})).is_success
