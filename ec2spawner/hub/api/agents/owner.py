@@ -15,9 +15,13 @@ class OwnersHandler(LeaseHandler):
     """A call on the owner's behalf."""
 
     def owners_spawner(self, lease: Lease) -> Spawner:
-        """Ends the request with 409 if the owner has no account any more, or the lease is of no
-        server of theirs."""
+        """Ends the request with 409 if the lease is of no server, or if its owner's account or the
+        server itself has been deleted."""
+        if not lease.is_server:
+            self.refuse(409, "this is the instance of a worker or a run: only a server can do that")
         user = self.find_user(lease.user)
-        if user is None or lease.server not in user.orm_spawners:
+        if user is None:
             self.refuse(409, "the owner of this server has no account any more")
+        if lease.server not in user.orm_spawners:
+            self.refuse(409, "this server has been deleted")
         return user.spawners[lease.server]
