@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from ...config import Options
 from ...core.ledger.cost_rows import user_payer
 from ...core.runs.documents import DocumentError, unpack
+from ...provisioner.model.leases.lease import Lease
 from ...provisioner.model.leases.run import Run
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.runs.runs import Owner
 from ...wire import RunSubmission, RunSummary
 from ..app.service import HubService
-from ..spawn.allowed_profiles import choose
+from ..spawn.allowed_profiles import choose, payers_from
 from ..spawn.server_options import options_for_page
 
 if TYPE_CHECKING:
@@ -31,16 +32,18 @@ async def submit(
     spawner: Spawner,
     owner: Owner,
     submission: RunSubmission,
+    server: Lease | None = None,
 ) -> list[RunSummary]:
-    """Queue what the owner of this server sends. A repeated submission is answered with the runs
-    that the first one has made, whatever would refuse it by now.
+    """Queue what the owner sends: from this server, whose payer is the default then, or by a
+    program. A repeated submission is answered with the runs that the first one has made, whatever
+    would refuse it by now.
 
     Raises `CannotRun`, `OptionsRefused` and `TooManyRuns` with the reason in words, and
     `ProfileListError` and `StoreError`.
     """
     if known := provisioner.runs.submitted(owner, submission.request_id):
         return known
-    new = await _new_runs(running, provisioner, spawner, submission)
+    new = await _new_runs(running, provisioner, spawner, submission, server)
     return await provisioner.runs.submit(owner, new, submission.document)
 
 
@@ -49,13 +52,17 @@ async def _new_runs(
     provisioner: Provisioner,
     spawner: Spawner,
     submission: RunSubmission,
+    server: Lease | None,
 ) -> list[Run]:
     """One for each set of parameters, without numbers yet."""
     options = await options_for_page(running.options, spawner)
     now, user = provisioner.now(), spawner.user.name
     _check(options, submission, now)
     await asyncio.to_thread(_check_document, submission)
-    choice = await choose(options, spawner, chosen(submission.profile, submission.payer))
+    payer = submission.payer
+    if server is not None and not payer:
+        payer = next(iter(payers_from(server, options, spawner)), "")
+    choice = await choose(options, spawner, chosen(submission.profile, payer))
     return [
         Run(
             number=0,

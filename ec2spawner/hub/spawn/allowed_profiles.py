@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
 from ...core.profiles.choices import Choice, apply_user_options
+from ...provisioner.model.leases.costs import payer_of
+from ...provisioner.model.leases.lease import Lease
 from . import server_options
 from .server_options import result_of
 
@@ -58,3 +60,10 @@ def payers_of(options: Options, spawner: Spawner) -> tuple[str, ...]:
     """Who may pay for the server of this user, the default first; empty if nobody may."""
     groups = {group.name for group in spawner.user.groups}
     return options.payers.payers().of(spawner.user.name, groups)
+
+
+def payers_from(server: Lease, options: Options, spawner: Spawner) -> tuple[str, ...]:
+    """Who may pay for what this server of the user submits, the default first: the server's own
+    payer, unless the user may no longer charge it. Empty if nobody may pay."""
+    own = payer_of(server)
+    return tuple(sorted(payers_of(options, spawner), key=lambda payer: payer != own))

@@ -44,7 +44,10 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
     _bounds(parser)
     parser.add_argument(
-        "--payer", default="", metavar="NAME", help="who pays, such as group:research"
+        "--payer",
+        default="",
+        metavar="NAME",
+        help="who pays, such as group:research (default: the payer of this server)",
     )
     parser.add_argument(
         "--notify",

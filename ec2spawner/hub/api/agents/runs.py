@@ -101,7 +101,9 @@ class RunsHandler(DocumentsHandler):
             self.refuse(400, "`submit` needs a `submission`")
         spawner = self.owners_spawner(lease)
         await self.check_rate(self.service.run_documents, lease)
-        return await submit(self.service, self.provisioner, spawner, owner, request.submission)
+        return await submit(
+            self.service, self.provisioner, spawner, owner, request.submission, server=lease
+        )
 
 
 class RunHandler(DocumentsHandler):

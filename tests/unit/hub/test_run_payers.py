@@ -1,0 +1,126 @@
+"""Who pays for a run: whom its user names, else the payer of the server that it is sent from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ec2spawner.config import Options, validate_options
+from ec2spawner.core.profiles.choices import OptionsRefused
+from ec2spawner.core.runs.documents import pack
+from ec2spawner.hub.api.agents.runs import RunsHandler
+from ec2spawner.hub.runs.submission import submit
+from ec2spawner.hub.security.sealed_start import Seal
+from ec2spawner.provisioner.model.leases.run import Run
+from ec2spawner.provisioner.runs.runs import Owner
+from ec2spawner.spawner import EC2Spawner
+from ec2spawner.wire import RunsRequest, RunSubmission
+from tests import stored
+from tests.unit.provisioner.world import World
+
+PAYERS = {"group": ["lab", "research"]}
+ANN = Owner("ann")
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    made = World(tmp_path)
+    await made.start()
+    yield made
+    await made.kill()
+
+
+def spawner_of(*groups: str) -> EC2Spawner:
+    """Of ann, who is in these groups."""
+    members = [SimpleNamespace(name=group) for group in groups]
+    return EC2Spawner(
+        user=SimpleNamespace(name="ann", groups=members),
+        profile_list=[{"display_name": "T4", "slug": "t4", "instance_types": ["g4dn.xlarge"]}],
+    )
+
+
+def service(spawner: EC2Spawner, payers: dict[str, Any]) -> Any:
+    """The hub's, as far as runs need it."""
+    options: Options = validate_options(
+        {
+            "region": "us-east-1",
+            "subnets": ["subnet-a", "subnet-b"],
+            "profile_list": spawner.profile_list,
+            "payers": payers,
+            "runs": {"at_once": 4},
+        },
+        cleanup_servers=False,
+        environ={},
+    )
+    return SimpleNamespace(options=options, seal=Seal(b"x" * 32), run_documents=None)
+
+
+def submission(payer: str = "") -> RunSubmission:
+    return RunSubmission(path="a.py", document=pack([b"pass"]), profile="t4", payer=payer)
+
+
+async def submitted(
+    world: World,
+    *groups: str,
+    asked: str = "",
+    server: str | None = None,
+    payers: dict[str, Any] = PAYERS,
+) -> Run:
+    """A run of ann's, sent from a server with this payer, or from none."""
+    spawner = spawner_of(*groups)
+    hub = service(spawner, payers)
+    lease = None if server is None else stored.lease(user="ann", payer=server)
+    [found] = await submit(hub, world.provisioner, spawner, ANN, submission(asked), server=lease)
+    run = world.provisioner._state.runs.get(found.number)
+    assert run is not None
+    return run
+
+
+@pytest.mark.parametrize("server", ["group:research", "group:lab", ""])
+async def test_a_run_is_charged_to_the_payer_of_its_server(world: World, server: str) -> None:
+    """The default of ann is the group lab; an empty payer is ann."""
+    run = await submitted(world, "lab", "research", server=server)
+    assert run.payer == server
+
+
+async def test_who_is_named_pays(world: World) -> None:
+    for asked, payer in (("group:research", "group:research"), ("user:ann", "")):
+        run = await submitted(world, "lab", "research", asked=asked, server="group:lab")
+        assert run.payer == payer
+    with pytest.raises(OptionsRefused, match="group:research"):
+        await submitted(world, "lab", asked="group:research", server="group:lab")
+
+
+async def test_a_payer_that_is_lost_since_the_start_is_replaced_by_the_default(
+    world: World,
+) -> None:
+    assert (await submitted(world, "lab", server="group:research")).payer == "group:lab"
+    no_user = PAYERS | {"user": False}
+    assert (await submitted(world, "lab", server="", payers=no_user)).payer == "group:lab"
+
+
+async def test_a_run_of_no_server_is_charged_to_the_default(world: World) -> None:
+    assert (await submitted(world, "lab", "research")).payer == "group:lab"
+    assert (await submitted(world)).payer == ""
+
+
+async def test_the_call_of_an_agent_names_its_server(world: World) -> None:
+    spawner = spawner_of("lab", "research")
+
+    async def check_rate(*_: Any) -> None:
+        pass
+
+    handler: Any = SimpleNamespace(
+        service=service(spawner, PAYERS),
+        provisioner=world.provisioner,
+        owners_spawner=lambda _: spawner,
+        check_rate=check_rate,
+    )
+    lease = stored.lease(user="ann", payer="group:research")
+    request = RunsRequest(action="submit", submission=submission())
+    [run] = await RunsHandler.submit(handler, lease, ANN, request)
+    assert run.payer == "group:research"
