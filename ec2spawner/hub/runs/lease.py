@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...config import Options, Profile
 from ...core.instances.retention_rules import AfterStop
+from ...core.ledger.cost_rows import user_payer
 from ...core.names import lease_id as new_lease_id
 from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
@@ -53,7 +54,9 @@ async def run_lease(
     Raises `WaitsForPrice`, `OptionsRefused`, `ProfileListError`, `SpawnError`, `StoreError`.
     """
     options = await options_for_page(running.options, spawner)
-    choice = await choose(options, spawner, chosen(run.profile, run.payer))
+    # Named, since without a payer it is the user's default, such as a group.
+    payer = run.payer or user_payer(run.user)
+    choice = await choose(options, spawner, chosen(run.profile, payer))
     server = Server(run.user, run.home)
     if _is_bound_to_price(run, provisioner):
         # Before its home is copied, which costs money for as long as it waits.

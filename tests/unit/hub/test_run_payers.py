@@ -13,6 +13,7 @@ from ec2spawner.config import Options, validate_options
 from ec2spawner.core.profiles.choices import OptionsRefused
 from ec2spawner.core.runs.documents import pack
 from ec2spawner.hub.api.agents.runs import RunsHandler
+from ec2spawner.hub.runs.lease import run_lease
 from ec2spawner.hub.runs.submission import submit
 from ec2spawner.hub.security.sealed_start import Seal
 from ec2spawner.provisioner.model.leases.run import Run
@@ -24,6 +25,7 @@ from tests.unit.provisioner.world import World
 
 PAYERS = {"group": ["lab", "research"]}
 ANN = Owner("ann")
+URL = "http://hub.test/hub/api"
 
 
 @pytest.fixture
@@ -124,3 +126,12 @@ async def test_the_call_of_an_agent_names_its_server(world: World) -> None:
     request = RunsRequest(action="submit", submission=submission())
     [run] = await RunsHandler.submit(handler, lease, ANN, request)
     assert run.payer == "group:research"
+
+
+@pytest.mark.parametrize("payer", ["user:ann", "group:research"])
+async def test_who_pays_for_a_run_is_who_pays_for_its_instance(world: World, payer: str) -> None:
+    """Also where that is ann, and her default is a group."""
+    run = await submitted(world, "lab", "research", asked=payer)
+    spawner = spawner_of("lab", "research")
+    lease = await run_lease(service(spawner, PAYERS), world.provisioner, spawner, run, {}, URL)
+    assert (lease.payer or "user:ann") == payer
