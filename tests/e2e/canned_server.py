@@ -272,7 +272,8 @@ def running_server(
         "JUPYTERLAB_SETTINGS_DIR": str(settings),
         # Without node, which JupyterLab would run twice for each page that loads.
         "PATH": str(Path(sys.executable).parent),
-        "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parent, *python_path))),
+        # The package of this checkout, too.
+        "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parent, ROOT, *python_path))),
         "CANNED_STATUS": str(home),
         **(variables or {}),
     }

@@ -57,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, hub: JobHub) -> Iterator[Se
     (home / "config" / "jupyter_server_config.json").write_text(json.dumps(CONFIG))
     with pytest.MonkeyPatch.context() as patch, agent(home, patch, hub, HARDWARE):
         lab_extensions = {"JUPYTER_PATH": str(SCHEDULER / "share" / "jupyter")}
-        with running_server(home, [ROOT, SCHEDULER], lab_extensions) as made:
+        with running_server(home, [SCHEDULER], lab_extensions) as made:
             notebook = {**NOTEBOOK, "metadata": KERNEL}
             (made.folder / "work" / "train.ipynb").write_text(json.dumps(notebook))
             yield made
