@@ -43,10 +43,12 @@ from .cluster_run import (
 )
 from .hardware import (
     MAX_CHOICES,
+    MAX_PAYERS,
     ContinueRequest,
     HardwareChoice,
     HardwareChoices,
     Move,
+    Payer,
 )
 from .idle import Idleness, IdlePolicy, WorkingHours
 from .lease import (
@@ -123,6 +125,7 @@ __all__ = [
     "MAX_CHOICES",
     "MAX_MESSAGE_LENGTH",
     "MAX_ORDER_BYTES",
+    "MAX_PAYERS",
     "MAX_SCRIPT_BYTES",
     "MAX_WORKERS",
     "PROTOCOL",
@@ -178,6 +181,7 @@ __all__ = [
     "Notice",
     "NoticesEvent",
     "Observation",
+    "Payer",
     "Percent",
     "ProtocolNumber",
     "Refusal",

@@ -1,4 +1,4 @@
-"""A running server that continues on other hardware: what there is, and how far the move is."""
+"""Other hardware for a running server or for a run: what there is, and how far a move is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from .message import Market, Message, ShortText
 
 MAX_CHOICES = 40
 """More profiles than these are left out: a person chooses from a list."""
+
+MAX_PAYERS = 20
+"""More payers than these are left out."""
 
 
 class HardwareChoice(Message):
@@ -24,11 +27,23 @@ class HardwareChoice(Message):
     is_available: bool = False
     """False where it is sold out as far as is known, or offered in no zone of the home."""
     refusal: ShortText = ""
-    """Why no start of it is accepted now, in words; empty where it is."""
+    """Why no start of it is accepted now that the first payer pays for, in words; empty where it
+    is."""
+    refusals: dict[str, ShortText] = {}
+    """The same of the other payers, by their names; without those who can pay for it."""
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     """0 is unknown."""
     gpu_memory_bytes: Annotated[int, Field(ge=0)] = 0
     """Of all GPUs together; 0 without one."""
+
+
+class Payer(Message):
+    """Who may pay for a run."""
+
+    payer: Annotated[str, Field(max_length=300)]
+    """As a submission names it, such as `group:research`."""
+    name: ShortText
+    """As its user chooses it: `Group research`."""
 
 
 class HardwareChoices(Message):
@@ -40,6 +55,10 @@ class HardwareChoices(Message):
     has it, and from a hub that is older than runs."""
     deletes_disk: bool = False
     """Whether a stop would keep the instance with its own disk, and a move deletes it."""
+    payers: Annotated[list[Payer], Field(max_length=MAX_PAYERS)] = []
+    """Who may pay for a run of this server. The first one does unless another is chosen."""
+    reports_ends: bool = False
+    """Whether anybody is notified of the end of a run that asks for that."""
 
 
 class ContinueRequest(Message):

@@ -36,6 +36,7 @@ from ec2spawner.wire import (
     Market,
     NotebookStatus,
     Notice,
+    Payer,
     ServerEnd,
     Telemetry,
     sentence,
@@ -156,6 +157,11 @@ class Server:
         else:
             file.write_text(cluster.model_dump_json())
 
+    def offers(self, payers: Sequence[Payer], *, reports_ends: bool = False) -> None:
+        """Who may pay for a run from now on, and whether anybody is notified of its end."""
+        more = {"payers": [each.model_dump() for each in payers], "reports_ends": reports_ends}
+        (self.folder / "hardware.json").write_text(json.dumps(more))
+
     def ends(self, end: ServerEnd | None) -> None:
         """What the hub says of this server from now on; None where it knows no such server."""
         file = self.folder / "end.json"
@@ -202,6 +208,7 @@ class Server:
         self.remembers(None)
         self.ends(None)
         self.has_cluster(None)
+        self.offers([])
         self.forget_posts()
         self.choose_theme("Light")
         self.choose_settings(None)

@@ -2,7 +2,8 @@
 
 `CANNED_STATUS` names a folder: `status.json` is the answer (without `now`; absent means that
 the endpoint is absent too), `history.json` the last hour, and each POST becomes a line in
-`posts.jsonl`; `end.json` is what the hub says of its end, `cluster.json` its workers. A POST to
+`posts.jsonl`; `end.json` is what the hub says of its end, `cluster.json` its workers, and
+`hardware.json` what else the hub says of other hardware. A POST to
 `emit` goes out on the event websocket, with the time of this process's clock, which the statuses
 have as well.
 """
@@ -25,6 +26,7 @@ from ec2spawner.wire import (
     ClusterAnswer,
     ClusterPrice,
     ClusterStatus,
+    HardwareChoices,
     History,
     Market,
     RunsAnswer,
@@ -103,13 +105,17 @@ class HardwareHandler(APIHandler):
                 "market": "spot",
                 "is_available": slug != "h100",
                 "refusal": "beyond your limit" if slug == "h100" else "",
+                "refusals": {"group:research": "$3 left of the limit"} if slug == "a10g" else {},
                 "memory_bytes": 64 * 2**30,
                 "gpu_memory_bytes": 0 if slug == "cpu" else 24 * 2**30,
             }
             for slug, name in names.items()
         ]
-        own = choices[0] | {"profile": "t4", "name": "T4, 16 GB", "usd_per_hour": 0.2}
-        self.finish({"choices": choices, "own": own})
+        own = choices[1] | {"profile": "t4", "name": "T4, 16 GB", "usd_per_hour": 0.2}
+        answer = HardwareChoices.model_validate({"choices": choices, "own": own})
+        file = _folder() / "hardware.json"
+        more = json.loads(file.read_text()) if file.exists() else {}
+        self.finish(answer.model_dump(mode="json") | more)
 
 
 class ContinueHandler(APIHandler):

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ec2spawner.wire import Payer
 from tests.e2e.accessibility import violations
 from tests.e2e.canned_server import (
     BROWSER_MARKS,
@@ -28,6 +29,8 @@ pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=60)]
 
 DIALOG = ".jp-Dialog-content"
 NAME = "sweep.ipynb"
+ANN = Payer(payer="user:ann", name="Yourself")
+RESEARCH = Payer(payer="group:research", name="Group research")
 
 
 @pytest.fixture
@@ -71,6 +74,7 @@ def open_notebook(page: Any, server: Server, application: str = "lab/tree") -> N
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_the_dialog_can_be_read_and_used_by_all(page: Any, server: Server, theme: str) -> None:
     server.choose_theme(theme)
+    server.offers([ANN, RESEARCH], reports_ends=True)
     open_notebook(page, server)
     page.get_by_role("button", name="Run on…").click()
     dialog = page.locator(DIALOG)
@@ -84,6 +88,7 @@ def test_the_dialog_can_be_read_and_used_by_all(page: Any, server: Server, theme
     expect(dialog.get_by_label("Name of the parameter")).to_be_focused()
     dialog.get_by_label("Cost cap, USD").fill("3.1")
     expect(dialog).to_contain_text("lasts for about 10 hours")
+    dialog.get_by_label("Report its end").check()
     picture_of(dialog, f"dialog-run-{theme.lower()}")
     dialog.get_by_label("Deadline").fill("soon")
     page.keyboard.press("Enter")
@@ -106,6 +111,8 @@ def test_what_is_on_the_screen_is_saved_and_run_and_a_refusal_loses_nothing(
     page.get_by_role("button", name="Run on…").click()
     dialog = page.locator(DIALOG)
     expect(dialog.get_by_label("epochs")).to_have_value("3")
+    for absent in ("Charged to", "Report its end"):
+        expect(dialog.get_by_label(absent)).to_have_count(0)
     assert "epochs = 3" in notebook.read_text()
     dialog.get_by_label("No GPU").check()
     dialog.get_by_label("lr").fill("0.5")
@@ -132,10 +139,41 @@ def test_what_is_on_the_screen_is_saved_and_run_and_a_refusal_loses_nothing(
         "parameters": {"lr": "0.5", "seed": "7"},
         "max_usd": 2.5,
         "deadline_seconds": 28800,
+        "payer": "",
+        "notify": False,
     }
     assert server.posts("runs") == [
         {"action": "runs", "profile": profile, **wanted} for profile in ("cpu", "t4")
     ]
+
+
+@pytest.mark.usefixtures("notebook")
+def test_the_user_chooses_who_pays_and_what_that_payer_cannot_pay_for_cannot_be_chosen(
+    page: Any, server: Server
+) -> None:
+    server.offers([ANN, RESEARCH], reports_ends=True)
+    open_notebook(page, server)
+    page.get_by_role("button", name="Run on…").click()
+    dialog = page.locator(DIALOG)
+    charged_to = dialog.get_by_label("Charged to")
+    expect(charged_to).to_have_value(ANN.payer)
+    dialog.get_by_label("A10G").check()
+    expect(dialog.get_by_label("H100")).to_be_disabled()
+    charged_to.focus()
+    page.keyboard.press("ArrowDown")
+    expect(charged_to).to_have_value(RESEARCH.payer)
+    expect(charged_to).to_be_focused()
+    expect(dialog.get_by_label("A10G")).to_be_disabled()
+    expect(dialog).to_contain_text("$3 left of the limit")
+    expect(dialog.get_by_label("T4")).to_be_checked()
+    picture_of(dialog, "dialog-run-payer")
+    dialog.get_by_label("H100").check()
+    dialog.get_by_label("Report its end").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    expect(dialog).to_have_count(0)
+    [sent] = server.posts("runs")
+    assert (sent["profile"], sent["payer"], sent["notify"]) == ("h100", RESEARCH.payer, True)
 
 
 @pytest.mark.usefixtures("notebook")

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from ...core.alarms.alarm import Alarm, AlarmRules
+from ...core.alarms.alarm import Alarm, AlarmRules, Kind
 from ...core.alarms.grouping import HOUR, rests
 from ..model import metrics
 from ..model.alarm_delivery import AlarmDelivery
@@ -66,14 +66,18 @@ class Outbox:
 
     # --- raising ---
 
+    def raises(self, kind: Kind) -> bool:
+        """Whether alarms of this kind are sent to anybody."""
+        return bool(self.destinations) and kind in self.rules.kinds
+
     async def add(self, alarms: Sequence[Alarm]) -> None:
         """Raise those of the configured kinds that were not raised before. Raises `StoreError`."""
         new = [
             alarm
             for alarm in alarms
-            if alarm.kind in self.rules.kinds and alarm.alarm_id not in self._seen
+            if self.raises(alarm.kind) and alarm.alarm_id not in self._seen
         ]
-        if not new or not self.destinations:
+        if not new:
             return
         added = await self._store.alarms.add(new, self.rules.per_hour, self.destinations)
         if len(self._seen) > MAX_SEEN:

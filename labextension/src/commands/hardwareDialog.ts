@@ -66,7 +66,8 @@ export function hardwareLine(
   isChecked: boolean,
   text: IHardwareText
 ): HTMLElement {
-  const radio = element('input');
+  // As JupyterLab calls those that are in a dialog from its beginning.
+  const radio = element('input', 'jp-mod-styled');
   radio.type = 'radio';
   radio.name = 'ec2-hardware';
   radio.value = choice.profile;

@@ -1,10 +1,16 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import type { IHardwareChoice, IHardwareChoices } from '../api/wire/index.js';
+import type { IHardwareChoice, IHardwareChoices, IPayer } from '../api/wire/index.js';
 import { element, setAttribute, setText } from '../dom.js';
 import type { IParameter } from '../model/runParameters.js';
-import type { IParameterRow, IRunForm, RunProblem } from '../model/runRequest.js';
+import {
+  type IParameterRow,
+  type IRunForm,
+  paidBy,
+  type RunProblem,
+  selected
+} from '../model/runRequest.js';
 import { fileName, runHardwareText, runPriceText } from '../text/runText.js';
 import { hardwareLine } from './hardwareDialog.js';
 
@@ -17,6 +23,7 @@ export class RunForm extends Widget {
     this._trans = trans;
     this._own = hardware.own ?? null;
     this._choices = [...(this._own ? [this._own] : []), ...hardware.choices];
+    this._payers = hardware.payers;
     this.addClass('ec2-Dialog-body');
     this.addClass('ec2-Run');
     const intro = trans.__(
@@ -33,10 +40,14 @@ export class RunForm extends Widget {
     );
     setAttribute(this._error, 'role', 'alert');
     setAttribute(this._price, 'role', 'status');
+    setAttribute(this._hardware, 'aria-label', trans.__('Hardware'));
+    this._hardware.onchange = () => this._showPrice();
     this._maxUsd.oninput = () => this._showPrice();
+    this._notify.type = 'checkbox';
     this.node.append(
       element('p', '', intro),
-      this._hardware(),
+      ...(this._payers.length > 1 ? [this._chargedTo()] : []),
+      this._hardware,
       this._price,
       this._section(trans.__('Parameters'), this._rows, this._add, hint(valuesHint)),
       this._section(
@@ -44,12 +55,13 @@ export class RunForm extends Widget {
         this._limit(this._maxUsd, trans.__('Cost cap, USD')),
         this._limit(this._hours, trans.__('Deadline, hours from now'))
       ),
+      ...(hardware.reports_ends ? [this._report()] : []),
       this._error
     );
     if (rows.length === 0) {
       this._addRow(false);
     }
-    this._showPrice();
+    this._showHardware();
   }
 
   /** The fields as they are typed. */
@@ -58,7 +70,9 @@ export class RunForm extends Widget {
       profile: this._chosen?.profile ?? null,
       parameters: [...this._rows.children].map(row => valueOf(row as HTMLElement)),
       maxUsd: this._maxUsd.value,
-      deadlineHours: this._hours.value
+      deadlineHours: this._hours.value,
+      payer: this._payer.value,
+      notify: this._notify.checked
     };
   }
 
@@ -83,21 +97,33 @@ export class RunForm extends Widget {
   }
 
   private get _chosen(): IHardwareChoice | null {
-    const slug = this.node.querySelector<HTMLInputElement>('input[type=radio]:checked')?.value;
+    const slug = this._hardware.querySelector<HTMLInputElement>('input:checked')?.value;
     return this._choices.find(({ profile }) => profile === slug) ?? null;
   }
 
-  private _hardware(): HTMLElement {
-    const list = element('fieldset', 'ec2-Hardware');
-    setAttribute(list, 'aria-label', this._trans.__('Hardware'));
-    const mayRun = this._choices.filter(({ refusal }) => refusal === '');
-    const first = mayRun.find(({ is_available: isAvailable }) => isAvailable) ?? mayRun[0];
-    for (const choice of this._choices) {
-      const text = runHardwareText(choice, choice === this._own, this._trans);
-      list.append(hardwareLine(choice, choice === first, text));
+  private _chargedTo(): HTMLElement {
+    for (const { payer, name } of this._payers) {
+      this._payer.append(new Option(name, payer));
     }
-    list.onchange = () => this._showPrice();
-    return list;
+    this._payer.onchange = () => this._showHardware();
+    return field(this._trans.__('Charged to'), this._payer);
+  }
+
+  private _report(): HTMLElement {
+    const name = this._trans.__("Report its end to the hub's alarm destinations");
+    return element('label', 'ec2-Run-check', this._notify, element('span', '', name));
+  }
+
+  /** What can be chosen depends on who pays. */
+  private _showHardware(): void {
+    const paid = this._choices.map(choice => paidBy(choice, this._payer.value, this._payers));
+    const chosen = selected(paid, this._chosen?.profile ?? null);
+    const lines = paid.map(choice => {
+      const isOwn = choice.profile === this._own?.profile;
+      return hardwareLine(choice, choice === chosen, runHardwareText(choice, isOwn, this._trans));
+    });
+    this._hardware.replaceChildren(...lines);
+    this._showPrice();
   }
 
   private _showPrice(): void {
@@ -112,7 +138,7 @@ export class RunForm extends Widget {
   private _limit(input: HTMLInputElement, name: string): HTMLElement {
     input.inputMode = 'decimal';
     input.placeholder = this._trans.__('none');
-    return element('label', 'ec2-Run-limit', element('span', '', name), input);
+    return field(name, input);
   }
 
   /** A parameter of the notebook: its name cannot be changed. */
@@ -144,7 +170,7 @@ export class RunForm extends Widget {
   private _fieldOf(problem: RunProblem): HTMLElement | null {
     switch (problem.field) {
       case 'profile':
-        return this.node.querySelector<HTMLElement>('input[type=radio]:enabled');
+        return this._hardware.querySelector<HTMLElement>('input:enabled');
       case 'maxUsd':
         return this._maxUsd;
       case 'deadlineHours':
@@ -163,10 +189,14 @@ export class RunForm extends Widget {
   private readonly _trans: TranslationBundle;
   private readonly _own: IHardwareChoice | null;
   private readonly _choices: IHardwareChoice[];
+  private readonly _payers: IPayer[];
+  private readonly _payer = element('select');
+  private readonly _hardware = element('fieldset', 'ec2-Hardware');
   private readonly _rows = element('div', 'ec2-Run-rows');
   private readonly _add = element('button', 'jp-mod-styled jp-mod-minimal ec2-Run-add');
   private readonly _maxUsd = textInput('');
   private readonly _hours = textInput('');
+  private readonly _notify = element('input');
   private readonly _price = element('p', 'ec2-Run-price');
   private readonly _error = element('p', 'ec2-Run-error');
 }
@@ -197,6 +227,11 @@ function textInput(value: string): HTMLInputElement {
   input.spellcheck = false;
   input.autocomplete = 'off';
   return input;
+}
+
+/** A field beside its name. */
+function field(name: string, control: HTMLElement): HTMLElement {
+  return element('label', 'ec2-Run-field', element('span', '', name), control);
 }
 
 function hint(text: string): HTMLElement {

@@ -10,7 +10,7 @@ from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.profiles.profiles import Hardware
 from ec2spawner.hub.pages.spawn_page.hardware_choices import hardware_choices
-from ec2spawner.wire import MAX_CHOICES, Market
+from ec2spawner.wire import MAX_CHOICES, MAX_PAYERS, Market
 from tests import stored
 
 from .test_spawn_page import CPU, T4, ZONES, spot
@@ -24,14 +24,15 @@ A10G = replace(
 )
 
 LEASE = stored.lease(profile="t4")
+ADA = ["user:ada"]
 
 
 def test_every_profile_but_the_servers_own_is_a_choice() -> None:
-    found = hardware_choices([T4, A10G], LEASE)
+    found = hardware_choices([T4, A10G], LEASE, ADA)
     [choice] = found.choices
     assert found.own is not None
     assert found.own.profile == "t4"
-    assert hardware_choices([A10G], LEASE).own is None
+    assert hardware_choices([A10G], LEASE, ADA).own is None
     assert (choice.profile, choice.name, choice.usd_per_hour) == ("a10g", "A10G", 0.31)
     assert (choice.market, choice.is_available, choice.refusal) == (Market.SPOT, True, "")
     assert (choice.memory_bytes, choice.gpu_memory_bytes) == (16 * 2**30, 24 * 10**9)
@@ -40,22 +41,38 @@ def test_every_profile_but_the_servers_own_is_a_choice() -> None:
 def test_what_is_sold_out_may_be_tried_and_what_is_refused_may_not() -> None:
     gone = replace(A10G, offers=tuple(spot(0.31, out=ZONES)))
     nowhere = replace(CPU, offers=())
-    refused = replace(A10G, refusals={"user:ann": "nothing is left", "project:x": "no"})
-    sold_out, not_offered = hardware_choices([gone, nowhere], LEASE).choices
+    sold_out, not_offered = hardware_choices([gone, nowhere], LEASE, ADA).choices
     assert (sold_out.is_available, sold_out.refusal) == (False, "")
     assert "not offered" in not_offered.refusal
-    [choice] = hardware_choices([refused], replace(LEASE, payer="user:ann")).choices
-    assert choice.refusal == "nothing is left"
-    [choice] = hardware_choices([refused], replace(LEASE, payer="group:b")).choices
-    assert choice.refusal == ""
+
+
+def test_who_may_pay_is_named_with_what_each_cannot_pay_for() -> None:
+    refused = replace(A10G, refusals={"user:ada": "nothing is left", "group:x": "no", "y": "z"})
+    for card in (refused, replace(refused, slug="t4")):
+        found = hardware_choices([card], LEASE, ["user:ada", "group:b", "group:x"])
+        assert [(each.payer, each.name) for each in found.payers] == [
+            ("user:ada", "Yourself"),
+            ("group:b", "Group b"),
+            ("group:x", "Group x"),
+        ]
+        choice = found.own or found.choices[0]
+        assert (choice.refusal, choice.refusals) == ("nothing is left", {"group:x": "no"})
+    [choice] = hardware_choices([refused], LEASE, ["group:b", "user:ada"]).choices
+    assert (choice.refusal, choice.refusals) == ("", {"user:ada": "nothing is left"})
+    nowhere = hardware_choices([replace(CPU, offers=())], LEASE, ["group:b", "user:ada"]).choices[0]
+    assert "not offered" in nowhere.refusal
+    assert nowhere.refusals == {"user:ada": nowhere.refusal}
+    found = hardware_choices([refused], LEASE, [])
+    assert (found.payers, found.choices[0].refusal) == ([], "")
 
 
 def test_the_list_is_bounded() -> None:
     many = [replace(A10G, slug=f"a{number}", name="x" * 600) for number in range(60)]
-    found = hardware_choices(many, LEASE).choices
-    assert len(found) == MAX_CHOICES
-    assert len(found[0].name) == 200
-    assert len(hardware_choices(many, LEASE).model_dump_json()) < 64 * 1024
+    found = hardware_choices(many, LEASE, [f"group:{number}" for number in range(60)])
+    assert len(found.choices) == MAX_CHOICES
+    assert len(found.choices[0].name) == 200
+    assert len(found.payers) == MAX_PAYERS
+    assert len(found.model_dump_json()) < 64 * 1024
 
 
 @pytest.mark.parametrize(
@@ -76,4 +93,4 @@ def test_a_disk_that_a_stop_would_keep_is_deleted(
         after_stop=AfterStop(then, 86400.0, 1),  # type: ignore[arg-type]
         on_retained=on_retained,
     )
-    assert hardware_choices([A10G], lease).deletes_disk is deletes_disk
+    assert hardware_choices([A10G], lease, ADA).deletes_disk is deletes_disk

@@ -1,8 +1,9 @@
-"""Who pays for a run: whom its user names, else the payer of the server that it is sent from."""
+"""Who pays for a run: whom its user names, else the payer of the server that it is sent from; and
+what the dialog of that server shows of this."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from ec2spawner.config import Options, validate_options
+from ec2spawner.core.alarms.alarm import AlarmRules, Kind
 from ec2spawner.core.profiles.choices import OptionsRefused
 from ec2spawner.core.runs.documents import pack
+from ec2spawner.hub.api.agents.hardware import HardwareHandler
 from ec2spawner.hub.api.agents.runs import RunsHandler
 from ec2spawner.hub.runs.lease import run_lease
 from ec2spawner.hub.runs.submission import submit
@@ -19,7 +22,7 @@ from ec2spawner.hub.security.sealed_start import Seal
 from ec2spawner.provisioner.model.leases.run import Run
 from ec2spawner.provisioner.runs.runs import Owner
 from ec2spawner.spawner import EC2Spawner
-from ec2spawner.wire import RunsRequest, RunSubmission
+from ec2spawner.wire import HardwareChoices, RunsRequest, RunSubmission
 from tests import stored
 from tests.unit.provisioner.world import World
 
@@ -135,3 +138,47 @@ async def test_who_pays_for_a_run_is_who_pays_for_its_instance(world: World, pay
     spawner = spawner_of("lab", "research")
     lease = await run_lease(service(spawner, PAYERS), world.provisioner, spawner, run, {}, URL)
     assert (lease.payer or "user:ann") == payer
+
+
+async def hardware(world: World, payer: str) -> HardwareChoices:
+    """What ann's server that is charged to this payer is offered."""
+    spawner = spawner_of("lab", "research")
+    answers: list[HardwareChoices] = []
+    handler: Any = SimpleNamespace(
+        service=service(spawner, PAYERS),
+        provisioner=world.provisioner,
+        owners_spawner=lambda _: spawner,
+        refuse_unless_ready=lambda _: None,
+        answer=lambda _, answer: answers.append(answer),
+    )
+    await HardwareHandler.call(handler, stored.lease(user="ann", payer=payer))
+    return answers[0]
+
+
+@pytest.mark.parametrize(
+    ("payer", "order"),
+    [
+        ("group:research", ["group:research", "group:lab", "user:ann"]),
+        ("", ["user:ann", "group:lab", "group:research"]),
+        ("group:of-before", ["group:lab", "group:research", "user:ann"]),
+    ],
+)
+async def test_who_pays_unless_another_is_chosen_is_the_first_who_may(
+    world: World, payer: str, order: list[str]
+) -> None:
+    found = await hardware(world, payer)
+    assert [each.payer for each in found.payers] == order
+    run = await submitted(world, "lab", "research", server=payer)
+    assert (run.payer or "user:ann") == order[0]
+
+
+@pytest.mark.parametrize(
+    ("destinations", "kinds", "expected"),
+    [((), Kind, False), (("ops",), Kind, True), (("ops",), [Kind.LEAK], False)],
+)
+async def test_ends_are_reported_where_an_alarm_reaches_somebody(
+    world: World, destinations: tuple[str, ...], kinds: Iterable[Kind], expected: bool
+) -> None:
+    rules = AlarmRules(kinds=frozenset(kinds))
+    await world.restart(alarm_destinations=destinations, alarms=rules)
+    assert (await hardware(world, "")).reports_ends is expected

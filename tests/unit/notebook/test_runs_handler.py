@@ -140,6 +140,9 @@ async def test_the_owner_submits_a_file_and_lists_runs(server: Server, link: Lin
     assert 3600 <= (sent.deadline - before).total_seconds() < 3660
     await server.post()
     assert (link.submission.parameters, link.submission.deadline) == ([{}], None)
+    assert (link.submission.payer, link.submission.notify) == ("", False)
+    await server.post(payer="user:ann", notify=True)
+    assert (link.submission.payer, link.submission.notify) == ("user:ann", True)
     code, found = await server.get()
     assert (code, found["runs"][0]["number"], link.asked[-1].action) == (200, 12, "list")
 
@@ -158,6 +161,8 @@ async def test_the_owner_submits_a_file_and_lists_runs(server: Server, link: Lin
         ({"max_usd": 0}, "invalid-request"),
         ({"deadline_seconds": -1}, "invalid-request"),
         ({"profile": ""}, "invalid-request"),
+        ({"payer": "x" * 301}, "invalid-request"),
+        ({"notify": "often"}, "invalid-request"),
         ({"document": ""}, "invalid-request"),
     ],
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....core.alarms.alarm import Kind
 from ....core.profiles.choices import OptionsRefused
 from ....provisioner.lifecycle.server_moves import CannotMove
 from ....provisioner.limits.admission import LimitReached
@@ -17,6 +18,7 @@ from ...app.spawn_error import SpawnError
 from ...pages.spawn_page.hardware_choices import hardware_choices
 from ...pages.spawn_page.spawn_page import cards_of
 from ...security.sealed_start import SealBroken
+from ...spawn.allowed_profiles import payers_from
 from ...spawn.hardware_change import continue_on
 from ...spawn.limits import limit_words_of
 from ...spawn.server_options import ProfileListError
@@ -25,17 +27,20 @@ from .owner import OwnersHandler
 
 
 class HardwareHandler(OwnersHandler):
-    """`POST leases/{id}/hardware`: what else the owner of a ready server could continue on."""
+    """`POST leases/{id}/hardware`: what else the owner of a ready server could continue on, and
+    who could pay for a run there."""
 
     async def call(self, lease: Lease) -> None:
         """Answer `HardwareChoices`; 409 unless the server is ready, 503 without the profiles."""
         self.refuse_unless_ready(lease)
         spawner = self.owners_spawner(lease)
         try:
-            _, cards = await cards_of(spawner, self.service.options, self.provisioner)
+            options, cards = await cards_of(spawner, self.service.options, self.provisioner)
         except SpawnError as error:
             self.refuse(503, error.jupyterhub_message)
-        self.answer(200, hardware_choices(cards, lease))
+        payers = payers_from(lease, options, spawner)
+        reports_ends = self.provisioner.alarms.raises(Kind.RUN_ENDED)
+        self.answer(200, hardware_choices(cards, lease, payers, reports_ends=reports_ends))
 
 
 class ContinueHandler(OwnersHandler):

@@ -1,23 +1,30 @@
-"""The other hardware that a running server could continue on. Pure."""
+"""The hardware that a running server could continue on, or a run of it could have. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ....provisioner.model.leases.lease import Lease
-from ....wire import MAX_CHOICES, HardwareChoice, HardwareChoices, Market
+from ....wire import MAX_CHOICES, MAX_PAYERS, HardwareChoice, HardwareChoices, Market, Payer
+from .affordable_cards import payer_label
 from .profile_card import Card
 from .profile_card_text import NO_DRIVER
 
 
-def hardware_choices(cards: Sequence[Card], lease: Lease) -> HardwareChoices:
-    """A choice for each card, that of the server's own profile apart, paid by the same payer."""
+def hardware_choices(
+    cards: Sequence[Card], lease: Lease, payers: Sequence[str], *, reports_ends: bool = False
+) -> HardwareChoices:
+    """A choice for each card, that of the server's own profile apart. The first of `payers` pays
+    unless another is chosen."""
+    payers = payers[:MAX_PAYERS]
     own = next((card for card in cards if card.slug == lease.profile), None)
     others = [card for card in cards if card.slug != lease.profile][:MAX_CHOICES]
     return HardwareChoices(
-        choices=[_choice(card, lease.payer) for card in others],
-        own=None if own is None else _choice(own, lease.payer),
+        choices=[_choice(card, payers) for card in others],
+        own=None if own is None else _choice(own, payers),
         deletes_disk=_keeps_disk(lease),
+        payers=[Payer(payer=each, name=payer_label(each, lease.user)) for each in payers],
+        reports_ends=reports_ends,
     )
 
 
@@ -27,7 +34,7 @@ def _keeps_disk(lease: Lease) -> bool:
     return lease.on_retained or (is_on_demand and lease.after_stop.then == "stop")
 
 
-def _choice(card: Card, payer: str) -> HardwareChoice:
+def _choice(card: Card, payers: Sequence[str]) -> HardwareChoice:
     first = card.first()
     return HardwareChoice(
         profile=card.slug,
@@ -35,7 +42,8 @@ def _choice(card: Card, payer: str) -> HardwareChoice:
         usd_per_hour=first.offer.usd_per_hour if first else None,
         market=first.offer.market if first else None,
         is_available=first is not None and first.mark is None,
-        refusal=_refusal(card, payer)[:200],
+        refusal=_refusal(card, next(iter(payers), "")),
+        refusals={payer: why for payer in payers[1:] if (why := _refusal(card, payer))},
         memory_bytes=round(card.hardware.memory_gib * 2**30),
         gpu_memory_bytes=card.hardware.gpu_memory_bytes,
     )
@@ -46,4 +54,4 @@ def _refusal(card: Card, payer: str) -> str:
         return NO_DRIVER
     if not card.is_offered:
         return "not offered in the zones of this hub or of your files"
-    return card.refusals.get(payer, "")
+    return card.refusals.get(payer, "")[:200]
