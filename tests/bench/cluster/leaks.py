@@ -20,8 +20,6 @@ from tests.nursery import Nursery
 
 WORKERS = 3
 
-NOTICE_SECONDS = 5
-
 
 async def stopped(life: Life) -> None:
     """Its user stops it."""
@@ -43,8 +41,7 @@ async def killed_without_a_hub(life: Life) -> None:
 
 async def interrupted(life: Life) -> None:
     """EC2 reclaims its instance; the server continues on another one, without the workers."""
-    path = f"interrupt/{life.instance_of(ANN)}"
-    await life.hub.embedded.control(path, {"notice_seconds": NOTICE_SECONDS})
+    await life.interrupt(life.instance_of(ANN))
 
 
 async def idle(_: Life) -> None:

@@ -157,6 +157,31 @@ async def stop_with_workers(life: Life) -> None:
     await life.wait_workers(BOB, 0)
 
 
+async def interrupt_server(life: Life) -> None:
+    """EC2 reclaims its instance, after a notice."""
+    life.victim = life.instance_of(BOB)
+    await life.interrupt(life.victim)
+
+
+async def continues_without_workers(life: Life) -> None:
+    """On another instance."""
+
+    async def has_moved() -> bool:
+        ready = [
+            x for x in life.hub.leases() if x.user == BOB and x.state == "ready" and not x.head
+        ]
+        return any(x.instance_id != life.victim for x in ready)
+
+    await until(has_moved, WITHIN, "the server to continue on another instance")
+    await life.wait_workers(BOB, 0)
+
+
+async def bob_is_idle_with_workers(life: Life) -> None:
+    await life.ask_cluster(BOB, action="start", workers=WORKERS, profile="plain", join=JOIN)
+    await bob_ends(life)
+    await life.wait_workers(BOB, 0)
+
+
 async def bob_has_no_run(life: Life) -> None:
     await bob_is_ready(life)
     life.request_id = uuid4().hex
@@ -211,6 +236,22 @@ LEGS = (
         user=BOB,
         must_be_gone=True,
         happens=end_by_hand,
+    ),
+    Leg(
+        "cluster: its server interrupted",
+        bob_has_a_cluster,
+        continues_without_workers,
+        bob_is_ready,
+        user=BOB,
+        happens=interrupt_server,
+    ),
+    Leg(
+        "cluster: its server idle",
+        bob_is_brief,
+        bob_is_idle_with_workers,
+        nothing,
+        user=BOB,
+        must_be_gone=True,
     ),
     Leg("run: completes", bob_has_no_run, run_completes, run_completes, user=BOB),
     Leg(

@@ -35,6 +35,9 @@ PASSES = 2
 WITHIN = 60.0
 """Seconds for what a leg waits for while nothing is killed."""
 
+NOTICE_SECONDS = 5
+"""Of an interruption: EC2's two minutes made short."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leg:
@@ -208,6 +211,11 @@ class Life:
             return len(workers) == number and not others and is_without
 
         await until(joined, WITHIN, f"{number} workers of {user}")
+
+    async def interrupt(self, instance_id: str) -> None:
+        """EC2 reclaims it, after a notice of `NOTICE_SECONDS`."""
+        body = {"notice_seconds": NOTICE_SECONDS}
+        await self.hub.embedded.control(f"interrupt/{instance_id}", body)
 
     async def submit_run(self, user: str, script: str) -> int:
         """Its number; the same again for the same request."""
