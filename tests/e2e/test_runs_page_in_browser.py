@@ -296,6 +296,37 @@ async def test_details_follow_the_run_and_save_its_result(hub: Hub, visit: Visit
     await expect(dialog.get_by_role("button", name="Cancel run")).to_have_count(0)
 
 
+async def test_details_show_what_a_run_has_printed(hub: Hub, visit: Visit) -> None:
+    def notebook(*printed: str) -> dict[str, Any]:
+        error = {"output_type": "error", "traceback": ["\x1b[31mKeyError\x1b[0m: 'x'"]}
+        stream = [{"output_type": "stream", "name": "stdout", "text": list(printed)}, error]
+        cells = [{"cell_type": "markdown", "source": "hidden"}, {"outputs": stream}]
+        return {"json": {"cells": cells}}
+
+    api = Api([run(12), run(13, "succeeded", path="projects/train.py")])
+    api.answers["GET", "/12/result"] = notebook("10 %\r", "20 %\n", "<b>loss</b> 0.3\n")
+    page = await open_page(hub, visit, api)
+    await page.get_by_role("button", name="Details of run 12").click()
+    dialog, output = page.get_by_role("dialog"), page.locator("#ec2-output-text")
+    await expect(output).to_be_hidden()
+    await dialog.get_by_role("button", name="Show output").click()
+    await expect(output).to_have_text("20 %\n<b>loss</b> 0.3\nKeyError: 'x'")
+    await is_accessible(page)
+    api.answers["GET", "/12/result"] = {"status": 429, "json": {"message": "too many results"}}
+    await dialog.get_by_role("button", name="Refresh output").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Too many results.")
+    await expect(output).to_contain_text("loss")
+    await dialog.get_by_role("button", name="Close").click()
+
+    lines = "".join(f"step {number}\n" for number in range(300))
+    api.answers["GET", "/13/result"] = {"body": lines.encode()}
+    await page.get_by_role("button", name="Details of run 13").click()
+    await expect(output).to_be_hidden()
+    await dialog.get_by_role("button", name="Show output").click()
+    await expect(output).to_contain_text("step 299")
+    assert "step 99\n" not in str(await output.text_content())
+
+
 async def test_a_hub_that_is_away_is_said_and_the_rows_stay(hub: Hub, visit: Visit) -> None:
     api = Api([run(12)])
     page = await open_page(hub, visit, api)

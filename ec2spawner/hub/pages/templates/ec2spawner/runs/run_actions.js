@@ -10,11 +10,13 @@ function sayProblem(text) {
   }
 }
 
-/** Saves the executed notebook or the log so far. */
+/** The executed notebook or the log so far. */
+const requestResult = (run) => request("ec2/runs/" + run.number + "/result", { signal: AbortSignal.timeout(DOWNLOAD_MS) });
+
 async function downloadResult(run) {
   sayProblem("");
   try {
-    const reply = await request("ec2/runs/" + run.number + "/result", { signal: AbortSignal.timeout(DOWNLOAD_MS) });
+    const reply = await requestResult(run);
     saveAs(resultPath(run).replace("runs/", ""), await reply.blob());
   } catch (error) {
     sayProblem("The result of run " + run.number + " was not downloaded. " + sentence(error.message));

@@ -58,11 +58,46 @@ function drawDetails() {
   }
   writeBadge(details.badge, stateOf(run));
   element("details-download").hidden = !run.has_result;
+  element("details-output").hidden = !run.has_result;
   element("details-cancel").hidden = !isOpen(run);
+}
+
+function drawOutput(text) {
+  const box = element("output-text");
+  const isAtEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
+  const isFirst = element("output").hidden;
+  element("output").hidden = false;
+  setText(element("output-title"), text ? "Last lines of output" : "It has printed nothing yet");
+  box.hidden = !text;
+  setText(box, text);
+  if (isFirst || isAtEnd) box.scrollTop = box.scrollHeight;
+  setText(element("details-output"), "Refresh output");
+}
+
+function hideOutput() {
+  element("output").hidden = true;
+  setText(element("output-text"), "");
+  setText(element("details-output"), "Show output");
+}
+
+async function showOutput() {
+  const run = runs.byNumber.get(details.number);
+  const button = element("details-output");
+  sayProblem("");
+  button.disabled = true;
+  try {
+    const text = lastOutput(run, await (await requestResult(run)).text());
+    if (details.number === run.number) drawOutput(text);
+  } catch (error) {
+    sayProblem("The output of run " + run.number + " was not read. " + sentence(error.message));
+  } finally {
+    button.disabled = false;
+  }
 }
 
 function showDetails(run) {
   details.number = run.number;
+  hideOutput();
   element("details").showModal();
   sayProblem("");
   drawDetails();
@@ -70,5 +105,6 @@ function showDetails(run) {
 }
 
 element("details-close").addEventListener("click", () => element("details").close());
+element("details-output").addEventListener("click", showOutput);
 element("details-download").addEventListener("click", () => downloadResult(runs.byNumber.get(details.number)));
 element("details-cancel").addEventListener("click", () => askToCancel(runs.byNumber.get(details.number)));
