@@ -58,11 +58,12 @@ async def run_lease(
     payer = run.payer or user_payer(run.user)
     choice = await choose(options, spawner, chosen(run.profile, payer))
     server = Server(run.user, run.home)
-    if _is_bound_to_price(run, provisioner):
+    price = run.spot_price_at(provisioner.now())
+    if price is not None:
         # Before its home is copied, which costs money for as long as it waits.
         image = await current_image(provisioner)
         _at_its_price(
-            start_spec(server, choice, image, options, provisioner, hub_api_url), run, provisioner
+            start_spec(server, choice, image, options, provisioner, hub_api_url), price, provisioner
         )
     idle = await policy_of(options, spawner, choice.profile, None, choice.payer)
     start = NotebookStart(dict(environment), list(COMMAND), api_token="", base_url="/")
@@ -81,9 +82,9 @@ async def run_lease(
     lease = replace(
         lease, run=run.number, after_stop=AfterStop(), mounts=_mounts(run, options, choice)
     )
-    if not _is_bound_to_price(run, provisioner):
+    if price is None:
         return lease
-    spec = _at_its_price(lease.spec, run, provisioner)
+    spec = _at_its_price(lease.spec, price, provisioner)
     return replace(lease, spec=spec, launch_key=launch_key_of(spec))
 
 
@@ -92,17 +93,8 @@ def _mounts(run: Run, options: Options, choice: Choice[Profile]) -> Mounts:
     return mounts_of(Server(run.user, run.server), options, choice.profile)
 
 
-def _is_bound_to_price(run: Run, provisioner: Provisioner) -> bool:
-    """Whether only a spot instance at the run's price will do now."""
-    if run.max_spot_usd_per_hour is None:
-        return False
-    return run.wait_until is None or run.wait_until > provisioner.now()
-
-
-def _at_its_price(spec: LaunchSpec, run: Run, provisioner: Provisioner) -> LaunchSpec:
-    """Restricted to the spot price that the run waits for. Raises `WaitsForPrice`."""
-    price = run.max_spot_usd_per_hour
-    assert price is not None
+def _at_its_price(spec: LaunchSpec, price: float, provisioner: Provisioner) -> LaunchSpec:
+    """Restricted to spot at this price in USD/hour. Raises `WaitsForPrice`."""
     most = min(price, spec.max_usd_per_hour or price)
     restricted = shared(replace(spec, markets=(Market.SPOT,), max_usd_per_hour=most))
     if not provisioner.market.offers.all_for(restricted):

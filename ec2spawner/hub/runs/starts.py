@@ -43,6 +43,11 @@ OWNERS_INTERVAL: Final = 30.0
 
 NOBODYS: Final = "Its user has no account any more"
 
+FAILED: Final = (
+    "The hub could not start it because of an error and will try again. If this message stays, ask "
+    "{}: the hub's log has the reason"
+)
+
 BATCH: Final = 50
 """Leases that are requested together, so that few launch calls buy for all."""
 
@@ -70,6 +75,7 @@ class RunStarts:
         checked_at = 0.0
         while True:
             waiting = asyncio.ensure_future(self.provisioner.runs.wait_change(INTERVAL))
+            await asyncio.sleep(0)  # it begins to wait before the queue is read: nothing is missed
             due: list[Run] = []
             with Supervised("The queue of runs"):
                 if time.monotonic() - checked_at > OWNERS_INTERVAL:
@@ -93,26 +99,26 @@ class RunStarts:
                 await self.provisioner.runs.refuse(run.number, NOBODYS)
 
     async def _start(self, run: Run) -> None:
-        runs = self.provisioner.runs
+        runs, terms = self.provisioner.runs, run.terms(self.provisioner.now())
         with Supervised(f"The start of run {run.number}"):
             try:
                 await self._request(run)
             except WaitsForPrice as waits:
-                await runs.postpone(run.number, str(waits), self._price_pause(run))
+                runs.hold(terms, str(waits), PRICE_PAUSE)
             except OptionsRefused as error:
                 await runs.refuse(run.number, f"It cannot start: {error}")
             except SpawnError as error:
-                await self._not_started(run, error)
+                if error.status_code < 500:
+                    await runs.refuse(run.number, error.jupyterhub_message)
+                else:
+                    runs.hold(terms, error.jupyterhub_message, RETRY_PAUSE)
             except ProfileListError as error:
-                await runs.postpone(run.number, str(error), RETRY_PAUSE)
+                runs.hold(terms, str(error), RETRY_PAUSE)
             except StoreError as error:
                 log.error("Run %d is not started yet: %s", run.number, error)
-
-    def _price_pause(self, run: Run) -> timedelta:
-        """Not beyond the time at which the run accepts any price."""
-        if run.wait_until is None:
-            return PRICE_PAUSE
-        return min(PRICE_PAUSE, max(run.wait_until - self.provisioner.now(), timedelta()))
+            except Exception:  # of a function of the admin
+                runs.hold(terms, FAILED.format(self.service.options.contact), RETRY_PAUSE)
+                raise
 
     async def _request(self, run: Run) -> None:
         user = self.app.users.get(run.user)
@@ -126,12 +132,6 @@ class RunStarts:
             self.service, self.provisioner, spawner, run, _of_user(environment), url
         )
         await self.provisioner.runs.start(run.number, lease)
-
-    async def _not_started(self, run: Run, error: SpawnError) -> None:
-        if error.status_code >= 500:
-            await self.provisioner.runs.postpone(run.number, error.jupyterhub_message, RETRY_PAUSE)
-        else:
-            await self.provisioner.runs.refuse(run.number, error.jupyterhub_message)
 
 
 def _is_of(run: Run, user: User | None) -> bool:

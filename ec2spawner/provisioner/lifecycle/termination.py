@@ -23,6 +23,7 @@ from ..instances.closed_segments import closed_segments
 from ..instances.surplus import terminate
 from ..model import metrics
 from ..model.cloud.cloud import Cloud
+from ..model.leases.costs import scopes_of
 from ..model.leases.lease import LIVE, OPEN, Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..runtime.task_group import TaskGroup
@@ -186,6 +187,8 @@ class Termination:
         reason = lease.stop.reason if lease.stop else "failed"
         metrics.ENDED.labels(reason).inc()
         leases.notify_agent(lease_id)
+        if self.state.runs.holds.release(scopes_of(lease)):
+            self.state.runs.announce()
         self.ended(leases.get(lease_id) or lease)
         self.state.wake()
 

@@ -56,12 +56,13 @@ class Admission:
         if self.state.settings.limits.bind:
             await self.state.spending.count_leases(self.state.leases)
 
-    def admit(self, lease: Lease) -> Lease:
+    def admit(self, lease: Lease, *, records_refusal: bool = True) -> Lease:
         """The lease, without the offers that it cannot afford. Raises `LimitReached`.
 
-        The caller puts it on the waiting list before it awaits anything.
+        The caller puts it on the waiting list before it awaits anything. One that tries again and
+        again records a refusal itself, once.
         """
-        return self.admit_together([lease])[0]
+        return self._admitted([lease], records_refusal=records_refusal)[0]
 
     def admit_together(self, leases: Sequence[Lease]) -> list[Lease]:
         """Leases of one server's owner that want the same, each with its first hour beside those of
@@ -69,14 +70,14 @@ class Admission:
 
         The caller puts them on the waiting list before it awaits anything.
         """
-        return self._admitted(leases, is_start=True)
+        return self._admitted(leases, records_refusal=True)
 
     def check_together(self, leases: Sequence[Lease]) -> None:
         """Raise `LimitReached` where `admit_together` would. A refusal is not recorded, because
         nothing is to be started yet."""
-        self._admitted(leases, is_start=False)
+        self._admitted(leases, records_refusal=False)
 
-    def _admitted(self, leases: Sequence[Lease], *, is_start: bool) -> list[Lease]:
+    def _admitted(self, leases: Sequence[Lease], *, records_refusal: bool) -> list[Lease]:
         if not self.state.settings.limits.bind or not leases:
             return list(leases)
         first = leases[0]
@@ -88,7 +89,7 @@ class Admission:
         for lease in leases:
             found = decide(of_scopes, prices, seconds)
             if isinstance(found, Refusal):
-                if is_start:
+                if records_refusal:
                     log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
                     record_refusal(self.state, lease, found)
                 raise LimitReached(found, self.state.settings.limits.of(found.scope))

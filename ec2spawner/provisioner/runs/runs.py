@@ -10,14 +10,16 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
+from ...core.limits.admission import Refusal
 from ...core.limits.words import short_refusal
 from ...core.offers.purchase import Offer
 from ...core.runs.cost_cap import affordable_usd_per_hour
-from ...core.runs.queue import next_runs
+from ...core.runs.terms import Terms
 from ...wire import RunReport, RunSummary, RunWork, Step
 from ...wire.runs import RunOutcome
 from ..instances.demand import wake_claims_for
 from ..limits.admission import Admission, LimitReached
+from ..limits.refusals import record_refusal
 from ..model.launch_key import launch_key_of
 from ..model.leases.lease import Lease, StepEvent
 from ..model.leases.run import Run, RunState
@@ -25,6 +27,7 @@ from ..offers.market import MarketData
 from ..state.runs import TooManyRuns
 from ..state.state import State
 from ..store.store import Store
+from .due import due_runs
 from .run_end import end_run
 from .summary import summary
 
@@ -33,10 +36,10 @@ __all__ = ["NoSuchRun", "Owner", "TooManyRuns", "UserRuns"]
 log = logging.getLogger(__name__)
 
 PRICES_PAUSE = timedelta(seconds=5)
-"""Before a run with a cost cap is tried again while no prices are known, just after a start."""
+"""Before runs with a cost cap are tried again while no prices are known, just after a start."""
 
 LIMIT_PAUSE = timedelta(seconds=60)
-"""Before a run that a limit refuses is tried again: others have to end first."""
+"""Before runs that a limit refuses are tried again, unless a lease of its scope ends earlier."""
 
 CANCELLED: Final = "You cancelled it"
 
@@ -154,15 +157,7 @@ class UserRuns:
 
     def due(self) -> list[Run]:
         """The runs to request a lease for now, the first at the front."""
-        rules, now = self.state.settings.runs, self.state.clock.now()
-        runs = self.state.runs.open()
-        if sum(bool(run.lease_id) for run in runs) >= rules.at_once:
-            return []
-        queued = [run.place() for run in runs if run.state is RunState.QUEUED]
-        # Also those that have ended and whose instance has not yet.
-        started = [run.place() for run in runs if run.lease_id]
-        found = (self.state.runs.get(x) for x in next_runs(queued, started, rules, now))
-        return [run for run in found if run is not None]
+        return due_runs(self.state)
 
     async def wait_change(self, timeout: float) -> None:
         """Wait until a run may have become due, at most so many seconds."""
@@ -175,26 +170,30 @@ class UserRuns:
     async def start(self, number: int, lease: Lease) -> None:
         """Let a queued run have this lease, within its cost cap; of any other nothing changes.
 
-        A run that a limit refuses waits, and one that can afford nothing ends. Raises `StoreError`:
-        it holds nevertheless.
+        If a limit refuses it, it waits with all that have the same terms; if it can afford nothing,
+        it ends. Raises `StoreError`: it holds nevertheless.
         """
         self.market.want(lease.spec.instance_types)
         await self.admission.prepare()
         run = self.state.runs.get(number)
         if run is None or run.state is not RunState.QUEUED:
             return
+        terms, holds = run.terms(self.state.clock.now()), self.state.runs.holds
+        if holds.is_held(terms):
+            return  # another one was refused meanwhile
+        holds.clear(terms)
         if run.max_usd is not None:
             every = self.market.offers.all_for(lease.spec)
             seconds = self.state.settings.stop_timeout
             most = affordable_usd_per_hour(run.max_usd, run.spent_usd, seconds)
             lease = _at_most(lease, most)
             if not self.market.offers.all_for(lease.spec):
-                await self._cannot_afford(number, run.max_usd, every)
+                await self._cannot_afford(number, terms, run.max_usd, every)
                 return
         try:
-            lease = self.admission.admit(lease)
+            lease = self.admission.admit(lease, records_refusal=False)
         except LimitReached as error:
-            await self.postpone(number, short_refusal(error.refusal), LIMIT_PAUSE)
+            self._hold_by_limit(terms, lease, error.refusal)
             return
         now = self.state.clock.now()
         begun = StepEvent(Step.REQUEST, now, "Looking for a machine")
@@ -214,24 +213,34 @@ class UserRuns:
         wake_claims_for(self.state, lease)
         self.state.wake()
 
-    async def _cannot_afford(self, number: int, max_usd: float, every: Sequence[Offer]) -> None:
+    def _hold_by_limit(self, terms: Terms, lease: Lease, refusal: Refusal) -> None:
+        """Its refusal is recorded once, however often runs with these terms are tried."""
+        if self.state.runs.holds.is_first_refusal(terms, refusal):
+            log.info("Run %d of %r waits: %s", lease.run, lease.user, refusal)
+            record_refusal(self.state, lease, refusal)
+        self.hold(terms, short_refusal(refusal), LIMIT_PAUSE, refusal.scope)
+
+    async def _cannot_afford(
+        self, number: int, terms: Terms, max_usd: float, every: Sequence[Offer]
+    ) -> None:
         """Just after the hub's start no prices are known: that is no reason to give up."""
         if every and all(each.usd_per_hour is not None for each in every):
             words = f"What is left of its cap of {max_usd:g} USD pays for no instance"
             await end_run(self.state, number, "cost-cap", words)
         else:
             words = "Waits until prices are known, because it has a cost cap"
-            await self.postpone(number, words, PRICES_PAUSE)
+            self.hold(terms, words, PRICES_PAUSE)
 
-    async def postpone(self, number: int, message: str, pause: timedelta) -> None:
-        """Let a queued run wait for so long."""
-        run = self.state.runs.get(number)
-        if run is not None and run.state is RunState.QUEUED:
-            at = self.state.clock.now() + pause
-            self.state.runs.remember(number, message=message[:500], not_before=at)
+    def hold(self, terms: Terms, message: str, pause: timedelta, scope: str = "") -> None:
+        """Let all queued runs with these terms wait for so long, and others have their turn.
+        `scope` is that of the limit that refuses them; empty if no limit does."""
+        self.state.runs.holds.hold(terms, message, pause, scope)
+        self.state.runs.announce()
 
     async def refuse(self, number: int, message: str) -> None:
         """End a run that cannot start. Raises `StoreError`."""
+        if (run := self.state.runs.get(number)) is not None:
+            self.state.runs.holds.clear(run.terms(self.state.clock.now()))
         await end_run(self.state, number, "failed", message)
 
     # --- for the instance of a run ---

@@ -68,9 +68,12 @@ def _shown_state(run: Run, lease: Lease | None) -> ShownState:
 
 
 def _message(state: State, run: Run, lease: Lease | None) -> str:
-    """Of a run that starts, the last step of its lease."""
-    if run.state is RunState.QUEUED and not state.settings.runs.at_once:
-        return "This hub starts no runs at present"
+    """Of a run that waits, why none with its terms can start; of one that starts, the last step of
+    its lease."""
+    if run.state is RunState.QUEUED:
+        if not state.settings.runs.at_once:
+            return "This hub starts no runs at present"
+        return state.runs.holds.message(run.terms(state.clock.now())) or run.message
     is_starting = run.state is RunState.STARTED and not run.begun
     if is_starting and lease is not None and lease.state in OPEN and lease.events:
         return lease.events[-1].message

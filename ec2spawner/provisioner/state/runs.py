@@ -12,6 +12,7 @@ from typing import Any, Final
 from ..model.leases.run import Run, RunState
 from ..runtime.clock import Clock
 from ..store.store import Store
+from .run_holds import RunHolds
 
 MAX_OPEN_OF_USER: Final = 2000
 """Runs of one user that have not ended."""
@@ -51,6 +52,7 @@ class Runs:
         self._last = 0
         self.changed = asyncio.Event()
         """Set and replaced at each change that may let a run start."""
+        self.holds = RunHolds(clock)
 
     def load(self, runs: Iterable[Run], last: int) -> None:
         """Take over what an earlier process has stored."""

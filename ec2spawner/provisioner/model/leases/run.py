@@ -13,6 +13,7 @@ from typing import Any
 
 from ....core.runs.attempts import Tries
 from ....core.runs.queue import QueuePlace
+from ....core.runs.terms import Terms
 from ....wire import Market
 from ....wire.runs import RunKind, RunOutcome
 
@@ -82,6 +83,7 @@ class Run:
     begun: bool = False
     """Whether it runs on the instance of the present attempt."""
     not_before: datetime | None = None
+    """After a start that failed. What holds up others as well is in `State.runs.holds`."""
     tries: Tries = field(default_factory=Tries)
     attempts: tuple[RunAttempt, ...] = ()
     """Those that are over and had an instance, oldest first."""
@@ -116,11 +118,30 @@ class Run:
         """What the attempts that are over have cost in USD, as far as prices are known."""
         return sum(each.usd or 0.0 for each in self.attempts)
 
-    def place(self) -> QueuePlace:
-        """As the queue sees it."""
+    def spot_price_at(self, now: datetime) -> float | None:
+        """The spot price that it waits for, in USD/hour; None if it takes any price by now."""
+        is_over = self.wait_until is not None and self.wait_until <= now
+        return None if is_over else self.max_spot_usd_per_hour
+
+    def terms(self, now: datetime) -> Terms:
+        """What decides, by now, whether it can start."""
+        left_usd = None if self.max_usd is None else self.max_usd - self.spent_usd
+        zone = self.attempts[-1].zone if self.attempts else ""
+        price = self.spot_price_at(now)
+        return Terms(self.user, self.payer, self.profile, price, left_usd, zone)
+
+    def place(self, doubtful: Terms | None = None) -> QueuePlace:
+        """As the queue sees it; `doubtful` are its terms if the last run with them could not
+        start."""
         payer = self.payer or f"user:{self.user}"
         return QueuePlace(
-            self.number, self.user, payer, self.array, self.array_at_once, self.not_before
+            self.number,
+            self.user,
+            payer,
+            self.array,
+            self.array_at_once,
+            self.not_before,
+            doubtful,
         )
 
 

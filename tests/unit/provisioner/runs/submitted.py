@@ -57,11 +57,11 @@ async def submit(
 async def start_due(world: World, **changes: Any) -> None:
     """What the hub's `RunStarts` does for what is due now."""
     runs = world.provisioner.runs
-    starts = [runs.start(run.number, _lease(world, run, changes)) for run in runs.due()]
+    starts = [runs.start(run.number, lease_of(world, run, **changes)) for run in runs.due()]
     await asyncio.gather(*starts)
 
 
-def _lease(world: World, run: Run, changes: dict[str, Any]) -> Lease:
+def lease_of(world: World, run: Run, **changes: Any) -> Lease:
     spec = replace(SPEC, subnets=world.provisioner.homes.subnets_for(run.user, run.home))
     lease = Lease(
         lease_id=new_lease_id(),

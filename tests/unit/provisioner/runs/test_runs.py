@@ -157,9 +157,11 @@ async def test_a_limit_lets_a_run_wait(world: World) -> None:
     await world.ready()
     [number] = await submit(world)
     await start_due(world)
-    run = run_of(world, number)
-    assert (run.state, run.not_before) == (RunState.QUEUED, world.clock() + LIMIT_PAUSE)
-    assert "server" in run.message
+    assert world.provisioner.runs.due() == []
+    assert (seen(world, number).state, run_of(world, number).not_before) == ("queued", None)
+    assert "server" in seen(world, number).message
+    world.clock.advance(2 * LIMIT_PAUSE.total_seconds())
+    assert [run.number for run in world.provisioner.runs.due()] == [number]
 
 
 # --- cancel, cap, deadline ---
@@ -335,9 +337,9 @@ async def test_numbers_are_not_used_twice(world: World) -> None:
 async def test_a_run_with_a_cap_waits_until_prices_are_known(world: World) -> None:
     [number] = await submit(world, max_usd=0.001)  # spot prices are not known here
     await start_due(world)
-    run = run_of(world, number)
-    assert (run.state, run.outcome) == (RunState.QUEUED, None)
-    assert run.not_before is not None
+    assert (seen(world, number).state, seen(world, number).outcome) == ("queued", None)
+    assert "until prices are known" in seen(world, number).message
+    assert world.provisioner.runs.due() == []
 
 
 async def test_a_cap_that_pays_for_no_instance_ends_the_run_at_once(priced: World) -> None:
