@@ -20,6 +20,10 @@ MAX_OPEN_OF_USER: Final = 2000
 MAX_OPEN: Final = 20_000
 """Of all users: to compare so many takes 50 ms."""
 
+MAX_ENDED_OF_OPEN_ARRAYS: Final = 10_000
+"""Runs of one user that have ended and are kept because others of their arrays have not: somebody
+may submit arrays and cancel all but one run of each."""
+
 
 class TooManyRuns(Exception):
     """Why no more runs are queued, in words for their user."""
@@ -227,18 +231,23 @@ class Runs:
 
     def forget_ended(self, kept: int, expired: datetime) -> None:
         """Drop from memory what each user has beyond so many that have ended, the oldest first, and
-        what ended before `expired`: its documents are deleted by then."""
-        for numbers in list(self._of_user.values()):
-            over = [number for number in sorted(numbers) if self._is_over(self._found[number])]
-            excess = max(len(over) - kept, 0)
-            for place, number in enumerate(over):
-                run = self._found[number]
-                is_expired = run.ended_at is not None and run.ended_at < expired
-                if is_expired or (place < excess and (run.delivered or not run.has_result)):
-                    self._forget(run)
+        what ended before `expired`: its documents are deleted by then.
 
-    def _is_over(self, run: Run) -> bool:
-        return run.state is RunState.ENDED and run.is_cleared
+        An array stays as a whole while any of it is open: its first run has the id of the
+        submission, and says whether its end is to be reported.
+        """
+        open_arrays = {self._found[number].array for number in self._open} - {0}
+        for numbers in list(self._of_user.values()):
+            ended = [self._found[number] for number in sorted(numbers) if number not in self._open]
+            over = [run for run in ended if run.array not in open_arrays]
+            members = [run for run in ended if run.array in open_arrays]
+            excess = over[: max(len(over) - kept, 0)] + members[:-MAX_ENDED_OF_OPEN_ARRAYS]
+            for run in over:
+                if run.ended_at is not None and run.ended_at < expired:
+                    self._forget(run)
+            for run in excess:
+                if run.number in self._found and (run.delivered or not run.has_result):
+                    self._forget(run)
 
     def _forget(self, run: Run) -> None:
         del self._found[run.number]

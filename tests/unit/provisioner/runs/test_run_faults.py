@@ -143,6 +143,35 @@ async def test_what_many_ended_runs_of_one_user_push_out_is_never_anothers(world
     assert runs.count_undelivered("ann", "") == 0
 
 
+async def test_an_array_is_forgotten_as_a_whole_once_all_of_it_has_ended(world: World) -> None:
+    array = await submit(world, 5, notify=True, request_id="sweep")
+    for each in array[:4]:
+        await world.provisioner.runs.cancel(ADA, each)
+    await until(lambda: all(run_of(world, x).is_cleared for x in array[:4]), "the end of four")
+    runs, everything = world.provisioner._state.runs, world.clock() + timedelta(days=1)
+    runs.forget_ended(2, everything)
+    assert [each.number for each in world.provisioner.runs.array(ADA, array[4])] == array
+    assert await submit(world, 5, request_id="sweep") == array, "a repeated submission"
+    await world.provisioner.runs.cancel(ADA, array[4])
+    await until(lambda: run_of(world, array[4]).is_cleared, "its end")
+    [ended] = runs.ended_to_report(world.clock() - timedelta(days=1))
+    assert [each.number for each in ended] == array
+    runs.forget_ended(2, everything)
+    assert world.provisioner.runs.of_user(ADA, 10) == []
+
+
+async def test_not_all_ended_runs_of_open_arrays_are_kept_if_somebody_makes_very_many(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = await submit(world, 6)
+    for each in array[:5]:
+        await world.provisioner.runs.cancel(ADA, each)
+    await until(lambda: all(run_of(world, x).is_cleared for x in array[:5]), "the end of five")
+    monkeypatch.setattr(registry, "MAX_ENDED_OF_OPEN_ARRAYS", 3)
+    world.provisioner._state.runs.forget_ended(0, world.clock() - timedelta(days=30))
+    assert [each.number for each in world.provisioner.runs.of_user(ADA, 10)] == array[:1:-1]
+
+
 @pytest.mark.parametrize("runs", [1, 2])
 async def test_what_was_executed_goes_with_the_last_run_of_its_submission(
     world: World, runs: int
