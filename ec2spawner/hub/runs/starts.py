@@ -119,6 +119,8 @@ class RunStarts:
             except Exception:  # of a function of the admin
                 runs.hold(terms, FAILED.format(self.service.options.contact), RETRY_PAUSE)
                 raise
+            finally:
+                await runs.tried(run.number)
 
     async def _request(self, run: Run) -> None:
         user = self.app.users.get(run.user)

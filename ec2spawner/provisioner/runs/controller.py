@@ -22,7 +22,7 @@ from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from ..store.runs import KEPT
 from ..store.store import Store, StoreError
-from .run_end import end_run, lease_stop
+from .run_end import end_run, lease_stop, leave_home
 
 log = logging.getLogger(__name__)
 
@@ -133,10 +133,7 @@ class RunLeases:
         )
 
     async def _clear(self, run: Run) -> None:
-        """Its home goes: the result is in the store."""
-        home = self.state.homes.of(run.user, run.home)
-        if home is not None:
-            await self.state.homes.leave(home)
+        await leave_home(self.state, run)
         others = [x for x in self.state.runs.of_array(run.array) if x.number != run.number]
         if all(each.is_cleared for each in others):
             await self.store.runs.forget_source(run.source)

@@ -1,4 +1,4 @@
-"""Ends a run: with its one outcome, once."""
+"""Ends a run, with its one outcome, once; and gives up its home."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from ...wire import Stop
 from ...wire.runs import RunOutcome
 from ..model.leases.lease import LIVE
-from ..model.leases.run import RunState
+from ..model.leases.run import Run, RunState
 from ..state.state import State
 
 MAX_MESSAGE: Final = 500
@@ -53,3 +53,10 @@ async def end_run(
     if owners is not None:
         state.leases.notify_agent(owners.lease_id)  # its notebook fetches the result
     state.wake()
+
+
+async def leave_home(state: State, run: Run) -> None:
+    """Delete what a run has written: its result is in the store. Raises `StoreError`."""
+    home = state.homes.of(run.user, run.home)
+    if home is not None:
+        await state.homes.leave(home)

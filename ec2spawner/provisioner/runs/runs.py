@@ -28,7 +28,7 @@ from ..state.runs import TooManyRuns
 from ..state.state import State
 from ..store.store import Store
 from .due import due_runs
-from .run_end import end_run
+from .run_end import end_run, leave_home
 from .summary import summary
 
 __all__ = ["NoSuchRun", "Owner", "TooManyRuns", "UserRuns"]
@@ -242,6 +242,13 @@ class UserRuns:
         if (run := self.state.runs.get(number)) is not None:
             self.state.runs.holds.clear(run.terms(self.state.clock.now()))
         await end_run(self.state, number, "failed", message)
+
+    async def tried(self, number: int) -> None:
+        """The hub has tried to start a run: if that has ended meanwhile, the home that the start
+        began is deleted. Raises `StoreError`."""
+        run = self.state.runs.get(number)
+        if run is not None and run.state is RunState.ENDED and not run.lease_id:
+            await leave_home(self.state, run)
 
     # --- for the instance of a run ---
 

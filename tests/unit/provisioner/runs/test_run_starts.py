@@ -19,9 +19,10 @@ from ec2spawner.hub.runs import starts
 from ec2spawner.hub.runs.lease import WaitsForPrice
 from ec2spawner.hub.runs.starts import RunStarts
 from ec2spawner.hub.spawn.server_options import ProfileListError
-from ec2spawner.provisioner.model.leases.lease import Lease
+from ec2spawner.provisioner.model.leases.lease import Home, Lease, LeaseState
 from ec2spawner.provisioner.model.leases.run import Run
-from tests.unit.provisioner.runs.submitted import allow_runs, lease_of, seen, submit
+from ec2spawner.provisioner.runs.runs import Owner
+from tests.unit.provisioner.runs.submitted import allow_runs, lease_of, run_of, seen, submit
 from tests.unit.provisioner.world import World, until
 
 DEAR = WaitsForPrice("Waits for a spot instance at 0.001 USD/hour or less")
@@ -42,10 +43,14 @@ class HubOfRuns:
     ) -> Lease:
         """In the place of the hub's."""
         self.asked[run.profile] += 1
-        await asyncio.sleep(0)
+        await self.making(run)
         if error := self.errors.get(run.profile):
             raise error
         return lease_of(self.world, run)
+
+    async def making(self, run: Run) -> None:
+        """What is awaited before there is a lease."""
+        await asyncio.sleep(0)
 
     async def run(self) -> None:
         user = SimpleNamespace(
@@ -136,3 +141,33 @@ async def test_runs_that_can_never_start_end_and_nothing_holds_those_after_them(
     world.provisioner._state.runs.announce()
     await until(lambda: {seen(world, x).outcome for x in held} == {"failed"}, "their end")
     assert world.provisioner.runs.not_ended() == []
+
+
+@pytest.mark.parametrize("error", [None, *ERRORS.values()])
+async def test_nothing_is_left_of_a_run_that_is_cancelled_while_its_home_is_copied(
+    hub: HubOfRuns, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    world = hub.world
+    lease, agent = await world.ready("ada", home_kind="ebs")
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+
+    async def cancelled_meanwhile(run: Run) -> None:
+        await world.provisioner.runs.cancel(Owner("ada"), run.number)
+        await until(lambda: run_of(world, run.number).is_cleared, "all cleared")
+        await world.provisioner.homes.begin_copy(run.user, run.home, 20)
+        made.extend(homes_of_runs(world))
+
+    made: list[Home] = []
+    monkeypatch.setattr(hub, "making", cancelled_meanwhile)
+    if error is not None:
+        hub.errors["t4"] = error
+    [number] = await submit(world)
+    await until(lambda: made and not homes_of_runs(world), "no home")
+    assert seen(world, number).outcome == "cancelled"
+
+
+def homes_of_runs(world: World) -> list[Home]:
+    """Without those that are being deleted."""
+    return [x for x in world.provisioner._state.homes.live() if x.server.startswith("/run/")]
