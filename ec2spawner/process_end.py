@@ -56,17 +56,23 @@ def processes_of_session(leader: int) -> list[psutil.Process]:
 def kill_session(leader: int, below: Iterable[psutil.Process] = ()) -> None:
     """SIGKILL to the processes of a session, to what they start meanwhile, and to those `below`,
     which may have left it. Blocks until they have ended, or for about `MAX_KILL_SECONDS`: one that
-    waits for a disk ends after that."""
+    waits for a disk ends after that. A scan may take that long on a busy instance, so there is
+    always one after the first SIGKILL."""
     until = time.monotonic() + MAX_KILL_SECONDS
     left = {*below, *processes_of_session(leader)}
+    _kill(left)
     while left:
-        for each in left:
-            with contextlib.suppress(psutil.Error):
-                each.kill()
-        if time.monotonic() > until:
-            return
         time.sleep(KILL_POLL_SECONDS)
         left = {each for each in {*left, *processes_of_session(leader)} if _runs(each)}
+        _kill(left)
+        if time.monotonic() > until:
+            return
+
+
+def _kill(processes: Iterable[psutil.Process]) -> None:
+    for each in processes:
+        with contextlib.suppress(psutil.Error):
+            each.kill()
 
 
 def _runs(process: psutil.Process) -> bool:

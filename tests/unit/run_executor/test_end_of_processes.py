@@ -8,8 +8,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil
 import pytest
 
+from ec2spawner import process_end
 from ec2spawner.process_end import kill_session, processes_below, processes_of_session
 from tests.unit.run_executor.executor_process import runs
 
@@ -34,6 +36,12 @@ time.sleep(600)
 """
 
 
+@pytest.fixture(autouse=True)
+def long_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a scan alone may take seconds."""
+    monkeypatch.setattr(process_end, "MAX_KILL_SECONDS", 120.0)
+
+
 @contextmanager
 def session(source: str) -> Iterator[int]:
     """Its leader's id, once the leader has printed a line."""
@@ -56,6 +64,21 @@ def test_what_has_left_the_session_ends_with_it() -> None:
         assert os.getsid(below.pid) != leader
         kill_session(leader, [below])
         assert [pid for pid in (leader, below.pid) if runs(pid)] == []
+
+
+def test_after_the_first_kill_there_is_always_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    scans: list[int] = []
+
+    def scan(leader: int) -> list[psutil.Process]:
+        scans.append(leader)
+        return processes_of_session(leader)
+
+    monkeypatch.setattr(process_end, "MAX_KILL_SECONDS", 0.0)
+    monkeypatch.setattr(process_end, "processes_of_session", scan)
+    with session(LEAVES_THE_SESSION) as leader:
+        (below,) = processes_below(leader)
+        kill_session(leader, [below])
+        assert scans == [leader, leader]
 
 
 def test_an_empty_session_is_no_error() -> None:
