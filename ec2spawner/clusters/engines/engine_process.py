@@ -21,6 +21,9 @@ START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 10.0
 """From SIGTERM to SIGKILL."""
 
+KILL_SECONDS: Final = 10.0
+"""For a killed engine to end: one that waits for a disk is left after that."""
+
 TAIL: Final = 2000
 """Characters of the log that an error shows."""
 
@@ -86,7 +89,7 @@ def stop(record: Record) -> None:
 
 
 def _end(pid: int) -> None:
-    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 2.0)):
+    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number) if number is signal.SIGTERM else os.killpg(pid, number)
         deadline = time.monotonic() + seconds

@@ -54,6 +54,7 @@ def test_an_engine_that_ignores_sigterm_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_process, "STOP_SECONDS", 0.2)
+    monkeypatch.setattr(engine_process, "KILL_SECONDS", 60.0)
     record = started(IGNORES_SIGTERM, tmp_path)
     engine_process.stop(record)
     assert started_at(record.pid) is None
