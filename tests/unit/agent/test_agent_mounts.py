@@ -193,7 +193,7 @@ async def test_an_unresponsive_file_server_does_not_block(
 
     monkeypatch.setattr(Path, "lstat", stuck)
     async with asyncio.timeout(120):
-        assert "took more than" in await unmount(place, 0.3)
+        assert "took more than" in await unmount(place, 5.0)
     assert "umount has hung" in caplog.text
     first, last = (tmp_path / "said").read_text().splitlines()
     assert first.endswith(f"umount --recursive {place}")

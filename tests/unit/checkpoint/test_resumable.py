@@ -66,6 +66,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubAgentSocket]:
     monkeypatch.setattr(agent_line, "FRESH", 0.0)
+    monkeypatch.setattr(agent_line, "TIMEOUT", 20.0)
     with stub_agent_socket(None) as running:
         monkeypatch.setenv(SOCKET, running.path)
         yield running

@@ -72,7 +72,7 @@ async def test_a_node_that_cannot_start_says_what_ray_printed(tmp_path: Path) ->
 async def test_a_head_that_does_not_answer_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_node, "JOIN_SECONDS", 0.5)
+    monkeypatch.setattr(ray_node, "JOIN_SECONDS", 5.0)
     node = RayNode(JOIN, "127.0.0.2", python(tmp_path, "echo $$ > pid; exec sleep 60"), LogTail())
     with pytest.raises(CannotJoin, match="did not answer"):
         await node.join()

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import psutil
 import pytest
 
 from ec2spawner.cluster_worker import torchrun_node
@@ -24,6 +23,7 @@ from tests.unit.clusters.torchrun_workers import (
     order,
     worker,
 )
+from tests.unit.run_executor.executor_process import runs
 
 OTHER_ID = "f" * 32
 
@@ -130,7 +130,7 @@ async def test_a_script_that_ignores_sigterm_is_killed(
     assert (await ended(node)).stopped == "cancelled"
 
     async def is_gone() -> bool:
-        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie"
+        return not runs(pid)
 
     await until(is_gone, 10, "the script to end")
 

@@ -16,6 +16,7 @@ from ec2spawner.clusters.errors import ClusterError
 from ec2spawner.clusters.run import Run
 from ec2spawner.clusters.run_folder import Record
 from ec2spawner.wire import MAX_SCRIPT_BYTES, ClusterStatus, RunOrder
+from tests import polling
 from tests.unit.clusters.torchrun_workers import FAKE_TORCH, TOKEN, WAIT, Worker, order, worker
 
 RECORD = Record("torchrun", "2.14.1", "10.0.0.1:29400", TOKEN, 1, 0.0, "3.11.0")
@@ -29,6 +30,7 @@ class Cluster:
         self.workers: list[Worker] = []
         self.wanted = 2
         self.problem: Exception | None = None
+        self.problems_raised = 0
 
     async def add(self) -> Worker:
         found = await self._stack.enter_async_context(worker(len(self.workers) + 1))
@@ -37,6 +39,7 @@ class Cluster:
 
     def status(self) -> ClusterStatus:
         if self.problem is not None:
+            self.problems_raised += 1
             raise self.problem
         return ClusterStatus(wanted=self.wanted, workers=[each.status for each in self.workers])
 
@@ -63,8 +66,15 @@ async def done(call: Callable[..., Any], *args: Any) -> Any:
 
 
 async def started(each: Worker) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await each.tail.until("started")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """What the thread that follows a run does next."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(polling.SHORTEST)
 
 
 async def test_a_run_succeeds_once_all_workers_have_finished(
@@ -98,9 +108,10 @@ async def test_a_replacement_is_given_the_run(
     await reclaimed.node.drain(120)
     await started(extra)
     late = await cluster.add()
-    assert await done(lambda: repr(run)) == f"Run {run.id[:8]} of train.py: running on workers 2, 3"
+    shown = f"Run {run.id[:8]} of train.py: running on workers 2, 3"
+    await until(lambda: repr(run) == shown)
     cluster.problem = ClusterError("The hub does not answer now.")
-    await asyncio.sleep(0.2)
+    await until(lambda: cluster.problems_raised > 0)
     cluster.problem = None
     await done(run.cancel)
     with pytest.raises(ClusterError, match="was cancelled"):

@@ -27,7 +27,7 @@ JOIN = ClusterJoin(
 )
 RUN_ID = "0123456789abcdef" * 2
 
-WAIT = "import time\nprint('started', flush=True)\ntime.sleep(60)\n"
+WAIT = "import time\nprint('started', flush=True)\ntime.sleep(600)\n"
 
 
 def order(script: str, run_id: str = RUN_ID, **changes: object) -> RunOrder:

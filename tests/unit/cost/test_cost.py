@@ -40,6 +40,7 @@ def standalone(monkeypatch: pytest.MonkeyPatch) -> None:
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubAgentSocket]:
     """A spot instance at 3.60 USD/hour: a tenth of a cent each second."""
     monkeypatch.setattr(agent_line, "FRESH", 0.0)
+    monkeypatch.setattr(agent_line, "TIMEOUT", 20.0)
     with stub_agent_socket(reported()) as running:
         monkeypatch.setenv(SOCKET, running.path)
         yield running
@@ -413,8 +414,10 @@ def test_a_missing_agent_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None
 FORKED = """
 import os, sys, time
 from ec2spawner import cost
+from ec2spawner.cost import agent
 from ec2spawner.wire import Cost
 
+agent.TIMEOUT = 20.0
 begin = time.time() + 0.5
 children = []
 for number in range(20):

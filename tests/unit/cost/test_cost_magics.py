@@ -21,6 +21,7 @@ COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s \(estimate in USD; \$3\.60/h, spo
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubAgentSocket]:
     monkeypatch.setattr(agent_line, "_last", ("", 0.0, agent_line.Reading()))
+    monkeypatch.setattr(agent_line, "TIMEOUT", 20.0)
     with stub_agent_socket(reported()) as running:
         monkeypatch.setenv(SOCKET, running.path)
         yield running

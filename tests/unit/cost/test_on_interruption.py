@@ -147,6 +147,8 @@ def agent() -> Iterator[StubAgentSocket]:
 PROGRAM = """
 import sys, threading
 from ec2spawner import cost
+from ec2spawner.cost import agent
+agent.TIMEOUT = 20.0
 called = threading.Event()
 @cost.on_interruption
 def save(seconds):

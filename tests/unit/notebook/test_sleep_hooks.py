@@ -90,7 +90,7 @@ async def test_an_entry_point_that_hangs_is_ended_with_what_it_started(
         monkeypatch,
         hang="os.system('sleep 1000 & echo $! > pid'); open('hangs', 'w'); time.sleep(1000)",
     )
-    running = asyncio.create_task(run_hooks(hooks(home), 4.0, "idle", log))
+    running = asyncio.create_task(run_hooks(hooks(home), 10.0, "idle", log))
     began = time.monotonic()
     result = await running
     assert result.outcome == "late"

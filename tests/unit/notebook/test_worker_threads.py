@@ -13,20 +13,22 @@ from anyio import from_thread, to_thread
 from ec2spawner.notebook import worker_threads
 
 PROGRAM = """
-import asyncio, threading, time
+import asyncio, threading
 from anyio import to_thread
 from ec2spawner.notebook import worker_threads
 
 worker_threads.stop_with_main_thread()
 writing = threading.Event()
+is_idle = asyncio.Event()
 
 def write():
     writing.set()
-    time.sleep(0.3)
+    threading.main_thread().join()
     print("written")
 
 async def idle():
     await to_thread.run_sync(int)
+    is_idle.set()
     await asyncio.Event().wait()
 
 async def ends_in_the_last_turn():
@@ -35,6 +37,7 @@ async def ends_in_the_last_turn():
 
 async def main():
     pending = [asyncio.ensure_future(work) for work in (idle(), to_thread.run_sync(write))]
+    await is_idle.wait()
     while not writing.is_set():
         await asyncio.sleep(0.01)
     await ends_in_the_last_turn()

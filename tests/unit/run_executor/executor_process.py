@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import os
-import socket
 import sys
 import zlib
 from collections.abc import AsyncIterator, Callable
@@ -35,11 +34,22 @@ from ec2spawner.wire import (
     sentence,
 )
 from tests import polling
+from tests.harness import free_ports
 
 ROOT = Path(__file__).parents[3]
 ME = NotebookUser("me", os.getuid(), os.getgid(), (), Path("/"), "/bin/sh")
 SECONDS = 120.0
 """Only what hangs meets it."""
+
+PROGRAM = """
+from ec2spawner import process_end
+from ec2spawner.run_executor import executor
+from ec2spawner.run_executor.__main__ import main
+process_end.MAX_KILL_SECONDS = executor.INTERRUPT_SECONDS = 60.0
+executor.LAST_ENCODING_SECONDS = executor.LAST_REPORT_SECONDS = 60.0
+main()
+"""
+"""The executor, whose steps on its way out may be slow: the machine of a test is a busy one."""
 
 
 def packed(text: str) -> str:
@@ -171,13 +181,12 @@ class Running:
 
 @asynccontextmanager
 async def executor(hub: Hub, home: Path) -> AsyncIterator[Running]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/run/"
+    [port] = free_ports(1)
+    url = f"http://127.0.0.1:{port}/run/"
     home.mkdir(exist_ok=True)
     async with agent_of(hub, home.parent) as agent:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "ec2spawner.run_executor"),
+            *(sys.executable, "-P", "-c", PROGRAM),
             cwd=home,
             env={
                 "HOME": str(home),

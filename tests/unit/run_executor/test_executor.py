@@ -77,6 +77,16 @@ def begun(execution: Counting, agent: LocalSocket, stopped: asyncio.Event) -> as
     return asyncio.create_task(Executor(execution, "train.py", HubReports(path), path).run(stopped))
 
 
+async def no_more_observations(hub: Hub) -> None:
+    """Return once none comes; one may be under way."""
+    async with asyncio.timeout(30):
+        while True:
+            hub.observations.clear()
+            await asyncio.sleep(0.3)
+            if not hub.observations:
+                return
+
+
 async def test_at_a_notice_what_there_is_is_sent_at_once(hub: Hub, agent: LocalSocket) -> None:
     execution, stopped = Counting(), asyncio.Event()
     execution.number = 1
@@ -112,10 +122,7 @@ async def test_the_agent_knows_that_the_instance_works_until_the_hub_has_the_end
     assert (kernel.execution_state, kernel.path) == ("busy", "train.py")
     hub.silent = {}
     await running
-    await asyncio.sleep(0.1)  # for one that is under way
-    hub.observations.clear()
-    await asyncio.sleep(0.2)
-    assert hub.observations == []
+    await no_more_observations(hub)
 
 
 async def test_a_hub_that_never_comes_back_does_not_keep_the_instance(
@@ -128,10 +135,7 @@ async def test_a_hub_that_never_comes_back_does_not_keep_the_instance(
     execution.end.set_result(Outcome(True))
     running = begun(execution, agent, stopped)
     await hub.until_observed()
-    async with asyncio.timeout(30):
-        while hub.observations:
-            hub.observations.clear()
-            await asyncio.sleep(0.3)
+    await no_more_observations(hub)
     assert not running.done()
     stopped.set()
     await running

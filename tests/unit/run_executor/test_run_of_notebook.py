@@ -107,14 +107,17 @@ async def test_the_first_error_ends_a_run(tmp_path: Path) -> None:
 
 async def test_a_kernel_that_is_killed_fails_the_run(tmp_path: Path) -> None:
     source = notebook(
-        "import os, signal, subprocess, time\n"
+        "import os, pathlib, signal, subprocess, time\n"
         "child = subprocess.Popen(['sleep', '3600'])\n"
         "print(child.pid, flush=True)\n"
-        "time.sleep(0.5)\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.05)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     hub = Hub(notebook_work(source))
-    async with executor(hub, tmp_path / "home"):
+    home = tmp_path / "home"
+    async with executor(hub, home):
+        await hub.until(lambda report: bool(_text(report)))
+        (home / "projects/go").touch()
         end = await hub.until_end()
         assert not end.succeeded
         assert end.message == "cell 1: the kernel died (out of memory?)"

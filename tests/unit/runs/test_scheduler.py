@@ -119,7 +119,7 @@ def server(tmp_path: Path, hub: JobHub) -> Iterator[Server]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -338,7 +338,7 @@ def test_a_job_continues_after_a_restart_of_the_server_and_is_stopped(
     until(lambda: len(hub.asked) > asked + 1)
     assert first.isdisjoint(process.pid for process in multiprocessing.active_children())
     server.scheduler.stop_job(job_id)
-    assert server.describe(job_id).status is Status.STOPPING
+    assert server.describe(job_id).status in (Status.STOPPING, Status.STOPPED)
     until(lambda: server.describe(job_id).status is Status.STOPPED)
     assert hub.runs[12].outcome == "cancelled"
     assert server.describe(job_id).tags == ["run-12"]
