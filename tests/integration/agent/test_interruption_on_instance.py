@@ -83,6 +83,11 @@ async def spot() -> AsyncIterator[SpotInstance]:
         await runner.cleanup()
 
 
+def ours(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """Not what asyncio logs of processes that an earlier test has ended."""
+    return [each for each in caplog.records if each.name.startswith("ec2spawner.")]
+
+
 async def test_a_notice_is_reported_while_valid_and_its_end_once(
     spot: SpotInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -97,9 +102,7 @@ async def test_a_notice_is_reported_while_valid_and_its_end_once(
     await spot.seen(4)
     assert spot.notices.count(None) == 1
     assert spot.notices[-1] is None
-    # Not what asyncio says of processes that an earlier test has ended.
-    ours = [record for record in caplog.records if record.name.startswith("ec2spawner.")]
-    said = [record.message for record in ours if record.levelno >= logging.WARNING]
+    said = [each.message for each in ours(caplog) if each.levelno >= logging.WARNING]
     assert len(said) == 2, said
 
 
@@ -110,10 +113,10 @@ async def test_failed_reads_change_nothing_and_are_logged_once(
     await spot.seen()
     spot.status = 503
     await spot.seen(5)
-    assert len(caplog.records) == 1
+    assert len(ours(caplog)) == 1
     spot.status, spot.notice = 0, "{}"
     await spot.seen(5)
-    assert len(caplog.records) == 2
+    assert len(ours(caplog)) == 2
     assert spot.notices == []
     spot.notice = NOTICE
     await spot.seen(3)

@@ -19,6 +19,9 @@ from tests.integration.agent.lease_on_instance import (
 )
 from tests.jupyter_by_hand import Jupyter
 
+PATIENT = f"import ec2spawner.wire\nec2spawner.wire.SAVE_SECONDS = {SAVE_SECONDS * 12}"
+"""A page on a busy machine saves later than the agent waits for it."""
+
 STOP = Stop(reason="admin", message="alice asked for it, with an admin's rights")
 
 SILENT_EXTENSION = SMALL_SERVER.replace(
@@ -54,6 +57,7 @@ async def until_announced(events: aiohttp.ClientWebSocketResponse) -> None:
 async def test_changes_that_an_open_page_saves_after_the_stop_are_in_the_home(
     machine: Machine, hub: StubHub
 ) -> None:
+    machine.before_agent = PATIENT
     await machine.boot()
     hub.give(machine.lease())
     await until(lambda: hub.event("ready"), 60, what="ready")

@@ -82,9 +82,9 @@ async def test_a_stop_with_sleep_saves_within_its_time_what_a_busy_kernel_has(
         await kernel.run("step = 7")
         running = await ada.execute(await ada.start_notebook("a.ipynb"), "while True: step += 1")
         await asyncio.sleep(1)
-        hub.stop = Stop(reason="user", sleep="user", save_seconds=8.0)
+        hub.stop = Stop(reason="user", sleep="user", save_seconds=20.0)
         hub.notify_changed()
-        await until(lambda: hub.event("stopped"), 30, what="stopped")
+        await until(lambda: hub.event("stopped"), 60, what="stopped")
         await running.close()
     event = hub.event("stopped")
     assert event.session is not None

@@ -154,7 +154,8 @@ async def test_a_session_that_is_not_saved_delays_the_stop_by_its_budget_only(
     began = stop(hub, save_seconds=2.0 if behaviour == "accepts" else 60.0)
     at, session, _ = await stopped(hub)
     assert session is None
-    assert at - began < limit + 5  # of the end of the processes
+    # Far from the 60 s of a save: the processes end late on a busy machine.
+    assert at - began < limit + 40
 
 
 async def test_a_lying_notebook_gets_a_report_that_the_hub_accepts(
@@ -193,11 +194,12 @@ async def test_without_the_hub_the_agent_saves_in_time_and_reports_when_it_is_ba
 
 async def test_a_notice_shortens_a_save_under_way(machine: Machine, hub: StubHub) -> None:
     await begin(machine, hub, "accepts")
-    began = stop(hub, save_seconds=120.0)
-    await until(lambda: orders(machine), 20, "the order")
+    stop(hub, save_seconds=120.0)
+    await until(lambda: orders(machine), 60, "the order")
+    noticed = time.monotonic()
     notice(machine, 24)
     at, session, _ = await stopped(hub)
-    assert at - began < 20
+    assert at - noticed < 24
     assert session is None
     first, last = orders(machine)[0], orders(machine)[-1]
     assert first.id == last.id

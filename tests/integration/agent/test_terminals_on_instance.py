@@ -52,8 +52,9 @@ def terminal() -> Iterator[Terminal]:
 
 
 def test_a_foreground_job_and_its_end(terminal: Terminal) -> None:
-    terminal.type("sleep 0.5")
+    terminal.type("sleep 600")
     terminal.until(lambda foreground: foreground == "sleep")
+    terminal.pty.sendintr()
     terminal.until(lambda foreground: foreground == "")
 
 
