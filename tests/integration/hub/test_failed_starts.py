@@ -31,7 +31,7 @@ c.EC2Spawner.pre_spawn_hook = prepare
 
 NOBODY_THERE = (
     "--EC2Spawner.hub_api_url=http://127.0.0.1:9/hub/api",
-    "--EC2Spawner.boot_timeout=5s",
+    "--EC2Spawner.boot_timeout=15s",
 )
 
 
@@ -182,7 +182,7 @@ async def test_silent_instance_fails_its_start_with_the_end_of_its_boot_log(
     try:
         await hub.start()
         message = await failure(hub, "ann")
-        assert "did not call the hub within 5 seconds of its start" in message
+        assert "did not call the hub within 15 seconds of its start" in message
         assert "security groups" in message
         assert "The end of its boot log: " in message
         assert "no answer to claims" in message, "the agent's own words"

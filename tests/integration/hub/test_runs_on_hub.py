@@ -90,9 +90,9 @@ async def test_a_notebook_is_executed_with_parameters_and_leaves_only_its_result
 
 async def test_an_interrupted_loop_continues_from_its_checkpoint(hub: Hub, tmp_path: Path) -> None:
     ann = await runs_of(hub, "ann")
-    marks = tmp_path / "marks"
+    marks, waited = tmp_path / "marks", tmp_path / "waited"
     source = f"""
-import json, time
+import json, pathlib, time
 from ec2spawner import checkpoint
 state = {{"total": 0}}
 def save(path):
@@ -104,6 +104,9 @@ for step in checkpoint.resumable(range(40), save=save, load=load, every=0):
     with open({str(marks)!r}, "a") as file:
         file.write(f"{{step}}\\n")
     time.sleep(0.2)
+    if step == 10 and not pathlib.Path({str(waited)!r}).exists():
+        pathlib.Path({str(waited)!r}).touch()
+        time.sleep(3600)  # until the instance is interrupted
 print("total", state["total"])
 """
     number = await ann.submit(notebook(source))
@@ -160,9 +163,9 @@ async def waits_for_price(runs: Runs, number: int) -> bool:
 
 async def test_a_run_waits_for_a_spot_price_until_a_time(hub: Hub) -> None:
     ann = await runs_of(hub, "ann")
-    at = datetime.now(UTC) + timedelta(seconds=6)
     script = "print('done')\n"
     cheap = await ann.submit(script, "x.py", max_spot_usd_per_hour=5.0)
+    at = datetime.now(UTC) + timedelta(seconds=15)
     late = await ann.submit(script, "x.py", max_spot_usd_per_hour=0.0001, wait_until=at.isoformat())
     await until(lambda: waits_for_price(ann, late), 10, "the run to wait for its price")
     run = await ann.until(cheap, "ended")
