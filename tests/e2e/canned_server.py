@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -43,6 +42,7 @@ from ec2spawner.wire import (
 )
 from tests import polling
 from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
+from tests.harness import free_ports
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "ec2spawner" / "labextension"
@@ -253,9 +253,7 @@ def running_server(
     (home / "work" / "train.ipynb").write_text(
         json.dumps({"cells": [], "metadata": KERNEL, "nbformat": 4, "nbformat_minor": 5})
     )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    [port] = free_ports(1)
     made = Server(f"http://127.0.0.1:{port}", home, settings, home / "server.log")
     extensions_on = {"canned_status": True, "jupyterlab": True, "notebook": True}
     extensions_on["ec2spawner.notebook"] = False

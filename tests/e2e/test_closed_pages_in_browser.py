@@ -17,9 +17,8 @@ import aiohttp
 import pytest
 
 from ec2spawner.agent.notebook_server.process import NOTEBOOK_DEFAULTS
-from ec2spawner.free_ports import free_ports
 from tests.e2e.person import has_a_kernel
-from tests.harness import until
+from tests.harness import free_ports, until
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Visit

@@ -37,6 +37,8 @@ NAME = "cluster.ipynb"
 HAS_COMMAND = "window.jupyterapp.commands.isVisible('ec2spawner:start-cluster')"
 COMMAND = "void window.jupyterapp.commands.execute('ec2spawner:start-cluster')"
 """Without its promise, which is resolved when the dialog is closed."""
+PRICE = re.compile(r"/ec2spawner/api/cluster\?\d")
+"""A question for a price: the time follows the path, as JupyterLab appends it."""
 BUTTON = "Start a cluster…"
 CODE = "import ec2spawner\n\ncluster = ec2spawner.cluster({})"
 STUB = "class ec2spawner:\n    cluster = staticmethod(lambda *args, **more: (args, more))"
@@ -155,8 +157,13 @@ def test_the_cluster_is_started_by_a_cell_of_the_notebook_in_front(
     section.get_by_role("button", name=BUTTON).click()
     dialog = page.locator(DIALOG)
     number = dialog.get_by_role("spinbutton", name="Workers")
+    held: list[Any] = []
+    page.route(PRICE, lambda route: held.append(route))
     number.fill("4")
     page.keyboard.press("Enter")  # its price is not there yet
+    page.route(PRICE, lambda route: route.continue_())
+    for each in held:
+        each.continue_()
     expect(dialog).to_contain_text("4 workers together")
     page.keyboard.press("Enter")
     expect(dialog).to_have_count(0)

@@ -7,7 +7,6 @@ import json
 import os
 import pwd
 import signal
-import socket
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +30,7 @@ from ec2spawner.wire import (
     SleepProgress,
 )
 from tests import nursery, polling
+from tests.harness import free_ports
 from tests.integration.notebook.owner_identity import OwnerIdentity
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 from tests.nursery import ForkedProcess
@@ -91,9 +91,7 @@ class SleepingServer:
         )
         await self.line.start()
         self.push()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        [port] = free_ports(1)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
         log = self.home / "log"
         assert nursery.shared is not None

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import pwd
-import socket
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +28,7 @@ from ec2spawner.wire import (
     Stop,
 )
 from tests import nursery
+from tests.harness import free_ports
 
 REPOSITORY = Path(__file__).parents[3]
 TOKEN = "token-of-this-test"
@@ -61,9 +61,7 @@ async def agent(tmp_path: Path, saved: asyncio.Event) -> AsyncIterator[LocalSock
 
 @pytest.fixture
 async def url(tmp_path: Path, agent: LocalSocket) -> AsyncIterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    [port] = free_ports(1)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
     environment = kept | {
         "HOME": str(tmp_path),
