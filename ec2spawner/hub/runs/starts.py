@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -28,6 +27,7 @@ from ..app.service import HubService
 from ..app.spawn_error import SpawnError
 from ..app.user_account import created_at
 from ..spawn.server_options import ProfileListError
+from ..spawn.user_environment import without_hub_variables
 from .lease import WaitsForPrice, run_lease
 
 log = logging.getLogger(__name__)
@@ -56,9 +56,6 @@ PRICE_PAUSE: Final = timedelta(seconds=60)
 
 RETRY_PAUSE: Final = timedelta(seconds=30)
 """After what may be over soon: a function of the admin that failed, an image that is unknown."""
-
-HUB_VARIABLES: Final = ("JUPYTERHUB_", "JPY_")
-"""Prefixes of what JupyterHub gives its servers: a run gets no token and no address of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +128,7 @@ class RunStarts:
         environment = spawner.get_env()
         url = reachable_api_url(environment["JUPYTERHUB_API_URL"], self.service.options)
         lease = await run_lease(
-            self.service, self.provisioner, spawner, run, _of_user(environment), url
+            self.service, self.provisioner, spawner, run, without_hub_variables(environment), url
         )
         await self.provisioner.runs.start(run.number, lease)
 
@@ -142,10 +139,3 @@ def _is_of(run: Run, user: User | None) -> bool:
         return False
     created = created_at(user)
     return created is None or created <= run.submitted_at
-
-
-def _of_user(environment: Mapping[str, str]) -> dict[str, str]:
-    """What admins and hooks add to the environment of servers."""
-    return {
-        name: value for name, value in environment.items() if not name.startswith(HUB_VARIABLES)
-    }
