@@ -262,7 +262,8 @@ class LeaseRun:
         has_saved = self._termination.session is not None or self._termination.has_uploaded
         summary = self._termination.summary() if has_saved else ""
         self._reports.post(self._event(end, f"{end.message} {summary}".strip()))
-        await self._reports.until_sent(
+        # Each heartbeat repeats it from now on, until the hub ends the lease.
+        self._status.has_stopped = await self._reports.until_sent(
             SHUTDOWN_REPORT_SECONDS if self._off.done() else FINAL_REPORT_SECONDS
         )
         if self._is_retained and self._termination.is_released:

@@ -91,6 +91,8 @@ class LeaseStatus:
         self.rebalance_at: datetime | None = None
         self.sleep: SleepOrder | None = None
         self.max_session_bytes = max_session_bytes(grant)
+        self.has_stopped = False
+        """Whether the hub has accepted that."""
         self._is_listening = False
         self._own_stop: Stop | None = None
         self.idleness = Idleness()
@@ -204,6 +206,7 @@ class LeaseStatus:
             gpu_unattended=is_unattended(
                 telemetry, seen.kernels if seen else None, self.policy.gpu_busy_percent
             ),
+            has_stopped=self.has_stopped,
             hold_seconds=hold_seconds,
             state_seen=self.state_seen,
         )

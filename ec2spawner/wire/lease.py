@@ -92,6 +92,9 @@ class Heartbeat(Message):
     telemetry: Telemetry | None = None
     gpu_unattended: bool | None = None
     """Whether a program that belongs to no kernel and no terminal uses a GPU; None if unknown."""
+    has_stopped: bool = False
+    """Whether the hub has accepted the report `stopped`: one that has been restarted since would
+    wait for it."""
     hold_seconds: Annotated[float, Field(ge=0, le=55)] = 0.0
     state_seen: int = 0
     """The last `HeartbeatResponse.state`; the hub answers at once when it has a newer one."""

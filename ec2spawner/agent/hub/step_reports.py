@@ -72,13 +72,15 @@ class StepReports:
             finally:
                 self._queue.task_done()
 
-    async def until_sent(self, timeout: float) -> None:
-        """Wait until the queue is empty, for at most `timeout` seconds."""
+    async def until_sent(self, timeout: float) -> bool:
+        """Wait until the queue is empty, for at most `timeout` seconds. Whether it is."""
         try:
             async with asyncio.timeout(timeout):
                 await self._queue.join()
         except TimeoutError:
             log.warning("some steps were not reported within %.0f s", timeout)
+            return False
+        return True
 
     async def _post(self, event: AgentEvent) -> None:
         backoff = Backoff(longest=RETRY_SECONDS)

@@ -115,6 +115,8 @@ class Heartbeats:
             contact.gpu_percent = gpu_percent(heartbeat.telemetry)
         self._record_gpu_use(lease.lease_id, heartbeat.telemetry, now)
         contact.gpu_unattended = heartbeat.gpu_unattended
+        if heartbeat.has_stopped:
+            self.state.leases.report_agent_stopped(lease.lease_id)
         hold = heartbeat.hold_seconds * random.uniform(SHORTEST_HOLD, 1.0)
         until = asyncio.get_running_loop().time() + hold
         return Held(lease, mine, heartbeat.state_seen, until)

@@ -67,6 +67,13 @@ async def test_a_lease_from_claim_to_stop(machine: Machine, hub: StubHub) -> Non
     await until(lambda: hub.event("stopped"), what="stopped")
     assert machine.processes() == []
     assert not machine.powered_off
+    assert not hub.heartbeats[0][1].has_stopped
+
+    def repeats_it() -> bool:
+        hub.notify_changed()
+        return hub.heartbeats[-1][1].has_stopped
+
+    await until(repeats_it, what="a heartbeat that repeats it")
 
     hub.lease_status = 410
     hub.notify_changed()

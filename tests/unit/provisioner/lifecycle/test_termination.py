@@ -43,6 +43,26 @@ async def test_an_unresponsive_agent_is_awaited_for_a_limited_time(world: World)
     assert world.cloud.running() == []
 
 
+async def test_what_an_agent_has_reported_to_a_killed_hub_it_repeats(world: World) -> None:
+    """The store does not know of it, and a session may take minutes to save."""
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    await world.restart(stop_timeout=600.0)
+    await agent.heartbeat()
+    await world.watch_passes(2)
+    assert world.now(lease).state is LeaseState.ENDING
+    await agent.heartbeat(has_stopped=True)
+    await world.state(lease, LeaseState.ENDED)
+    assert world.cloud.running() == []
+
+
+async def test_no_server_that_runs_has_stopped(world: World) -> None:
+    lease, agent = await world.ready()
+    await agent.heartbeat(has_stopped=True)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+
+
 async def test_the_first_reason_of_a_stop_is_stored_and_reported_once(world: World) -> None:
     lease, agent = await world.ready()
     await world.stop(lease, "idle")
