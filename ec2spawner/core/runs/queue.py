@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heapify, heappop, heappush
-
-from .terms import Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +34,6 @@ class QueuePlace:
     """So many runs of its array at most have an instance at the same time; None for any."""
     not_before: datetime | None = None
     """When it may start again after an attempt that failed."""
-    doubtful: Terms | None = None
-    """Its terms if the last run with them could not start: one is chosen at a time, until one has
-    started."""
 
 
 def next_runs(
@@ -55,20 +50,17 @@ def next_runs(
     of_array = Counter(each.array for each in started if each.array)
     most = rules.at_once if rules.at_once_per_user is None else rules.at_once_per_user
     chosen: list[int] = []
-    tried: set[Terms] = set()
     for _, users in _by_priority(queued, rules, now):
         order = [(of_user[user], places[0].number, user) for user, places in users.items()]
         heapify(order)
         while order and len(chosen) < free:
             count, _, user = heappop(order)
-            place = _next_of(users[user], of_array, tried)
+            place = _next_of(users[user], of_array)
             if place is None or count >= most:
                 continue
             chosen.append(place.number)
             of_user[user] += 1
             of_array[place.array] += bool(place.array)
-            if place.doubtful is not None:
-                tried.add(place.doubtful)
             if users[user]:
                 heappush(order, (of_user[user], users[user][0].number, user))
     return chosen
@@ -85,15 +77,10 @@ def _by_priority(
     return sorted(found.items(), key=lambda each: -each[0])
 
 
-def _next_of(
-    places: deque[QueuePlace], of_array: Mapping[int, int], tried: Collection[Terms]
-) -> QueuePlace | None:
-    """Takes the first that its array allows and for which no other one is tried; those before it
-    wait for that, or for one of their array to end."""
+def _next_of(places: deque[QueuePlace], of_array: Mapping[int, int]) -> QueuePlace | None:
+    """Takes the first that its array allows; those before it wait for one of their array to end."""
     while places:
         place = places.popleft()
-        if place.doubtful in tried:
-            continue
         most = place.array_at_once
         if not place.array or most is None or of_array[place.array] < most:
             return place

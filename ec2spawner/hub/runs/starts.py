@@ -57,6 +57,10 @@ PRICE_PAUSE: Final = timedelta(seconds=60)
 RETRY_PAUSE: Final = timedelta(seconds=30)
 """After what may be over soon: a function of the admin that failed, an image that is unknown."""
 
+FAILED_PAUSE: Final = timedelta(minutes=2)
+"""Before a run whose start has failed unexpectedly is tried again: others with its terms are tried
+first."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunStarts:
@@ -113,8 +117,9 @@ class RunStarts:
                 runs.hold(terms, str(error), RETRY_PAUSE)
             except StoreError as error:
                 log.error("Run %d is not started yet: %s", run.number, error)
-            except Exception:  # of a function of the admin
+            except Exception:  # of a function of the admin, or because of this run alone
                 runs.hold(terms, FAILED.format(self.service.options.contact), RETRY_PAUSE)
+                runs.pause(run.number, FAILED_PAUSE)
                 raise
             finally:
                 await runs.tried(run.number)

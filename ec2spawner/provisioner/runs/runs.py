@@ -237,6 +237,12 @@ class UserRuns:
         self.state.runs.holds.hold(terms, message, pause, scope)
         self.state.runs.announce()
 
+    def pause(self, number: int, pause: timedelta) -> None:
+        """Let one queued run wait for so long."""
+        run = self.state.runs.get(number)
+        if run is not None and run.state is RunState.QUEUED:
+            self.state.runs.remember(number, not_before=self.state.clock.now() + pause)
+
     async def refuse(self, number: int, message: str) -> None:
         """End a run that cannot start. Raises `StoreError`."""
         if (run := self.state.runs.get(number)) is not None:

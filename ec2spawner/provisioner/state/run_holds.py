@@ -6,7 +6,7 @@ tried again.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -31,6 +31,8 @@ class Hold:
     until: float
     scope: str
     """Of the limit that refuses them, such as `user:ann`; empty if no limit does."""
+    considered: float
+    """Uptime at which a retry was last considered."""
 
 
 class RunHolds:
@@ -39,6 +41,8 @@ class RunHolds:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._found: dict[Terms, Hold] = {}
+        self._scans = 0
+        """In which terms were to be retried."""
         self._refusals: dict[Terms, set[tuple[str, str]]] = {}
         """Scope and kind of the limits that have refused runs with these terms."""
 
@@ -55,8 +59,9 @@ class RunHolds:
         return hold is not None and hold.until > self._clock.uptime()
 
     def is_doubtful(self, terms: Terms) -> bool:
-        """Whether the last attempt with these terms failed: one run is enough to try again."""
-        return terms in self._found
+        """Whether the last attempt with these terms failed, and their hold is over: one run is
+        enough to try again."""
+        return terms in self._found and not self.is_held(terms)
 
     def message(self, terms: Terms) -> str:
         """Why the last attempt failed, in words for users; empty if it did not."""
@@ -70,7 +75,20 @@ class RunHolds:
         one: the hold ends when a lease of the scope does."""
         now = self._clock.uptime()
         until = now + pause.total_seconds()
-        self._found[terms] = Hold(message[:MAX_MESSAGE], now, until, scope)
+        self._found[terms] = Hold(message[:MAX_MESSAGE], now, until, scope, considered=now)
+
+    def to_retry(self, doubtful: Iterable[Terms], free: int, *, has_others: bool) -> list[Terms]:
+        """Those of the doubtful terms with which a run is to be tried now, the longest ago first.
+
+        They get half of the free places, so that any number of them leaves places to others: of one
+        place every other scan.
+        """
+        self._scans += 1
+        most = (free + self._scans % 2) // 2 if has_others else free
+        order = sorted(doubtful, key=lambda terms: self._found[terms].considered)[:most]
+        for terms in order:
+            self._found[terms].considered = self._clock.uptime()
+        return order
 
     def is_first_refusal(self, terms: Terms, refusal: Refusal) -> bool:
         """Whether this limit has not refused runs with these terms since they wait; from now on it

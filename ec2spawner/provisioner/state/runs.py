@@ -17,8 +17,8 @@ from .run_holds import RunHolds
 MAX_OPEN_OF_USER: Final = 2000
 """Runs of one user that have not ended."""
 
-MAX_OPEN: Final = 20_000
-"""Of all users: to compare so many takes 50 ms."""
+MAX_OPEN: Final = 10_000
+"""Of all users: to compare so many takes up to 50 ms."""
 
 MAX_ENDED_OF_OPEN_ARRAYS: Final = 10_000
 """Runs of one user that have ended and are kept because others of their arrays have not: somebody

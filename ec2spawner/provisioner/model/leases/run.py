@@ -130,18 +130,11 @@ class Run:
         price = self.spot_price_at(now)
         return Terms(self.user, self.payer, self.profile, price, left_usd, zone)
 
-    def place(self, doubtful: Terms | None = None) -> QueuePlace:
-        """As the queue sees it; `doubtful` are its terms if the last run with them could not
-        start."""
+    def place(self) -> QueuePlace:
+        """As the queue sees it."""
         payer = self.payer or f"user:{self.user}"
         return QueuePlace(
-            self.number,
-            self.user,
-            payer,
-            self.array,
-            self.array_at_once,
-            self.not_before,
-            doubtful,
+            self.number, self.user, payer, self.array, self.array_at_once, self.not_before
         )
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core.runs.queue import QueuePlace, QueueRules, next_runs
-from ec2spawner.core.runs.terms import Terms
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
@@ -45,21 +44,6 @@ def test_a_run_after_a_failure_waits_for_its_time() -> None:
     later = NOW + timedelta(seconds=1)
     queued = [place(1, not_before=later), place(2, not_before=NOW)]
     assert next_runs(queued, [], QueueRules(at_once=10), NOW) == [2]
-
-
-def test_one_run_at_a_time_tries_again_what_was_refused() -> None:
-    t4, a10g = (Terms("ann", "", profile, None, None, "") for profile in ("t4", "a10g"))
-    later = NOW + timedelta(seconds=1)
-    queued = [
-        place(1, doubtful=t4, not_before=later),
-        *(place(n, doubtful=t4, array=2, array_at_once=1) for n in (2, 3)),
-        *(place(n, doubtful=t4) for n in (4, 5)),
-        *(place(n, doubtful=a10g) for n in (6, 7)),
-        *(place(n) for n in (8, 9)),
-    ]
-    assert next_runs(queued, [], QueueRules(at_once=10), NOW) == [2, 6, 8, 9]
-    started = [place(10, array=2, array_at_once=1)]
-    assert next_runs(queued, started, QueueRules(at_once=10), NOW) == [4, 6, 8, 9]
 
 
 def test_a_hub_that_allows_no_runs_starts_none() -> None:

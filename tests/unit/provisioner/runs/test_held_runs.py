@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -53,7 +54,11 @@ async def waiting(world: World, kind: str, count: int = 300, **fields: Any) -> l
     """Runs that the lab pays for: an array, or each submitted by itself."""
     if kind == "array":
         return await submit(world, count, payer=LAB, **fields)
-    return [number for _ in range(count) for number in await submit(world, payer=LAB, **fields)]
+    found: list[int] = []
+    for n in range(count):
+        own: dict[str, Any] = {"max_usd": 100.0 + n} if kind == "each with its own cap" else {}
+        found += await submit(world, payer=LAB, **fields, **own)
+    return found
 
 
 async def scans(world: World, count: int) -> None:
@@ -75,6 +80,22 @@ async def test_runs_that_a_limit_refuses_hold_up_no_others(
     assert not is_queued(world, free)
     assert all(is_queued(world, number) for number in held)
     assert {seen(world, number).message for number in held} == {FULL}
+
+
+@pytest.mark.parametrize("user", ["ada", "bob"])
+async def test_any_number_of_terms_that_are_refused_leaves_places_to_others(
+    world: World, user: str
+) -> None:
+    """One place is free, and a retry is always due."""
+    await blocked(world, QueueRules(at_once=1, priorities={LAB: 5}))
+    held = await waiting(world, "each with its own cap", 40, profile="t4")
+    for _ in range(50):
+        await scans(world, 1)
+    world.clock.advance(LIMIT_PAUSE.total_seconds())
+    [free] = await submit(world, user=user)
+    await scans(world, 3)
+    assert not is_queued(world, free)
+    assert all(is_queued(world, number) for number in held)
 
 
 async def test_one_refusal_is_recorded_however_long_the_runs_wait(world: World) -> None:
@@ -193,6 +214,19 @@ async def test_more_than_one_starts_again_once_one_has_started(world: World) -> 
     assert [is_queued(world, number) for number in held] == [False, True, True, True, True]
     await scans(world, 1)
     assert [is_queued(world, number) for number in held] == [False, False, False, True, True]
+
+
+async def test_after_an_unexpected_error_another_run_with_its_terms_is_tried(world: World) -> None:
+    allow_runs(world, RULES)
+    first, second = await submit(world, 2)
+    runs, terms = world.provisioner.runs, run_of(world, first).terms(world.clock())
+    runs.hold(terms, "a bug", timedelta(seconds=30))
+    runs.pause(first, timedelta(minutes=2))
+    world.clock.advance(31)
+    assert due_numbers(world) == [second]
+    await start_due(world)
+    world.clock.advance(90)
+    assert due_numbers(world) == [first]
 
 
 async def test_runs_that_wait_are_tried_again_after_a_restart(world: World) -> None:

@@ -101,6 +101,25 @@ def test_a_refusal_is_new_once_for_each_limit_as_long_as_runs_wait(held: Holds) 
     assert holds.is_first_refusal(T4, FULL)
 
 
+def test_retries_take_turns_and_leave_half_of_the_places_to_others() -> None:
+    found = Holds()
+    terms = [T4._replace(left_usd=float(n)) for n in range(5)]
+    for each in terms:
+        found.holds.hold(each, "no room", MINUTE)
+        found.clock.advance(1)
+    found.clock.advance(60)
+
+    def retried(free: int, *, has_others: bool = True) -> list[float | None]:
+        found.clock.advance(1)
+        return [x.left_usd for x in found.holds.to_retry(terms, free, has_others=has_others)]
+
+    assert retried(4) == [0, 1]
+    assert retried(4) == [2, 3]
+    assert sorted([len(retried(1)), len(retried(1))]) == [0, 1]
+    assert retried(4, has_others=False)[0] == 0
+    assert len(retried(100, has_others=False)) == 5
+
+
 def test_nothing_is_left_of_terms_that_no_run_has(held: Holds) -> None:
     held.holds.is_first_refusal(T4, FULL)
     held.holds.keep({T4})
