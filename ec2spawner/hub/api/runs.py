@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -13,8 +14,11 @@ from urllib.parse import quote
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.user import User
 from pydantic import AwareDatetime, ValidationError
+from tornado.http1connection import HTTP1Connection
+from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError
 
+from ...core.concurrency_limit import TooManyAtOnce
 from ...core.profiles.choices import OptionsRefused
 from ...core.rate_limit import RateLimit
 from ...core.runs.documents import DocumentError, unpack
@@ -35,6 +39,15 @@ from .user_call import OWN_SCOPE, Model, running, store_failed
 SUBMIT_SCOPE = "servers"
 """Required to submit and cancel: a run is a start of a server. A user's login and own tokens have
 it; the token of a server, which everyone with access to that server can read, does not."""
+
+PIECE_BYTES = 256 * 1024
+"""Of a result that are queued for a client at a time."""
+
+SEND_SECONDS = 300.0
+"""For a whole result. One of 64 MiB, the largest, then needs 1.8 Mbit/s."""
+
+BUSY_SECONDS = 5.0
+"""When to try again, for a user who reads as many results as may be read at a time."""
 
 NUMBER = r"([0-9]{1,9})"
 
@@ -177,25 +190,37 @@ class RunHandler(RunsApiHandler):
 class RunResultHandler(RunsApiHandler):
     """`/api/ec2/runs/{number}/result`."""
 
-    def compute_etag(self) -> None:
-        """None: to hash a large result would hold up all others."""
-
     async def get(self, number: str) -> None:
         """The executed notebook, or the log, so far, as a file; 404 while there is none, 429 for
-        results that are read too fast."""
-        user, (service, provisioner) = self.owner(OWN_SCOPE), running()
-        owner = owner_of(user)
+        results that are read too fast or too many at a time."""
+        user, (service, _) = self.owner(OWN_SCOPE), running()
         try:
-            run = provisioner.runs.one(owner, int(number))
+            # Held until the client has the result: what it does not read stays in memory.
+            with service.run_results_at_once.hold(user.id):
+                run, plain = await self.result_of(user, int(number))
+                self.set_file_headers(run, len(plain))
+                await self.send_file(plain)
+        except TooManyAtOnce as error:
+            hint = "you are reading other results: try again when they are complete"
+            raise TooManyCalls(hint, BUSY_SECONDS) from error
+
+    async def result_of(self, user: User, number: int) -> tuple[RunSummary, bytes]:
+        """The run, and its result unpacked. Raises `HTTPError` with 404, 429 or 503."""
+        owner, (service, provisioner) = owner_of(user), running()
+        try:
+            run = provisioner.runs.one(owner, number)
             self.check_rate(service.run_results, user, "too many results at once: try again soon")
-            packed = await provisioner.runs.result(owner, int(number))
+            packed = await provisioner.runs.result(owner, number)
         except NoSuchRun as error:
             raise HTTPError(404, str(error)) from error
         except StoreError as error:
             raise store_failed(self, error) from error
         if not packed:
             raise HTTPError(404, "there is no result of this run yet")
-        plain = await asyncio.to_thread(_unpacked, packed)
+        return run, await asyncio.to_thread(_unpacked, packed)
+
+    def set_file_headers(self, run: RunSummary, size: int) -> None:
+        """Describe the file, which has `size` bytes."""
         stem, _, suffix = run.path.rpartition("/")[2].rpartition(".")
         is_notebook = suffix == "ipynb"
         name = f"{stem}-{run.number}.{'ipynb' if is_notebook else 'log'}"
@@ -203,7 +228,23 @@ class RunResultHandler(RunsApiHandler):
         self.set_header("Content-Type", "application/octet-stream")
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(name)}")
-        self.finish(plain)
+        self.set_header("Content-Length", size)
+
+    async def send_file(self, plain: bytes) -> None:
+        """Send as fast as the client reads, and drop a client that takes longer than
+        `SEND_SECONDS`."""
+        with suppress(StreamClosedError):
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    for begin in range(0, len(plain), PIECE_BYTES):
+                        self.write(plain[begin : begin + PIECE_BYTES])
+                        await self.flush()
+                        # What the socket takes at once is flushed without a turn for others.
+                        await asyncio.sleep(0)
+            except TimeoutError:
+                connection = self.request.connection
+                assert isinstance(connection, HTTP1Connection)
+                connection.stream.close()
 
 
 def owner_of(user: User) -> Owner:

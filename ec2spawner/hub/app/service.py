@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from ...aws.identity import IdentityVerifier
 from ...config import Options
+from ...core.concurrency_limit import ConcurrencyLimit
 from ...core.rate_limit import Rate, RateLimit
 from ...provisioner.model.leases.agent_protocol import SPOKEN
 from ...provisioner.model.leases.lease import Lease
@@ -38,8 +39,12 @@ some megabytes."""
 
 RUN_RESULTS = Rate(burst=20, per_second=2.0)
 """Results that one agent, or one user through REST, reads. One of 4 MiB, the largest, holds up the
-event loop for 11 ms; through REST it is sent unpacked, and one of 64 MiB takes 60 ms. Most have
-some kilobytes and take none. Those of an array of 1000, the largest, are read in 8 minutes."""
+event loop for 11 ms; through REST it is sent unpacked, in pieces. Most have some kilobytes and take
+none. Those of an array of 1000, the largest, are read in 8 minutes."""
+
+RUN_RESULTS_AT_ONCE = 2
+"""Results that one user reads at a time through REST: the hub holds each, of 64 MiB at most, in
+memory until the client has read it."""
 
 RUN_SUBMISSIONS = Rate(burst=20, per_second=0.1)
 """Of one user through REST."""
@@ -63,6 +68,10 @@ class HubService:
     """By lease id."""
     run_results: RateLimit = field(default_factory=lambda: RateLimit(RUN_RESULTS))
     """By lease id, which is text, and through REST by JupyterHub's id of the user, a number."""
+    run_results_at_once: ConcurrencyLimit = field(
+        default_factory=lambda: ConcurrencyLimit(RUN_RESULTS_AT_ONCE)
+    )
+    """By JupyterHub's id of the user."""
     run_submissions: RateLimit = field(default_factory=lambda: RateLimit(RUN_SUBMISSIONS))
     """By JupyterHub's id of the user."""
     start_turns: LoopTurns = field(default_factory=LoopTurns)

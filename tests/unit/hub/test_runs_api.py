@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -24,9 +25,15 @@ from ec2spawner.provisioner.runs.runs import NoSuchRun, Owner
 from ec2spawner.wire import RunsAnswer, RunSummary
 from tests.unit.runs.agent_socket import summary
 
+LARGE = bytes(32 * 2**20)
+"""More than the buffers of a connection take from a hub whose client does not read."""
+
 
 class Runs:
     """Each run has a result."""
+
+    def __init__(self) -> None:
+        self.plain: bytes | None = None
 
     def one(self, owner: Owner, number: int) -> RunSummary:
         if number > 20:
@@ -37,7 +44,7 @@ class Runs:
         return [self.one(owner, number)]
 
     async def result(self, owner: Owner, number: int) -> str:
-        return pack([f"result {number} of {owner.name}".encode()])
+        return pack([self.plain or f"result {number} of {owner.name}".encode()])
 
 
 @pytest.fixture
@@ -133,3 +140,75 @@ async def test_a_user_and_a_lease_of_the_same_name_have_a_limit_each(
         for _ in range(2):
             assert (await agent.post("/7", json=result)).is_success
             assert (await user.get("/12/result", headers={"Authorization": "7"})).is_success
+
+
+@pytest.fixture
+def plentiful(hub: service.HubService) -> service.HubService:
+    """A hub whose users may read results as fast as they like."""
+    hub.run_results = RateLimit(Rate(burst=10**6, per_second=1.0))
+    return hub
+
+
+def results_are(hub: service.HubService, plain: bytes) -> None:
+    provisioner: Any = hub.provisioner
+    provisioner.runs.plain = plain
+
+
+Reader = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def slow_reader(client: httpx.AsyncClient, user_id: int) -> Reader:
+    """The connection of a client that has read the first line of a result and nothing else, once
+    its user has a place."""
+    request = f"GET /12/result HTTP/1.1\r\nHost: x\r\nAuthorization: {user_id}\r\n\r\n"
+    async with asyncio.timeout(60):
+        while True:
+            reader, writer = await asyncio.open_connection(
+                client.base_url.host, client.base_url.port
+            )
+            writer.write(request.encode())
+            if b" 200 " in await reader.readline():
+                return reader, writer
+            writer.close()
+            await asyncio.sleep(0.05)
+
+
+async def test_a_user_reads_two_results_at_a_time(plentiful: service.HubService) -> None:
+    results_are(plentiful, LARGE)
+    async with served(OfUser, r"/([0-9]+)/result") as client:
+        ann, bob = {"Authorization": "7"}, {"Authorization": "8"}
+        readers = [await slow_reader(client, 7) for _ in range(2)]
+        limited = await client.get("/12/result", headers=ann)
+        assert limited.status_code == 429
+        assert limited.headers["Retry-After"] == "5"
+        assert "reading other results" in limited.json()["message"]
+        assert (await client.get("/12/result", headers=bob)).content == LARGE
+
+        _, dropped = readers.pop()
+        dropped.transport.abort()
+        readers.append(await slow_reader(client, 7))
+        assert (await client.get("/12/result", headers=ann)).status_code == 429
+        for _, writer in readers:
+            writer.transport.abort()
+
+
+async def test_a_client_that_does_not_read_is_dropped(
+    plentiful: service.HubService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_api, "SEND_SECONDS", 0.2)
+    results_are(plentiful, LARGE)
+    async with served(OfUser, r"/([0-9]+)/result") as client:
+        # The last two got the places of the first two.
+        slow = [await slow_reader(client, 7) for _ in range(4)]
+        for reader, _ in slow[:2]:
+            async with asyncio.timeout(60):
+                assert len(await reader.read()) < len(LARGE)
+
+
+async def test_a_result_of_some_mib_arrives_as_it_is(plentiful: service.HubService) -> None:
+    plain = "".join(f"step {number}\n" for number in range(400_000)).encode()
+    results_are(plentiful, plain)
+    async with served(OfUser, r"/([0-9]+)/result") as client:
+        reply = await client.get("/12/result", headers={"Authorization": "7"})
+        assert reply.headers["Content-Length"] == str(len(plain))
+        assert reply.content == plain
