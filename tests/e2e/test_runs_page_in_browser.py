@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import csv
 import io
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from ec2spawner.core.text.delimited import safe
 from tests.e2e.accessibility import is_accessible
 from tests.e2e.run_scenes import FORMULA, MARKUP, NOW, answer_order, array, run, runs, several
 from tests.e2e.visits import Visit, chromium, visits
-from tests.harness import PASSWORD, Embedded, Hub, demo_config
+from tests.harness import PASSWORD, Embedded, Hub, demo_config, until
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect
@@ -70,10 +72,29 @@ class Api:
         self.calls: list[tuple[str, str]] = []
         self.answers: dict[tuple[str, str], Any] = {}
         """By method and path below `runs`, where it is not the list."""
+        self.held: dict[tuple[str, str], asyncio.Event] = {}
+        """By the same: answered once this is set."""
+        self.answered = 0
 
     async def answer(self, route: Any) -> None:
         method, path = route.request.method, route.request.url.partition("/api/ec2/runs")[2]
         self.calls.append((method, path))
+        if (method, path) in self.held:
+            await self.held[method, path].wait()
+        await self.fulfill(route, method, path)
+        self.answered += 1
+
+    @contextmanager
+    def holding(self, call: tuple[str, str]) -> Iterator[asyncio.Event]:
+        """Answer this call once the event is set, at the end of the block at the latest: a page
+        with an unanswered call is not closed."""
+        release = self.held[call] = asyncio.Event()
+        try:
+            yield release
+        finally:
+            release.set()
+
+    async def fulfill(self, route: Any, method: str, path: str) -> None:
         if self.refusal:
             status, message = self.refusal
             await route.fulfill(status=status, json={"status": status, "message": message})
@@ -325,6 +346,39 @@ async def test_details_show_what_a_run_has_printed(hub: Hub, visit: Visit) -> No
     await dialog.get_by_role("button", name="Show output").click()
     await expect(output).to_contain_text("step 299")
     assert "step 99\n" not in str(await output.text_content())
+
+
+async def test_the_output_of_another_run_is_not_shown(hub: Hub, visit: Visit) -> None:
+    first, second = ("GET", "/12/result"), ("GET", "/13/result")
+    api = Api([run(12), run(13, "succeeded", path="projects/train.py")])
+    api.answers[first] = {"status": 429, "json": {"message": "too many results"}}
+    api.answers[second] = {"body": b""}
+    page = await open_page(hub, visit, api)
+    with api.holding(first) as release:
+        await page.get_by_role("button", name="Details of run 12").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_role("button", name="Show output").click()
+        await expect(dialog.get_by_role("button", name="Show output")).to_be_disabled()
+        await dialog.get_by_role("button", name="Close").click()
+
+        await page.get_by_role("button", name="Details of run 13").click()
+        await dialog.get_by_role("button", name="Show output").click()
+        await expect(dialog.get_by_role("heading", name="No output", exact=True)).to_be_visible()
+        before = api.answered
+        release.set()
+
+        async def is_answered() -> bool:
+            return api.answered > before
+
+        await until(is_answered, 60, "the first run's request to be answered")
+        await page.evaluate("new Promise(done => setTimeout(done))")
+        await expect(dialog.get_by_role("alert")).to_be_hidden()
+        await dialog.get_by_role("button", name="Close").click()
+
+    api.answers[first] = {"json": {"cells": []}}
+    await page.get_by_role("button", name="Details of run 12").click()
+    await dialog.get_by_role("button", name="Show output").click()
+    await expect(dialog.get_by_role("heading", name="No output yet")).to_be_visible()
 
 
 async def test_a_hub_that_is_away_is_said_and_the_rows_stay(hub: Hub, visit: Visit) -> None:

@@ -10,8 +10,11 @@ function sayProblem(text) {
   }
 }
 
-/** The executed notebook or the log so far. */
-const requestResult = (run) => request("ec2/runs/" + run.number + "/result", { signal: AbortSignal.timeout(DOWNLOAD_MS) });
+/** The executed notebook or the log so far; `signal` aborts it, too. */
+function requestResult(run, signal) {
+  const timeout = AbortSignal.timeout(DOWNLOAD_MS);
+  return request("ec2/runs/" + run.number + "/result", { signal: signal ? AbortSignal.any([timeout, signal]) : timeout });
+}
 
 async function downloadResult(run) {
   sayProblem("");

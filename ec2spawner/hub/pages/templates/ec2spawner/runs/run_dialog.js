@@ -1,5 +1,5 @@
 // All that is known of one run; follows it while it is open.
-const details = { number: null, shown: "", badge: badge() };
+const details = { number: null, shown: "", badge: badge(), reading: null };
 
 element("details-state").append(details.badge);
 
@@ -62,36 +62,44 @@ function drawDetails() {
   element("details-cancel").hidden = !isOpen(run);
 }
 
-function drawOutput(text) {
+function drawOutput(run, text) {
   const box = element("output-text");
   const isAtEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
   const isFirst = element("output").hidden;
   element("output").hidden = false;
-  setText(element("output-title"), text ? "Last lines of output" : "It has printed nothing yet");
+  setText(element("output-title"), text ? "Last lines of output" : isOpen(run) ? "No output yet" : "No output");
   box.hidden = !text;
   setText(box, text);
   if (isFirst || isAtEnd) box.scrollTop = box.scrollHeight;
   setText(element("details-output"), "Refresh output");
 }
 
+/** Also drops the request for it: its answer is for the run that was shown. */
 function hideOutput() {
+  if (details.reading) details.reading.abort();
+  details.reading = null;
   element("output").hidden = true;
   setText(element("output-text"), "");
-  setText(element("details-output"), "Show output");
+  const button = element("details-output");
+  setText(button, "Show output");
+  button.disabled = false;
 }
 
 async function showOutput() {
   const run = runs.byNumber.get(details.number);
   const button = element("details-output");
+  const reading = new AbortController();
+  details.reading = reading;
   sayProblem("");
   button.disabled = true;
   try {
-    const text = lastOutput(run, await (await requestResult(run)).text());
-    if (details.number === run.number) drawOutput(text);
+    const text = lastOutput(run, await (await requestResult(run, reading.signal)).text());
+    if (!reading.signal.aborted) drawOutput(run, text);
   } catch (error) {
+    if (reading.signal.aborted) return;
     sayProblem("The output of run " + run.number + " was not read. " + sentence(error.message));
   } finally {
-    button.disabled = false;
+    if (!reading.signal.aborted) button.disabled = false;
   }
 }
 
@@ -105,6 +113,7 @@ function showDetails(run) {
 }
 
 element("details-close").addEventListener("click", () => element("details").close());
+element("details").addEventListener("close", hideOutput);
 element("details-output").addEventListener("click", showOutput);
 element("details-download").addEventListener("click", () => downloadResult(runs.byNumber.get(details.number)));
 element("details-cancel").addEventListener("click", () => askToCancel(runs.byNumber.get(details.number)));
