@@ -10,11 +10,10 @@ from ...core.names import lease_id as new_lease_id
 from ...core.profiles.choices import ONCE, OptionsRefused
 from ...core.sleep.continuation import TakenOver
 from ...provisioner.lifecycle.server_moves import CannotMove
-from ...provisioner.model.leases.costs import payer_of
 from ...provisioner.model.leases.lease import LeaseState
 from ...provisioner.provisioner import Provisioner
 from ..app.service import HubService
-from .allowed_profiles import choose, payers_of
+from .allowed_profiles import choose, payers_from
 from .idle_policy import policy_of
 from .lease_request import Server, new_lease
 from .server_options import options_for_page
@@ -46,9 +45,11 @@ async def continue_on(
     if once := sorted(user_options.keys() & set(ONCE)):
         raise OptionsRefused(f"{once[0]}: not for a server that continues; stop it first")
     options = await options_for_page(running.options, spawner)
-    if lease.payer or len(payers_of(options, spawner)) > 1:
+    payers = payers_from(lease, options, spawner)
+    if len(payers) > 1:
         # It keeps its payer unless asked otherwise: also the user, whose default may be a group.
-        user_options = {"payer": payer_of(lease), **user_options}
+        # A payer that the user may no longer charge is replaced by the default, as for a run.
+        user_options = {"payer": payers[0], **user_options}
     choice = await choose(options, spawner, user_options)
     idle = await policy_of(
         options, spawner, choice.profile, choice.server_idle_seconds, choice.payer

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.hub.security.sealed_start import NotebookStart
+from ec2spawner.hub.spawn.allowed_profiles import payers_of
 from ec2spawner.hub.spawn.hardware_change import continue_on
 from tests.unit.provisioner.world import World
 
@@ -18,17 +19,22 @@ START = NotebookStart(environment={}, command=["jupyterhub-singleuser"], api_tok
 
 
 async def payer_after(
-    world: World, before: str, payers: dict[str, Any], asked: dict[str, str] | None = None
+    world: World,
+    before: str,
+    payers: dict[str, Any],
+    asked: dict[str, str] | None = None,
+    groups: tuple[str, ...] = ("lab", "research"),
 ) -> str:
     """Of ann's server that was charged to `before`, once it continues elsewhere; empty is ann."""
-    spawner = spawner_of("lab", "research")
+    spawner = spawner_of(*groups)
     hub = service(spawner, payers)
     await world.ready("ann", payer=before, sealed_start=hub.seal.close(START))
     await continue_on(hub, world.provisioner, spawner, URL, {"profile": "t4"} | (asked or {}))
     found = world.provisioner.moves.last("ann", "")
     assert found is not None
     named = hub.seal.open(found.sealed_start).user_options.get("payer")
-    assert named == (None if payers == {} else found.payer or "user:ann")
+    has_choice = len(payers_of(hub.options, spawner)) > 1
+    assert named == ((found.payer or "user:ann") if has_choice else None)
     return found.payer
 
 
@@ -36,6 +42,22 @@ async def payer_after(
 async def test_a_server_that_continues_keeps_its_payer(world: World, payer: str) -> None:
     """The default of ann is the group lab; an empty payer is ann."""
     assert await payer_after(world, payer, PAYERS) == payer
+
+
+@pytest.mark.parametrize(
+    ("payer", "payers", "groups", "expected"),
+    [
+        ("group:of-before", PAYERS, ("lab", "research"), "group:lab"),
+        ("group:of-before", {}, (), ""),
+        ("", PAYERS | {"user": False}, ("lab", "research"), "group:lab"),
+        ("", PAYERS | {"user": False}, ("lab",), "group:lab"),
+    ],
+)
+async def test_a_payer_that_is_lost_since_the_start_is_replaced_by_the_default(
+    world: World, payer: str, payers: dict[str, Any], groups: tuple[str, ...], expected: str
+) -> None:
+    """As in the list of hardware, which shows what the default cannot pay for."""
+    assert await payer_after(world, payer, payers, groups=groups) == expected
 
 
 async def test_another_payer_can_be_named(world: World) -> None:
