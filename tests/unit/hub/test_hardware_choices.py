@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ec2spawner.agent_socket import MAX_LINE
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.profiles.profiles import Hardware
@@ -67,12 +68,16 @@ def test_who_may_pay_is_named_with_what_each_cannot_pay_for() -> None:
 
 
 def test_the_list_is_bounded() -> None:
-    many = [replace(A10G, slug=f"a{number}", name="x" * 600) for number in range(60)]
-    found = hardware_choices(many, LEASE, [f"group:{number}" for number in range(60)])
+    """By cards, by payers, and by the length of each refusal: any alone is beyond the bound."""
+    payers = [f"group:{number:0200}" for number in range(1200)]
+    refused = replace(A10G, name="x" * 600, refusals=dict.fromkeys(payers, "é" * 20_000))
+    cards = [replace(refused, slug=f"a{number}") for number in range(1200)]
+    found = hardware_choices(cards, LEASE, payers)
     assert len(found.choices) == MAX_CHOICES
     assert len(found.choices[0].name) == 200
     assert len(found.payers) == MAX_PAYERS
-    assert len(found.model_dump_json()) < 64 * 1024
+    assert {len(choice.refusals) for choice in found.choices} == {MAX_PAYERS - 1}
+    assert len(found.model_dump_json().encode()) < MAX_LINE
 
 
 @pytest.mark.parametrize(
