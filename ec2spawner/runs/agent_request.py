@@ -19,12 +19,13 @@ class HubSilent(RunError):
 
 
 class HubBusy(HubSilent):
-    """The hub got too many requests, and has not followed this one: ask again after `seconds`."""
+    """The hub is receiving too many requests and did not process this one: ask again after
+    `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            "The hub got too many requests from this server, and has not followed this one: try "
-            f"again in {math.ceil(seconds)} s."
+            "The hub is receiving too many requests from this server and did not process this one. "
+            f"Try again in {math.ceil(seconds)} s."
         )
         self.seconds = seconds
 

@@ -106,7 +106,7 @@ class RunSubmission(Message):
     wait_until: AwareDatetime | None = None
     """Until then only a spot instance will do; later whatever the profile allows."""
     notify: bool = False
-    """Report its end to the hub's alarm destinations; of an array once, when all have ended."""
+    """Notify the hub's alarm destinations when it ends; of an array once, when all have ended."""
 
 
 class RunSummary(Message):

@@ -88,7 +88,7 @@ def test_the_dialog_can_be_read_and_used_by_all(page: Any, server: Server, theme
     expect(dialog.get_by_label("Name of the parameter")).to_be_focused()
     dialog.get_by_label("Cost cap, USD").fill("3.1")
     expect(dialog).to_contain_text("lasts for about 10 hours")
-    dialog.get_by_label("Report its end").check()
+    dialog.get_by_label("Notify the hub's alarm destinations").check()
     picture_of(dialog, f"dialog-run-{theme.lower()}")
     dialog.get_by_label("Deadline").fill("soon")
     page.keyboard.press("Enter")
@@ -111,7 +111,7 @@ def test_what_is_on_the_screen_is_saved_and_run_and_a_refusal_loses_nothing(
     page.get_by_role("button", name="Run on…").click()
     dialog = page.locator(DIALOG)
     expect(dialog.get_by_label("epochs")).to_have_value("3")
-    for absent in ("Charged to", "Report its end"):
+    for absent in ("Charged to", "Notify the hub's alarm destinations"):
         expect(dialog.get_by_label(absent)).to_have_count(0)
     assert "epochs = 3" in notebook.read_text()
     dialog.get_by_label("No GPU").check()
@@ -168,7 +168,7 @@ def test_the_user_chooses_who_pays_and_what_that_payer_cannot_pay_for_cannot_be_
     expect(dialog.get_by_label("T4")).to_be_checked()
     picture_of(dialog, "dialog-run-payer")
     dialog.get_by_label("H100").check()
-    dialog.get_by_label("Report its end").focus()
+    dialog.get_by_label("Notify the hub's alarm destinations").focus()
     page.keyboard.press("Space")
     page.keyboard.press("Enter")
     expect(dialog).to_have_count(0)

@@ -52,7 +52,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--notify",
         action="store_true",
-        help="report the end to the hub's alarm destinations; of an array once",
+        help="notify the hub's alarm destinations when the run ends; of an array once",
     )
     parser.add_argument(
         "--wait",

@@ -110,7 +110,7 @@ export class RunForm extends Widget {
   }
 
   private _report(): HTMLElement {
-    const name = this._trans.__("Report its end to the hub's alarm destinations");
+    const name = this._trans.__("Notify the hub's alarm destinations when the run ends");
     return element('label', 'ec2-Run-check', this._notify, element('span', '', name));
   }
 
