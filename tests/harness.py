@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-import random
+import secrets
 import signal
 import socket
 import sys
@@ -19,6 +19,7 @@ import boto3
 import httpx
 
 from ec2spawner.embedded import read_lag
+from ec2spawner.reserved_ports import port_of, reserve, reserved_ports
 from tests import nursery, polling
 from tests.nursery import ForkedProcess, Nursery
 
@@ -38,6 +39,9 @@ from jupyterhub.app import main
 main()
 """
 """What `python -m jupyterhub` does, without two seconds of a core's time for a grammar."""
+
+_reserved: list[socket.socket] = []
+"""What holds the ports of `free_ports`."""
 
 START_TIMEOUT = 180.0
 """Seconds for a process to answer, on a slow machine that others keep busy."""
@@ -73,20 +77,10 @@ async def until(
 
 
 def free_ports(number: int) -> list[int]:
-    """Different ports that nothing listens on: each is held until all are found.
-
-    Below those that Linux gives to outgoing connections (from 32768 on), or one of these could
-    take the port between this check and the bind.
-    """
-    with contextlib.ExitStack() as held:
-        ports: list[int] = []
-        while len(ports) < number:
-            probe = held.enter_context(socket.socket())
-            port = random.randrange(20000, 32768)
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                ports.append(port)
-        return ports
+    """Different ports for processes that a test starts, reserved until this process ends."""
+    reserved = [reserve() for _ in range(number)]
+    _reserved.extend(reserved)
+    return [port_of(each) for each in reserved]
 
 
 def demo_config(directory: Path, *lines: str) -> Path:
@@ -247,7 +241,10 @@ class Hub:
         self.arguments = arguments
         self.config = config
         self.environment = environment or {}
-        self.port, self.api_port, self.proxy_port = free_ports(3)
+        self._reserved = contextlib.ExitStack()
+        ports = self._reserved.enter_context(reserved_ports(3))
+        self.port, self.api_port, self.proxy_port = ports
+        self.proxy_token = secrets.token_hex(16)
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = directory / "jupyterhub.log"
         self.process: asyncio.subprocess.Process | ForkedProcess | None = None
@@ -296,7 +293,7 @@ class Hub:
         return os.environ | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "EC2SPAWNER_DEMO": json.dumps(demo),
-            "CONFIGPROXY_AUTH_TOKEN": "a-token-for-the-proxy",
+            "CONFIGPROXY_AUTH_TOKEN": self.proxy_token,
             **self.embedded.credentials,
             **self.environment,
         }
@@ -341,6 +338,7 @@ class Hub:
         await self.api.aclose()
         if self.process is not None:
             await end(self.process)
+        self._reserved.close()
 
     def tail(self, lines: int = 60) -> str:
         kept = [

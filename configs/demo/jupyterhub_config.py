@@ -101,6 +101,7 @@ c.JupyterHub.template_vars = {
 }
 c.JupyterHub.bind_url = demo["hub_url"]
 c.JupyterHub.hub_bind_url = demo["hub_api_bind_url"]
+c.JupyterHub.proxy_class = "ec2spawner.own_proxy.OwnProxy"
 c.ConfigurableHTTPProxy.api_url = demo["proxy_api_url"]
 database = Path(demo["data_dir"], "jupyterhub.sqlite")
 c.JupyterHub.db_url = f"sqlite:///{database}"

@@ -22,6 +22,7 @@ from ..check.facts.account import Account
 from ..core.pricing.money import digits
 from ..provisioner.model.cloud.cloud import CloudError
 from ..provisioner.store.store import Store, StoreError
+from ..reserved_ports import reserved_ports
 from ..terminal import complain
 from . import bundle, cleanup
 from .cleanup import Owner, Waits
@@ -114,18 +115,20 @@ class FirstLight:
         """Why it failed; empty where every step held."""
         request = self.request
         self.watch = SpendingWatch(cloud, owner, prepared.legs, request.max_usd)
-        self.settings = settings_of(
-            request.path,
-            request.for_the_hub,
-            self.folder.path,
-            owner.store_id,
-            request.config.api_path.removesuffix("hub/api"),
-            prepared.legs,
-            prepared.subnets,
-            request.idle_seconds,
-        )
         try:
-            await self._under_cap(self.watch, self.settings, prepared)
+            with reserved_ports(2) as ports:
+                self.settings = settings_of(
+                    request.path,
+                    request.for_the_hub,
+                    self.folder.path,
+                    owner.store_id,
+                    request.config.api_path.removesuffix("hub/api"),
+                    ports,
+                    prepared.legs,
+                    prepared.subnets,
+                    request.idle_seconds,
+                )
+                await self._under_cap(self.watch, self.settings, prepared)
         except asyncio.CancelledError:
             return "it was interrupted"
         except EXPECTED as error:

@@ -26,8 +26,8 @@ from typing import Any
 
 import psutil
 
-from ec2spawner.free_ports import free_ports
 from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
+from tests.harness import free_ports
 
 TOKEN = "trial"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -73,13 +72,6 @@ def _has_started(process: subprocess.Popen[bytes], log: Path, started: str) -> b
             return False
         time.sleep(0.1)
     return False
-
-
-def free_port(host: str) -> int:
-    """One that nothing listens on now."""
-    with socket.socket() as listening:
-        listening.bind((host, 0))
-        return int(listening.getsockname()[1])
 
 
 def stop(record: Record) -> None:

@@ -10,6 +10,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, Final
 
+from ...reserved_ports import reserved_ports
 from ..errors import ClusterError
 from ..run_folder import Record, folder, started_at
 from . import engine_process
@@ -61,16 +62,17 @@ class RayHead:
 
     def start(self, host: str) -> Record:
         """Start the head at the instance's private address. Raises `ClusterError`."""
-        version, token, port = self.version(), secrets.token_hex(32), engine_process.free_port(host)
-        argv = [
-            *(sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--head", "--block"),
-            *(f"--node-ip-address={host}", f"--port={port}"),
-            *("--disable-usage-stats", f"--temp-dir={folder() / 'ray'}"),
-        ]
+        version, token = self.version(), secrets.token_hex(32)
         environment = os.environ | token_environment(folder(), token)
         environment.pop(RECONNECT, None)  # which is for kernels
         log = folder() / "engine.log"
-        pid = engine_process.start_patiently(argv, environment, log, STARTED, ATTEMPTS)
+        with reserved_ports(1, host) as [port]:
+            argv = [
+                *(sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--head", "--block"),
+                *(f"--node-ip-address={host}", f"--port={port}"),
+                *("--disable-usage-stats", f"--temp-dir={folder() / 'ray'}"),
+            ]
+            pid = engine_process.start_patiently(argv, environment, log, STARTED, ATTEMPTS)
         return Record(
             engine=self.name,
             version=version,

@@ -9,6 +9,7 @@ import sys
 from importlib import metadata
 from typing import Final
 
+from ...reserved_ports import reserved_ports
 from ..errors import ClusterError
 from ..run_folder import Record, folder, started_at
 from . import engine_process
@@ -37,16 +38,13 @@ class TorchrunHead:
 
     def start(self, host: str) -> Record:
         """Start the store at the instance's private address. Raises `ClusterError`."""
-        version, token, port = self.version(), secrets.token_hex(32), engine_process.free_port(host)
-        argv = (
-            sys.executable,
-            "-P",
-            "-m",
-            "ec2spawner.clusters.engines.rendezvous_store",
-            host,
-            str(port),
-        )
-        pid = engine_process.start(argv, os.environ, folder() / "engine.log", STARTED)
+        version, token = self.version(), secrets.token_hex(32)
+        with reserved_ports(1, host) as [port]:
+            argv = (
+                *(sys.executable, "-P", "-m", "ec2spawner.clusters.engines.rendezvous_store"),
+                *(host, str(port)),
+            )
+            pid = engine_process.start(argv, os.environ, folder() / "engine.log", STARTED)
         return Record(
             engine=self.name,
             version=version,

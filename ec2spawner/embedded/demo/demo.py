@@ -10,7 +10,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import stat
 import sys
 from collections.abc import Coroutine, Sequence
@@ -18,9 +17,9 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...free_ports import free_ports
 from ...hub_readiness import until_ready
 from ...parent_death import end_with_parent
+from ...reserved_ports import port_of, reserve
 from ..installed_configs import config_file
 from ..runtime import processes
 from ..runtime.processes import Mark
@@ -90,7 +89,7 @@ async def _demo(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> No
     data_dir = _data_dir(arguments.data_dir)
     async with AsyncExitStack() as running:
         embedded, described = await _start_embedded(running, data_dir, arguments.boot_seconds)
-        demo = described | _addresses(arguments.port) | {"data_dir": str(data_dir)}
+        demo = described | _addresses(running, arguments.port) | {"data_dir": str(data_dir)}
         demo |= {"admin_token": secrets.token_hex(16), "password": _new_password()}
         demo["allowed_hosts"] = arguments.allowed_host
         hub = await _start_hub(running, config, demo, for_the_hub)
@@ -139,15 +138,17 @@ def _open_log(path: Path) -> BinaryIO:
     return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
-def _addresses(port: int) -> dict[str, str]:
-    if port and not _is_free(port):
-        raise DemoFailed(f"port {port} is in use: choose another with --port")
-    free, api, proxy = free_ports(3)
-    hub = port or free
+def _addresses(running: AsyncExitStack, port: int) -> dict[str, str]:
+    """Addresses of the hub, on ports that stay reserved while the demo runs."""
+    try:
+        hub = running.enter_context(reserve(port=port))
+    except OSError as error:
+        raise DemoFailed(f"port {port}: {error.strerror}. Choose another with --port") from error
+    api, proxy = (running.enter_context(reserve()) for _ in range(2))
     return {
-        "hub_url": f"http://127.0.0.1:{hub}",
-        "hub_api_bind_url": f"http://127.0.0.1:{api}",
-        "proxy_api_url": f"http://127.0.0.1:{proxy}",
+        "hub_url": f"http://127.0.0.1:{port_of(hub)}",
+        "hub_api_bind_url": f"http://127.0.0.1:{port_of(api)}",
+        "proxy_api_url": f"http://127.0.0.1:{port_of(proxy)}",
     }
 
 
@@ -275,13 +276,3 @@ async def _first(waits: list[Any]) -> None:
     finally:
         for task in tasks:
             task.cancel()
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

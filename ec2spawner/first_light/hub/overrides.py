@@ -17,6 +17,7 @@ from traitlets.config.loader import LazyConfigValue
 from traitlets.utils.importstring import import_item
 
 from ...aws.calls import call_log
+from ...own_proxy import OwnProxy
 
 SERVICE: Final = "first-light"
 
@@ -142,7 +143,7 @@ def _hub(c: Any, settings: HubSettings) -> None:
     hub.cookie_secret_file = f"{folder}/jupyterhub_cookie_secret"
     hub.pid_file = hub.subdomain_host = hub.ssl_key = hub.ssl_cert = ""
     hub.bind_url = settings.url
-    hub.proxy_class = "configurable-http-proxy"
+    hub.proxy_class = OwnProxy
     proxy = c.ConfigurableHTTPProxy
     proxy.should_start, proxy.api_url = True, settings.proxy_api_url
     proxy.auth_token = settings.proxy_token

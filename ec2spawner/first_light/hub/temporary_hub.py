@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from ...free_ports import free_ports
 from ...hub_readiness import until_ready
 from ...parent_death import end_with_parent
 from ..plan import HOME_GIB, Leg
@@ -53,16 +52,17 @@ def settings_of(
     folder: Path,
     store_id: str,
     base_url: str,
+    ports: Sequence[int],
     legs: Sequence[Leg],
     subnets: Sequence[str],
     idle_seconds: float,
 ) -> HubSettings:
-    """Settings with free ports, new tokens and a new user.
+    """Settings with new tokens and a new user.
 
-    `base_url` is the path of all of the hub's URLs. The user's name is random: somebody's own files
-    may be in a folder of that name.
+    `base_url` is the path of all of the hub's URLs, `ports` are those of the hub and of its proxy's
+    API. The user's name is random: somebody's own files may be in a folder of that name.
     """
-    port, proxy_api = free_ports(2)
+    port, proxy_api = ports
     return HubSettings(
         config=str(config.resolve()),
         arguments=list(arguments),

@@ -425,7 +425,7 @@ async def test_ready_cannot_change_the_address(hub: Hub) -> None:
         routes = (
             await client.get(
                 f"http://127.0.0.1:{hub.proxy_port}/api/routes",
-                headers={"Authorization": "token a-token-for-the-proxy"},
+                headers={"Authorization": f"token {hub.proxy_token}"},
             )
         ).json()
     assert urlparse(routes["/user/ida"]["target"]).netloc == f"{ida.address}:{ida.grant['port']}"

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from ec2spawner.cluster_worker.log_tail import MAX_LINE, MAX_LINES, LogTail
 from ec2spawner.cluster_worker.service import Service
-from ec2spawner.free_ports import free_ports
+from tests.harness import free_ports
 
 TOKEN = "t" * 32
 

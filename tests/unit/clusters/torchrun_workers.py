@@ -12,8 +12,8 @@ from pathlib import Path
 from ec2spawner.cluster_worker.log_tail import LogTail
 from ec2spawner.cluster_worker.service import Service
 from ec2spawner.cluster_worker.torchrun_node import TorchrunNode
-from ec2spawner.free_ports import free_ports
 from ec2spawner.wire import ClusterJoin, RunOrder, WorkerStatus
+from tests.harness import free_ports
 
 FAKE_TORCH = Path(__file__).resolve().parents[2] / "fake_torch"
 TOKEN = "t" * 32
