@@ -20,11 +20,14 @@ CORES := $(shell nproc)
 WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))
 BENCH ?= spawn
 ARGS ?=
+N ?= 5
 
 VENV := .venv
 DONE := $(VENV)/.done
-# Their tests start no process and no database.
-PURE := $(addprefix tests/unit/,core config cost prices reap report)
+# Tests that this run leaves out, see tests/tiers.py.
+export LEFT_OUT ?= nightly or long
+# What the others use of the system.
+export SYSTEM ?= chromium containers postgresql
 CONSTRAINTS := ec2spawner/data/constraints.txt
 LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/schema/*' -o -path '*/style/*' \)) \
 	$(addprefix labextension/,package.json package-lock.json tsconfig.json)
@@ -37,7 +40,7 @@ export PYTHONHASHSEED ?= 0
 # each hub, embedded EC2, agent and notebook would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv demo quick test test-long checks lint types unit core frontend docs pytest bench clean \
+.PHONY: help venv demo quick test test-all test-long checks lint types unit core frontend docs pytest bench deflake clean \
 	system chromium containers postgresql boot torch focus
 
 help:  ## What there is to make
@@ -54,14 +57,17 @@ quick: venv  ## At each save: lint, types, unit tests of what is pure
 test: export EC2SPAWNER_POLICY_USE = $(CURDIR)/tests/output/policy-use
 # The system's packages come beside the environment and the checks: one more than there are cores,
 # for apt-get waits for the network most of its time.
-test: $(DONE)/tools  ## What a change must pass, browser tests included
+test: $(DONE)/tools  ## What a change must pass: each promise once, in a real browser too
 	rm -rf $(EC2SPAWNER_POLICY_USE) && mkdir -p $(EC2SPAWNER_POLICY_USE)
-	$(MAKE) --no-print-directory --output-sync=target --jobs=$$(($(CORES) + 1)) system checks core
-	$(MAKE) --no-print-directory pytest ARGS="--ignore=tests/unit/core $(ARGS)"
+	$(MAKE) --no-print-directory --output-sync=target --jobs=$$(($(CORES) + 1)) system checks
+	$(MAKE) --no-print-directory pytest
 	$(if $(ARGS),,python -m tests.policy_use $(EC2SPAWNER_POLICY_USE))
-	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
 
-test-long: venv chromium containers postgresql boot torch $(DONE)/aws-cli  ## Before a release: what takes too long for each change
+test-all: LEFT_OUT := long
+test-all: SYSTEM += boot
+test-all: core test  ## Each night, and before a release or the end of a large change: everything but test-long
+
+test-long: venv chromium containers postgresql boot torch $(DONE)/aws-cli  ## Before a release: what takes too long for each night
 	pytest -m long -n $(CORES) --dist worksteal --durations=0 -rP --show-capture=stdout $(ARGS)
 
 checks: types docs lint frontend
@@ -77,11 +83,11 @@ types: venv
 	mypy
 
 unit: venv
-	pytest -m "not long and not slow" -n $(CORES) --dist worksteal $(PURE)
+	pytest -m "pure and not nightly and not long" -n $(CORES) --dist worksteal tests/unit
 
-# Beside the checks: without a cache, the type checker alone keeps one core busy for a minute.
-core: venv
+core: venv  ## Branch coverage of ec2spawner/core by its own unit tests
 	pytest -m "not long" -n $(CORES) --dist worksteal --cov --cov-report= tests/unit/core
+	coverage report --format=total
 
 frontend: venv
 	npm --prefix labextension --silent test
@@ -92,7 +98,10 @@ docs: venv  ## The documentation, warnings as errors
 # Last in `test`, so that its summary is what one reads. In the order of tests/conftest.py: the files
 # that take longest first, where xdist would begin with those of many tests.
 pytest: venv
-	pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
+	python -m tests.run -m "not ($(LEFT_OUT))" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
+
+deflake: venv  ## N=5 ARGS=tests/unit/provisioner: run tests N times in random orders, beside a busy core
+	python -m tests.deflake --runs $(N) -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 focus: venv  ## The FOCUS export, checked by the FinOps Foundation's validator
 	tests/focus/validate.sh
@@ -187,7 +196,7 @@ $(DONE)/scheduler: $(CONSTRAINTS) | $(DONE)/python
 
 # One after the other: apt-get does not wait for another.
 system:
-	$(MAKE) --no-print-directory chromium containers postgresql boot
+	$(MAKE) --no-print-directory $(SYSTEM)
 
 # $(1): a command that succeeds where it is there. $(2): what it is. $(3): which tests need it.
 # $(4): its package for apt-get.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ import pytest
 from hypothesis import settings
 
 from ec2spawner import iri_grammar
-from tests import nursery
+from tests import nursery, tiers
+from tests.run import FAILURES_VARIABLE
 
 if TYPE_CHECKING:
     from tests.postgresql_server import PostgreSQL
@@ -29,6 +31,34 @@ settings.load_profile("ec2spawner")
 os.environ.setdefault("BENCH_SLOWNESS", "1")
 
 HAS_GPU = Path("/proc/driver/nvidia/version").exists()
+
+
+_seconds_of_failed: dict[str, float] = {}
+"""By test id."""
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
+    """Refuse a file of which `tests/tiers.py` does not say when it runs."""
+    file = tiers.path_of(module_path)
+    if tiers.kind_of(file) is None:
+        raise parent.CollectError(f"{file} has no kind: add its folder to KINDS in tests/tiers.py")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    tiers.mark(item)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        _seconds_of_failed[report.nodeid] = report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave what failed to `tests/run.py`."""
+    file = os.environ.get(FAILURES_VARIABLE)
+    if file and _seconds_of_failed and not hasattr(session.config, "workerinput"):
+        failed = [{"test": test, "seconds": s} for test, s in _seconds_of_failed.items()]
+        Path(file).write_text(json.dumps(failed), encoding="utf-8")
 
 
 @pytest.hookimpl(trylast=True)  # after `-m` has taken its choice

@@ -18,7 +18,10 @@ from tests.integration.agent.lease_on_instance import API_TOKEN, LEASE_TOKEN, St
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 from tests.own_wheels import make_wheel
 
-pytestmark = pytest.mark.slow(seconds=75)
+pytestmark = [
+    pytest.mark.slow(seconds=75),
+    pytest.mark.nightly(guard="tests/integration/agent/test_user_data_on_instance.py"),
+]
 
 HUB = "http://172.31.0.1:8081/hub/api"
 FIRST_BOOT_SECONDS = 400.0

@@ -48,6 +48,10 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         print(running.tail(120))
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_panel.py::"
+    "test_a_cluster_is_scaled_after_its_price_is_shown_and_stopped_after_a_question"
+)
 async def test_a_worker_is_started_and_stopped_by_buttons(hub: Hub, visit: Visit) -> None:
     page = await visit(hub.url)
     await log_in(page, "ann")

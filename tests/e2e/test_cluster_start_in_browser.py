@@ -181,6 +181,10 @@ def test_the_cluster_is_started_by_a_cell_of_the_notebook_in_front(
 
 
 @pytest.mark.usefixtures("notebook")
+@pytest.mark.nightly(
+    guard="tests/e2e/test_cluster_start_in_browser.py::"
+    "test_the_cluster_is_started_by_a_cell_of_the_notebook_in_front"
+)
 def test_without_a_notebook_a_new_one_is_opened(page: Any, server: Server) -> None:
     section = open_panel(page, server, "")
     section.get_by_role("button", name=BUTTON).click()
@@ -196,6 +200,10 @@ def test_without_a_notebook_a_new_one_is_opened(page: Any, server: Server) -> No
 
 
 @pytest.mark.usefixtures("notebook")
+@pytest.mark.nightly(
+    guard="tests/e2e/test_cluster_start_in_browser.py::"
+    "test_the_cluster_is_started_by_a_cell_of_the_notebook_in_front"
+)
 def test_notebook_has_the_button_too(page: Any, server: Server) -> None:
     server.has_cluster(ALLOWED)
     page.goto(f"{server.url}/notebooks/{NAME}?token={server.token}")
@@ -212,6 +220,10 @@ def test_notebook_has_the_button_too(page: Any, server: Server) -> None:
 
 
 @pytest.mark.usefixtures("notebook")
+@pytest.mark.nightly(
+    guard="tests/e2e/test_cluster_start_in_browser.py::"
+    "test_the_cluster_is_started_by_a_cell_of_the_notebook_in_front"
+)
 def test_a_price_that_does_not_come_can_be_asked_for_again(page: Any, server: Server) -> None:
     gone = server.folder / "price-gone"
     gone.touch()
@@ -231,6 +243,10 @@ def test_a_price_that_does_not_come_can_be_asked_for_again(page: Any, server: Se
 
 
 @pytest.mark.usefixtures("notebook")
+@pytest.mark.nightly(
+    guard="tests/e2e/test_cluster_start_in_browser.py::"
+    "test_the_cluster_is_started_by_a_cell_of_the_notebook_in_front"
+)
 def test_the_palette_has_it_where_a_cluster_is_allowed(page: Any, server: Server) -> None:
     server.has_cluster(ALLOWED)
     page.goto(f"{server.url}/lab?token={server.token}&reset")
@@ -248,6 +264,10 @@ def test_the_palette_has_it_where_a_cluster_is_allowed(page: Any, server: Server
 
 
 @pytest.mark.usefixtures("notebook")
+@pytest.mark.nightly(
+    guard="tests/e2e/test_cluster_start_in_browser.py::"
+    "test_the_cluster_is_started_by_a_cell_of_the_notebook_in_front"
+)
 def test_the_last_cluster_is_chosen_at_first(page: Any, server: Server) -> None:
     last = ClusterStatus(max_workers=4, last_workers=6, last_profile="a10g", last_engine="torchrun")
     section = open_panel(page, server, cluster=last)

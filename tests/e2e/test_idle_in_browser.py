@@ -77,6 +77,9 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         print(running.tail(120))
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_lab_extension.py::test_reports_user_input_but_not_an_open_tab"
+)
 async def test_a_working_user_keeps_the_server_and_an_untouched_tab_does_not(
     hub: Hub, visit: Visit
 ) -> None:

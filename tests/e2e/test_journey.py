@@ -143,6 +143,9 @@ async def test_hub_pages_are_accessible(demo: RunningDemo, visit: Visit) -> None
     await arrives_in_jupyterlab(page)
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_servers.py::test_several_servers_at_once_with_odd_names"
+)
 async def test_two_people_at_once(demo: RunningDemo, visit: Visit) -> None:
     """Ann trains on a GPU while Bob writes code without one; hers are the pictures."""
     before = await demo.instances()

@@ -71,6 +71,7 @@ def test_says_everything_to_a_screen_reader(lab_page: Any, server: Server) -> No
     assert item.get_attribute("title") == label
 
 
+@pytest.mark.nightly(guard="tests/e2e/test_panel.py::test_nothing_moves_when_digits_change")
 def test_cost_is_extrapolated_between_responses(lab_page: Any, server: Server) -> None:
     now = datetime.now(UTC)
     cost = Cost(usd=10, usd_per_hour=36, as_of=now, since=now, market=Market.ON_DEMAND)
@@ -86,6 +87,7 @@ def test_cost_is_extrapolated_between_responses(lab_page: Any, server: Server) -
     assert shown() == pytest.approx(due, abs=0.05)
 
 
+@pytest.mark.nightly(guard="tests/e2e/test_panel.py::test_nothing_moves_when_digits_change")
 def test_nothing_moves_when_digits_change(lab_page: Any, server: Server) -> None:
     widths = set()
     for percent in (7, 42, 100):
@@ -121,6 +123,9 @@ def test_unknown_cost_is_unknown_and_a_simulated_gpu_says_so(lab_page: Any, serv
     picture(lab_page, "unknown")
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_panel.py::test_without_an_agent_it_shows_the_instance_and_no_cost"
+)
 def test_without_an_agent_no_cost_is_shown(lab_page: Any, server: Server) -> None:
     item = shows(lab_page, server, status(managed=False, agent_connected=False, cost=None))
     shown = ["A10G 87 % · 14.2/24 GB", "in use"]
@@ -128,6 +133,7 @@ def test_without_an_agent_no_cost_is_shown(lab_page: Any, server: Server) -> Non
     assert "cost" not in item.get_attribute("aria-label")
 
 
+@pytest.mark.nightly(guard="tests/e2e/test_panel.py::test_problems_are_shown_in_words")
 def test_problems_are_shown(lab_page: Any, server: Server) -> None:
     item = shows(lab_page, server, status(hub_reachable=False))
     until(lambda: texts(item)[-1] == "hub unreachable", explain=lambda: str(texts(item)))
@@ -260,6 +266,9 @@ def test_warns_before_the_stop_and_extends(
     picture(page, f"extended-{where.__name__}-{theme}".lower())
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_lab_extension.py::test_warns_before_the_stop_and_extends"
+)
 def test_a_dismissed_warning_stays_away(page: Any, server: Server) -> None:
     minutes = timedelta(minutes=1)
     warned = status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes))
@@ -303,6 +312,9 @@ def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> Non
     expect(page.get_by_text("This server stops in")).to_have_count(0)
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_lab_extension.py::test_stop_asks_first_and_says_what_is_lost"
+)
 def test_a_stop_whose_response_is_lost_is_no_error(page: Any, server: Server) -> None:
     open_lab(page, server)
     stop = re.compile(r"/ec2spawner/api/stop\b")
@@ -372,6 +384,10 @@ def test_a_hidden_tab_gets_desktop_notices_and_expired_ones_are_withdrawn(
     expect(toast).to_have_count(1)
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_lab_extension.py::"
+    "test_a_hidden_tab_gets_desktop_notices_and_expired_ones_are_withdrawn"
+)
 def test_a_hidden_tab_shows_the_last_minute_in_its_title(new_page: Any, server: Server) -> None:
     new_page.add_init_script(
         """window.Notification = class {
@@ -422,6 +438,9 @@ def test_changes_after_the_spot_notice_are_saved_too(page: Any, server: Server) 
     expect(toast).to_have_count(0)
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_lab_extension.py::test_warns_before_the_stop_and_extends"
+)
 def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server) -> None:
     suggestion = Notice(
         id="smaller-profile",
@@ -462,6 +481,9 @@ def test_reports_user_input_but_not_an_open_tab(page: Any, server: Server) -> No
     assert len(server.posts("input")) == 1
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_lab_extension.py::test_shows_as_much_as_there_is_room_for"
+)
 def test_settings_choose_what_is_shown(page: Any, server: Server) -> None:
     minutes = timedelta(minutes=1)
     server.choose_settings('{"statusBarUsage": false, "statusBarState": false, "notices": false}')
@@ -477,6 +499,9 @@ def test_settings_choose_what_is_shown(page: Any, server: Server) -> None:
     expect(page.locator(".Toastify__toast")).to_have_count(0)
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_lab_extension.py::test_shows_as_much_as_there_is_room_for"
+)
 def test_bad_settings_break_nothing(page: Any, server: Server) -> None:
     server.choose_settings('{"statusBarCost": "perhaps", "notices": 7, "of later": []}')
     item = open_lab(page, server)

@@ -429,6 +429,7 @@ def test_charts_take_the_colours_of_the_theme(lab: Lab) -> None:
     assert len(set(colours)) == len(THEMES)
 
 
+@pytest.mark.nightly(guard="tests/e2e/test_panel.py::test_charts_take_the_colours_of_the_theme")
 def test_pointing_at_a_chart_shows_the_values_of_that_moment(lab: Lab) -> None:
     lab.charts_are_drawn(4)
     chart = lab.panel.locator(".ec2-Chart").first
@@ -649,6 +650,9 @@ def test_an_unresponsive_server_is_reported_until_it_responds_again(lab: Lab) ->
     expect(lab.panel).not_to_contain_text("does not respond")
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_panel.py::test_shows_cost_activity_and_the_time_of_the_stop"
+)
 def test_notebook_7_shows_the_panel_too(page: Any, server: Server) -> None:
     server.says(working())
     server.remembers(scenes.last_hour())

@@ -47,6 +47,10 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         print(running.tail(120))
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_last_save_on_hub.py::"
+    "test_an_open_page_saves_before_its_route_is_removed"
+)
 async def test_documents_are_saved_before_every_stop(hub: Hub, visit: Visit) -> None:
     first, second = STOPPED_BY[:3], STOPPED_BY[3:]
     rest, admins, spot = await type_into_new_files(hub, visit, *first)

@@ -111,6 +111,10 @@ async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
     await page.wait_for_url("**/user/ann/lab**")
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_home_moves_on_hub.py::"
+    "test_files_move_when_their_zone_is_sold_out"
+)
 async def test_a_start_sold_out_in_the_homes_zone_says_what_a_move_does_to_the_files(
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:
@@ -135,6 +139,7 @@ async def test_a_start_sold_out_in_the_homes_zone_says_what_a_move_does_to_the_f
     await is_accessible(page)
 
 
+@pytest.mark.nightly(guard="tests/unit/hub/test_spot_wait_words.py")
 async def test_a_user_waiting_for_spot_sees_the_on_demand_price_and_starts_with_one_click(
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:
@@ -154,6 +159,10 @@ async def test_a_user_waiting_for_spot_sees_the_on_demand_price_and_starts_with_
     await expect(agree).to_be_hidden()
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_failed_starts.py::"
+    "test_cancelled_at_any_step_leaves_no_instance_and_another_can_be_started"
+)
 async def test_a_start_cancelled_while_ec2_hangs_can_be_replaced_at_once(
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:

@@ -125,6 +125,10 @@ async def is_as_wide_as_the_screen(page: Any) -> bool:
     return bool(await page.evaluate(wide))
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_usage_pages_in_browser.py::"
+    "test_workers_follow_their_server_and_have_no_buttons"
+)
 async def test_a_thousand_servers_are_there_at_once_and_found(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "instances", {"instances": instances()})
     await expect(rows(page)).to_have_count(25)
@@ -208,6 +212,9 @@ async def test_a_run_is_shown_as_one_and_has_no_buttons(hub: Hub, visit: Visit) 
     await expect(page.locator("#ec2-sums")).to_contain_text("run 10")
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_runs_page_in_browser.py::test_who_has_no_runs_learns_how_to_run_something"
+)
 async def test_a_hub_without_runs_says_whom_to_ask(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "runs", {})
     await expect(page.get_by_role("main")).to_contain_text("Ask an admin of this JupyterHub")
@@ -348,6 +355,9 @@ async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> N
     await is_accessible(page)
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_usage_pages_in_browser.py::test_a_user_sees_sessions_with_their_cost"
+)
 async def test_without_a_server_the_rest_of_a_limit_is_said_in_hours(
     hub: Hub, visit: Visit
 ) -> None:
@@ -451,6 +461,9 @@ async def test_a_failed_read_of_costs_stays_in_sight(hub: Hub, visit: Visit) -> 
     await expect(page.locator("#ec2-offline")).to_contain_text("have not been read yet")
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_usage_pages_in_browser.py::test_costs_of_any_range_as_chart_and_tables"
+)
 async def test_the_last_choice_wins_over_a_late_answer(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "usage", {"usage": usage()})
     await expect(page.locator("#ec2-sums thead")).to_contain_text("Profile")
@@ -513,6 +526,9 @@ async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) ->
     await is_accessible(page)
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_usage_pages_in_browser.py::test_costs_of_any_range_as_chart_and_tables"
+)
 async def test_the_chart_is_stacked_by_what_costs_the_most(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "usage", {"usage": usage()})
     legend = page.locator("#ec2-legend span")

@@ -120,6 +120,7 @@ async def make_it_a_habit(hub: Hub, user: str) -> None:
         await store.close()
 
 
+@pytest.mark.nightly(guard="tests/unit/provisioner/pool/test_homes_ahead.py")
 async def test_a_start_makes_no_call_for_a_home_that_was_attached_ahead(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -153,6 +154,7 @@ async def test_a_start_makes_no_call_for_a_home_that_was_attached_ahead(
     assert [each["instance_id"] for each in servers] == [attachment["InstanceId"]]
 
 
+@pytest.mark.nightly(guard="tests/unit/provisioner/pool/test_homes_ahead.py")
 async def test_another_user_gets_another_instance(hub: Hub, embedded: Embedded) -> None:
     await hub.stop_server("ann")
     await waiting(hub, homes_ahead=0)

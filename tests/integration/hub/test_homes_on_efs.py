@@ -46,6 +46,10 @@ async def running_hub(embedded: Embedded, folder: Path) -> AsyncIterator[Hub]:
         print(hub.tail(80))
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_homes_on_efs.py::"
+    "test_a_worker_may_only_read_the_home_of_its_server"
+)
 async def test_a_run_reads_and_writes_the_home_of_its_server(
     embedded: Embedded, tmp_path: Path
 ) -> None:

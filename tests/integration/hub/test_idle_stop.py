@@ -201,6 +201,7 @@ for number in range(3):
 """
 
 
+@pytest.mark.nightly(guard="tests/unit/agent/test_hostile_telemetry.py")
 async def test_activity_faked_to_the_agent_is_bounded_by_max_age(
     embedded: Embedded, tmp_path: Path
 ) -> None:

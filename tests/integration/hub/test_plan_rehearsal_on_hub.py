@@ -151,6 +151,10 @@ async def test_what_the_plan_calls_short_is_not_tried(
     assert await rehearsing(hub) == []
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
+    "test_servers_start_are_measured_and_leave_nothing"
+)
 async def test_why_starts_failed_is_reported(hub: Hub, embedded: Embedded, plan: Plan) -> None:
     fault = {"action": "CreateFleet", "kind": "UnauthorizedOperation", "times": 20}
     await embedded.control("faults", fault)
@@ -176,6 +180,10 @@ async def begun(hub: Hub, plan: Plan, rehearsal: asyncio.Task[Ended]) -> None:
     await until(three, 60, "three instances")
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
+    "test_servers_start_are_measured_and_leave_nothing"
+)
 async def test_a_signal_stops_all_that_was_started(hub: Hub, plan: Plan) -> None:
     running = asyncio.create_task(plan.run(*THREE, "--yes"))
     await begun(hub, plan, running)
@@ -186,6 +194,10 @@ async def test_a_signal_stops_all_that_was_started(hub: Hub, plan: Plan) -> None
     await assert_nothing_left(hub)
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
+    "test_servers_start_are_measured_and_leave_nothing"
+)
 async def test_what_a_killed_rehearsal_leaves_is_found_and_removed(hub: Hub, plan: Plan) -> None:
     running = asyncio.create_task(plan.run(*THREE, "--yes"))
     await begun(hub, plan, running)
@@ -210,6 +222,10 @@ async def test_only_who_has_the_scope_starts_a_temporary_server(hub: Hub) -> Non
     assert "custom:ec2spawner:instances" in reply.json()["message"]
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
+    "test_servers_start_are_measured_and_leave_nothing"
+)
 async def test_a_home_with_files_is_never_made_temporary(hub: Hub) -> None:
     await hub.start_server("ada", options={"profile": "cpu"})
     await hub.stop_server("ada")

@@ -161,6 +161,10 @@ async def join_ray(folder: Path, address: str, token: str) -> str:
     return said
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_clusters_by_agent.py::"
+    "test_a_reclaimed_worker_that_never_goes_is_replaced_once"
+)
 async def test_training_completes_although_a_worker_is_interrupted(
     embedded: Embedded, tmp_path: Path
 ) -> None:

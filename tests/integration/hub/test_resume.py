@@ -188,6 +188,9 @@ async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded)
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_resume.py::test_a_hub_that_is_killed_while_it_moves"
+)
 async def test_a_hub_that_is_killed_while_the_server_starts_again(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -250,6 +253,7 @@ async def test_no_other_instance_can_be_had(hub: Hub, embedded: Embedded) -> Non
     assert not await server_tokens(hub, "fay")
 
 
+@pytest.mark.nightly(guard="tests/unit/provisioner/lifecycle/test_admin_actions.py")
 async def test_an_admin_who_wants_it_to_stop(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("gus", options={"profile": A10G})
     launches = len(await embedded.calls("CreateFleet"))
@@ -291,6 +295,7 @@ async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedde
     await hub.stop_server("hal")
 
 
+@pytest.mark.nightly(guard="tests/unit/provisioner/lifecycle/test_continuation.py")
 async def test_without_notice_and_the_profile_withdrawn_meanwhile(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -310,6 +315,7 @@ async def test_without_notice_and_the_profile_withdrawn_meanwhile(
     assert "is not open to you" in refused.json()["message"]
 
 
+@pytest.mark.nightly(guard="tests/unit/provisioner/homes/test_renaming.py")
 async def test_a_user_who_is_renamed_between_two_moves_and_deleted_then(
     hub: Hub, embedded: Embedded
 ) -> None:

@@ -150,6 +150,7 @@ async def test_an_empty_home_is_given_to_who_chooses_it(hub: Hub) -> None:
     assert reply.status_code == 404
 
 
+@pytest.mark.nightly(guard="tests/unit/provisioner/homes/test_server_copies.py")
 async def test_a_denied_copy_is_made_by_a_snapshot(hub: Hub, embedded: Embedded) -> None:
     denied = {"action": "CopyVolumes", "kind": "UnauthorizedOperation", "times": 1}
     await embedded.control("faults", denied)

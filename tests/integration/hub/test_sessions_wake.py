@@ -89,6 +89,10 @@ async def kernel_of(notebook: Jupyter, path: str = "train.ipynb") -> Kernel:
     return Kernel(notebook, kernel)
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_sessions_wake.py::"
+    "test_variables_are_back_after_an_interruption"
+)
 async def test_variables_are_back_after_an_idle_stop(embedded: Embedded, tmp_path: Path) -> None:
     hub = Hub(tmp_path / "hub", embedded, config=demo_config(tmp_path / "config", IDLE))
     try:

@@ -30,6 +30,10 @@ async def hub(embedded: Embedded, tmp_path: Path, url: str) -> AsyncIterator[Hub
         print(running.tail(120))
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/store/test_store_postgresql.py::"
+    "test_a_database_outage_is_logged_and_recovered_from"
+)
 async def test_servers_outlive_the_hub_and_an_outage_of_the_database(
     hub: Hub, embedded: Embedded, postgresql: PostgreSQL, url: str
 ) -> None:

@@ -166,6 +166,10 @@ async def test_it_samples_without_an_agent_and_hides_unknown_fields(
     await channels.close()
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/notebook/test_extension_standalone.py::"
+    "test_it_samples_without_an_agent_and_hides_unknown_fields"
+)
 async def test_history_metrics_and_terminal_activity(server: Server) -> None:
     _, terminal = await server.call("POST", "api/terminals")
     line = await server.http.ws_connect(f"{server.url}/terminals/websocket/{terminal['name']}")

@@ -84,6 +84,9 @@ async def test_a_session_sleeps_and_wakes_under_its_old_ids(server: SleepingServ
     assert server.record.woken_at is not None
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_sleep_on_hub.py::test_a_start_wakes_it_or_starts_fresh"
+)
 async def test_what_was_woken_wakes_again_only_where_that_is_asked_for(
     server: SleepingServer,
 ) -> None:
@@ -148,6 +151,10 @@ async def test_the_last_sleep_stays_until_the_next_is_complete(server: SleepingS
     assert first not in server.generations()
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/notebook/test_sleep_of_notebook.py::"
+    "test_the_last_sleep_stays_until_the_next_is_complete"
+)
 async def test_what_the_user_saved_since_is_restored_after_a_failure(
     server: SleepingServer,
 ) -> None:
@@ -269,6 +276,10 @@ async def test_a_kernel_that_stays_busy_is_reported_and_delays_no_other(
     running.cancel()
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/notebook/test_sleep_of_notebook.py::"
+    "test_a_kernel_that_stays_busy_is_reported_and_delays_no_other"
+)
 async def test_a_kernel_whose_process_is_stopped_is_concluded(server: SleepingServer) -> None:
     await server.start()
     await server.notebook("a.ipynb", "import os\nx = 1")
@@ -432,6 +443,10 @@ async def test_a_loop_runs_again_once_if_its_user_asked_for_that(
     assert await server.value("a.ipynb", "begun") == "1", "as it slept: not at each wake"
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/notebook/test_sleep_of_notebook.py::"
+    "test_a_loop_runs_again_once_if_its_user_asked_for_that"
+)
 async def test_pages_hear_a_cell_that_runs_again(server: SleepingServer) -> None:
     await server.start()
     kernel = await server.notebook("a.ipynb")
@@ -503,6 +518,10 @@ async def test_a_hook_that_hangs_is_killed_with_what_it_started(server: Sleeping
     assert not state.exists() or state.read_text().split()[2] == "Z"
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/notebook/test_sleep_of_notebook.py::"
+    "test_a_hook_that_hangs_is_killed_with_what_it_started"
+)
 async def test_what_a_hook_prints_is_bounded(server: SleepingServer) -> None:
     write_hook(server, "head -c 3000000 /dev/zero | tr '\\0' x")
     await server.start()

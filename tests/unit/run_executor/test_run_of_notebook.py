@@ -148,6 +148,10 @@ async def test_the_end_of_the_instance_leaves_its_last_state(tmp_path: Path) -> 
     assert all(each.action != "end" for each in hub.reports)
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_runs_on_hub.py::"
+    "test_an_interrupted_loop_continues_from_its_checkpoint"
+)
 async def test_a_second_attempt_continues_from_the_checkpoint(tmp_path: Path) -> None:
     home, source = tmp_path / "home", notebook(RESUMABLE)
     first = Hub(notebook_work(source))
@@ -171,6 +175,10 @@ async def test_a_second_attempt_continues_from_the_checkpoint(tmp_path: Path) ->
     assert "step 0 in" in _text(end), "another run has other checkpoints"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_executor.py::"
+    "test_a_hub_that_never_comes_back_does_not_keep_the_instance"
+)
 async def test_a_hub_that_is_down_is_waited_for(tmp_path: Path) -> None:
     hub = Hub(notebook_work(notebook("print('done')")))
     hub.silent = {"begin": 2, "progress": 1000, "end": 2}
@@ -183,6 +191,9 @@ async def test_a_hub_that_is_down_is_waited_for(tmp_path: Path) -> None:
     assert repeated == [end, end], "the same report, until it is answered"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_executor.py::test_progress_never_comes_after_the_end"
+)
 async def test_a_run_that_has_ended_says_so_also_when_it_is_stopped(tmp_path: Path) -> None:
     hub = Hub(notebook_work(notebook("print('done')")))
     hub.silent = {"end": 1}
@@ -193,6 +204,10 @@ async def test_a_run_that_has_ended_says_so_also_when_it_is_stopped(tmp_path: Pa
     assert hub.reports[-1].action == "end"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_executor.py::"
+    "test_an_end_with_a_result_that_is_refused_is_reported_without"
+)
 async def test_a_refusal_ends_the_executor(tmp_path: Path) -> None:
     hub = Hub(notebook_work(notebook("1")))
     hub.refusal = "no run is waiting for this instance"
@@ -209,6 +224,10 @@ async def test_a_document_that_is_no_notebook_fails_the_run(tmp_path: Path) -> N
     assert "it is damaged" in end.message
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_run_of_notebook.py::"
+    "test_outputs_arrive_as_they_come_and_the_result_once"
+)
 async def test_a_file_of_the_same_name_stays(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "projects").mkdir(parents=True)

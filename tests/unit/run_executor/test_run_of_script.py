@@ -62,6 +62,9 @@ async def test_its_failure_has_the_last_lines(tmp_path: Path) -> None:
     assert unpacked(end.result).startswith("begun\nTraceback")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_run_of_script.py::test_its_failure_has_the_last_lines"
+)
 async def test_a_killed_script_is_said_so(tmp_path: Path) -> None:
     hub = Hub(script_work("import os\nprint('x')\nos.kill(os.getpid(), 9)"))
     async with executor(hub, tmp_path / "home"):
@@ -70,6 +73,10 @@ async def test_a_killed_script_is_said_so(tmp_path: Path) -> None:
     assert end.message == "killed by SIGKILL (out of memory?): x"
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_runs_on_hub.py::"
+    "test_an_interrupted_loop_continues_from_its_checkpoint"
+)
 async def test_it_is_interrupted_and_continues_from_its_checkpoint(tmp_path: Path) -> None:
     home = tmp_path / "home"
     first = Hub(script_work(RESUMABLE))

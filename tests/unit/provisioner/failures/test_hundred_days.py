@@ -245,6 +245,7 @@ def misfortunes(days: Workdays) -> Table:
 
 @pytest.mark.parametrize(("number_of_days", "bad_luck"), [FEW, MANY])
 @pytest.mark.timeout(7200)
+@pytest.mark.nightly(guard="tests/unit/provisioner/failures/test_invariants.py")
 def test_no_unassigned_instance_runs_beyond_the_bounds(
     number_of_days: int,
     bad_luck: float,

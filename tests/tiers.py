@@ -1,0 +1,196 @@
+"""What kind each test is, which invariant it holds, and with what it runs.
+
+`KINDS` and `INVARIANTS` are by folder or file; the longest entry applies. A test file that no entry
+of `KINDS` covers fails the collection. The kinds decide what `make quick` runs and what may be run
+once more after a failure, see `tests/run.py`; the mark `nightly` leaves a test to `make test-all`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+TREE: Final = Path(__file__).resolve().parents[1]
+
+PURE: Final = "pure"
+"""Values in, values out: no process, no database, no clock. `make quick` runs these."""
+
+VIRTUAL: Final = "virtual"
+"""In virtual time, in an order that follows from a seed."""
+
+LOCAL: Final = "local"
+"""In the test's own process, with its real threads, files, sockets or clock."""
+
+PROCESS: Final = "process"
+"""Real processes: the embedded EC2, hubs, agents, notebook servers, kernels, databases."""
+
+BROWSER: Final = "browser"
+"""A real browser before all that."""
+
+RUN_AGAIN: Final = frozenset({PROCESS, BROWSER})
+"""Kinds whose failed files run once more: a busy machine can delay what they wait for."""
+
+KINDS: Final[Mapping[str, str]] = {
+    "tests/unit/agent": PROCESS,
+    "tests/unit/agent_socket": LOCAL,
+    "tests/unit/aws": LOCAL,
+    "tests/unit/bench": LOCAL,
+    "tests/unit/check": LOCAL,
+    "tests/unit/checkpoint": PROCESS,
+    "tests/unit/cluster_worker": LOCAL,
+    "tests/unit/clusters": PROCESS,
+    "tests/unit/commands": PROCESS,
+    "tests/unit/config": PURE,
+    "tests/unit/core": PURE,
+    "tests/unit/cost": PURE,
+    "tests/unit/embedded": LOCAL,
+    "tests/unit/first_light": LOCAL,
+    "tests/unit/gpu_check": PROCESS,
+    "tests/unit/hub": LOCAL,
+    "tests/unit/load_test": LOCAL,
+    "tests/unit/notebook": PROCESS,
+    "tests/unit/plan": LOCAL,
+    "tests/unit/prices": PURE,
+    "tests/unit/project": LOCAL,
+    "tests/unit/provisioner": VIRTUAL,
+    "tests/unit/reap": PURE,
+    "tests/unit/report": PURE,
+    "tests/unit/run_executor": PROCESS,
+    "tests/unit/runs": LOCAL,
+    "tests/unit/sleep": PROCESS,
+    "tests/unit/store": LOCAL,
+    "tests/unit/store/test_store_postgresql.py": PROCESS,
+    "tests/unit/telemetry": LOCAL,
+    "tests/integration/agent": PROCESS,
+    "tests/integration/alarms": LOCAL,
+    "tests/integration/aws": PROCESS,
+    "tests/integration/commands": PROCESS,
+    "tests/integration/embedded": PROCESS,
+    "tests/integration/hub": PROCESS,
+    "tests/integration/install": PROCESS,
+    "tests/integration/notebook": PROCESS,
+    "tests/integration/pages": PROCESS,
+    "tests/integration/test_bench_short.py": PROCESS,
+    "tests/boot": PROCESS,
+    "tests/e2e": BROWSER,
+}
+
+INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
+    "authorization": (
+        "tests/unit/agent/test_hostile_telemetry.py",
+        "tests/unit/aws/test_identity.py",
+        "tests/unit/cluster_worker/test_service.py",
+        "tests/unit/embedded/test_iam_policy.py",
+        "tests/unit/hub/test_claim_rate_limit.py",
+        "tests/unit/hub/test_instances_scope.py",
+        "tests/unit/hub/test_owners_calls.py",
+        "tests/unit/hub/test_signed_link.py",
+        "tests/unit/project/test_iam_policy.py",
+        "tests/unit/provisioner/instances/test_claim_admission.py",
+        "tests/integration/agent/test_admin_key_on_instance.py",
+        "tests/integration/agent/test_identity_on_instance.py",
+        "tests/integration/agent/test_local_socket_of_agent.py",
+        "tests/integration/embedded/test_embedded_access.py",
+        "tests/integration/embedded/test_embedded_iam.py",
+        "tests/integration/embedded/test_embedded_user_isolation.py",
+        "tests/integration/hub/test_agent_api.py",
+        "tests/integration/hub/test_claims.py",
+        "tests/integration/hub/test_instances_api.py",
+        "tests/integration/hub/test_other_users_instances.py",
+        "tests/integration/hub/test_usage_api.py",
+        "tests/e2e/test_web_page_attacks.py",
+    ),
+    "money": (
+        "tests/unit/core/ledger",
+        "tests/unit/core/limits",
+        "tests/unit/core/pricing",
+        "tests/unit/cost",
+        "tests/unit/hub/test_costs_answer.py",
+        "tests/unit/hub/test_default_payers.py",
+        "tests/unit/hub/test_run_payers.py",
+        "tests/unit/provisioner/ledger",
+        "tests/unit/provisioner/limits",
+        "tests/unit/provisioner/pool/test_pool_costs.py",
+        "tests/unit/report",
+        "tests/unit/store/test_cost_totals.py",
+        "tests/unit/store/test_ledger_reading.py",
+        "tests/unit/store/test_storage_costs.py",
+        "tests/unit/store/test_usage_queries.py",
+        "tests/integration/aws/test_bills.py",
+        "tests/integration/aws/test_prices.py",
+        "tests/integration/hub/test_limits_on_hub.py",
+    ),
+    "leaks": (
+        "tests/unit/aws/test_request_tokens.py",
+        "tests/unit/core/instances/test_leaks.py",
+        "tests/unit/core/test_reconciliation.py",
+        "tests/unit/provisioner/failures",
+        "tests/unit/provisioner/instances/test_garbage_collection.py",
+        "tests/unit/provisioner/instances/test_refused_terminations.py",
+        "tests/unit/provisioner/pool/test_pool_crash.py",
+        "tests/unit/reap",
+        "tests/integration/aws/test_call_tokens.py",
+        "tests/integration/commands/test_first_light_remains.py",
+        "tests/integration/commands/test_reap_command.py",
+        "tests/integration/hub/test_restart.py",
+    ),
+    "massacre": (
+        "tests/unit/provisioner/instances/test_copied_instances.py",
+        "tests/integration/hub/test_two_hubs.py",
+    ),
+    "secrets": (
+        "tests/unit/agent/test_agent_settings.py",
+        "tests/unit/first_light/test_redaction.py",
+        "tests/unit/hub/test_sealed_start.py",
+        "tests/unit/project/test_security_docs.py",
+        "tests/unit/project/test_supply_chain.py",
+        "tests/integration/agent/test_secrets_on_instance.py",
+        "tests/integration/agent/test_user_data_on_instance.py",
+    ),
+}
+"""Never run again after a failure: once is too often."""
+
+REPEAT_OFFENDERS: Final[frozenset[str]] = frozenset()
+"""Files that failed by chance before, and are not run again until the cause is found."""
+
+
+@functools.cache
+def kind_of(file: str) -> str | None:
+    """The kind of a test file, by its path in the tree; None if no entry covers it."""
+    found = [entry for entry in KINDS if _covers(entry, file)]
+    return KINDS[max(found, key=len)] if found else None
+
+
+@functools.cache
+def invariants_of(file: str) -> frozenset[str]:
+    """The invariants that a test file holds."""
+    return frozenset(
+        name for name, entries in INVARIANTS.items() if any(_covers(each, file) for each in entries)
+    )
+
+
+def may_run_again(file: str) -> bool:
+    """Whether a failure of the file may be the machine's."""
+    return kind_of(file) in RUN_AGAIN and not invariants_of(file) and file not in REPEAT_OFFENDERS
+
+
+def mark(item: pytest.Item) -> None:
+    """Mark a test with its kind, and with `invariant` for each that it holds."""
+    file = path_of(item.path)
+    if kind := kind_of(file):
+        item.add_marker(kind)
+    for name in invariants_of(file):
+        item.add_marker(pytest.mark.invariant(name))
+
+
+def path_of(file: Path) -> str:
+    """A file's path in the tree, as entries have it."""
+    return file.relative_to(TREE).as_posix()
+
+
+def _covers(entry: str, file: str) -> bool:
+    return file == entry or file.startswith(f"{entry}/")

@@ -1,0 +1,150 @@
+"""The tiers of the tests: nothing is forgotten, and nothing that failed is hidden."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import run, tiers
+
+FAILS_ONCE = """
+from pathlib import Path
+
+def test_by_chance():
+    seen = Path(__file__).with_suffix(".seen")
+    if not seen.exists():
+        seen.touch()
+        raise AssertionError("only now")
+
+def test_beside():
+    pass
+"""
+FAILS = "def test_broken():\n    raise AssertionError('always')\n"
+PASSES = "def test_sound():\n    pass\n"
+
+HUB, AGENT, NOTEBOOK = (
+    f"tests/integration/{name}/test_it.py" for name in ("hub", "agent", "notebook")
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    status: int
+    output: str
+    flaky: list[dict[str, Any]]
+
+
+def run_tests(folder: Path, **files: str) -> Ended:
+    """`python -m tests.run` over a tree with only these test files."""
+    for name in ("run", "tiers", "conftest", "nursery"):
+        copy = folder / "tests" / f"{name}.py"
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(tiers.TREE / "tests" / copy.name, copy)
+    shutil.copy(tiers.TREE / "pyproject.toml", folder)
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.run", "-m", "not nightly", "-n", "0", "tests"],
+        cwd=folder,
+        env={"PATH": "", "PYTHONPATH": f"{folder}:{tiers.TREE}", "PYTHONHASHSEED": "7"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    flaky = json.loads((folder / "tests/output/flaky.json").read_text())
+    return Ended(done.returncode, done.stdout, flaky)
+
+
+def test_a_failure_by_chance_passes_and_is_reported_last(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **{HUB: FAILS_ONCE, AGENT: PASSES})
+    assert ended.status == 0, ended.output
+    [entry] = ended.flaky
+    assert entry["test"] == f"{HUB}::test_by_chance"
+    assert entry["hash_seed"] == "7"
+    last = ended.output.splitlines()[-5:]
+    assert any("FLAKY" in line for line in last)
+    assert any(f"{HUB}::test_by_chance" in line for line in last)
+    assert "2 passed" in ended.output  # its file, without the other
+
+
+def test_a_broken_test_fails_the_run(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **{HUB: FAILS})
+    assert (ended.status, ended.flaky) == (1, [])
+    assert ended.output.count("1 failed") == 2
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "tests/unit/core/test_it.py",
+        "tests/unit/provisioner/test_it.py",
+        "tests/unit/aws/test_it.py",
+        "tests/integration/hub/test_claims.py",
+    ],
+)
+def test_neither_pure_tests_nor_invariants_run_again(tmp_path: Path, file: str) -> None:
+    ended = run_tests(tmp_path, **{file: FAILS_ONCE})
+    assert (ended.status, ended.flaky) == (1, [])
+    assert "Nothing runs once more" in ended.output
+
+
+def test_many_failed_files_are_not_chance(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **dict.fromkeys((HUB, AGENT, NOTEBOOK), FAILS_ONCE))
+    assert (ended.status, ended.flaky) == (1, [])
+    assert run.MAX_FILES == 2
+
+
+def test_a_run_without_failures_leaves_an_empty_list(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **{HUB: PASSES})
+    assert (ended.status, ended.flaky) == (0, [])
+    assert "FLAKY" not in ended.output
+
+
+def test_a_file_without_a_kind_is_refused(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **{"tests/elsewhere/test_it.py": PASSES})
+    assert ended.status not in {0, 1}
+    assert "tests/elsewhere/test_it.py has no kind" in ended.output
+
+
+def test_every_entry_names_something() -> None:
+    entries = [*tiers.KINDS, *tiers.REPEAT_OFFENDERS]
+    entries += [each for files in tiers.INVARIANTS.values() for each in files]
+    assert [each for each in entries if not (tiers.TREE / each).exists()] == []
+
+
+def test_what_is_left_to_the_night_has_a_guard_in_each_run() -> None:
+    """`guard` names a file, or a test in one, that `make test` runs."""
+    for file in (tiers.TREE / "tests").rglob("test_*.py"):
+        text = file.read_text()
+        if "mark.nightly" not in text:
+            continue
+        for guard in _guards(ast.parse(text)):
+            name, _, test = guard.partition("::")
+            guarding = (tiers.TREE / name).read_text()
+            assert not any(_is_nightly_as_a_whole(each) for each in ast.parse(guarding).body), guard
+            assert not test or f"def {test}(" in guarding, f"{file}: no test {guard}"
+
+
+def _guards(tree: ast.AST) -> list[str]:
+    """The arguments `guard` of the marks; each mark has one."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    marks = [each for each in calls if ast.unparse(each.func).endswith("mark.nightly")]
+    values = [keyword.value for mark in marks for keyword in mark.keywords]
+    assert len(values) == len(marks)
+    return [ast.literal_eval(each) for each in values]
+
+
+def _is_nightly_as_a_whole(statement: ast.stmt) -> bool:
+    text = ast.unparse(statement)
+    return text.startswith("pytestmark") and "mark.nightly" in text
