@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,10 @@ from tests.run import FAILURES_VARIABLE
 
 if TYPE_CHECKING:
     from tests.postgresql_server import PostgreSQL
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in a shell's background job: all programs that the tests start would ignore it, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.disable()  # until all is collected, see below
 iri_grammar.defer()  # two seconds of each worker, for what no test checks
