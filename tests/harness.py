@@ -7,13 +7,14 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
 import signal
 import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import boto3
 import httpx
@@ -31,6 +32,12 @@ ADMIN_TOKEN = "0123456789abcdef0123456789abcdef"
 PASSWORD = "password-of-the-tests"
 OF_EACH_HUB = {"admin_token": ADMIN_TOKEN, "password": PASSWORD, "allowed_hosts": []}
 """What the demo's configuration is given besides addresses and the embedded EC2."""
+
+STUB_NOTEBOOK = TREE / "tests/stub_notebook"
+"""What instances have first on Python's path where their notebook is the stub."""
+
+Notebook = Literal["stub", "jupyterlab"]
+"""What instances start as a server: for the stub see `stub_notebook/jupyterhub/singleuser.py`."""
 
 QUICK_JUPYTERHUB = """
 from ec2spawner import iri_grammar
@@ -98,11 +105,18 @@ def _repeat_unknown(response: Any, attempts: int, **_: Any) -> float | None:
 
 
 class Embedded:
-    """`python -m ec2spawner.embedded`, steered over its control calls."""
+    """`python -m ec2spawner.embedded`, steered over its control calls.
 
-    def __init__(self, data_dir: Path, boot_seconds: float = 0.0) -> None:
+    Its instances have a stub in place of JupyterLab, whose imports and start take six seconds of a
+    core; tests whose subject is a notebook server, a kernel or a page ask for `jupyterlab`.
+    """
+
+    def __init__(
+        self, data_dir: Path, boot_seconds: float = 0.0, notebook: Notebook = "stub"
+    ) -> None:
         self.data_dir = data_dir
         self.boot_seconds = boot_seconds
+        self.notebook = notebook
         self.described: dict[str, Any] = {}
         self.log = data_dir / "embedded.log"
         self.process: asyncio.subprocess.Process | ForkedProcess
@@ -111,6 +125,7 @@ class Embedded:
 
     async def start(self) -> Embedded:
         self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.install(self.notebook)
         arguments = (
             *("--json", "--port", "0", "--data-dir", str(self.data_dir / "ec2")),
             *("--boot-seconds", str(self.boot_seconds)),
@@ -145,6 +160,19 @@ class Embedded:
 
         await until(described, START_TIMEOUT, "the embedded EC2 to start")
         self.described = json.loads(output.read_text())
+
+    def install(self, notebook: Notebook) -> None:
+        """Put a notebook server into the image, for all instances that boot from now on."""
+        agent = self.data_dir / "ec2/shims/ec2spawner-agent"
+        if notebook == "jupyterlab":
+            agent.unlink(missing_ok=True)  # the one beside this Python is next on the path
+            return
+        agent.parent.mkdir(parents=True, exist_ok=True)
+        real = shlex.quote(str(Path(sys.executable).with_name(agent.name)))
+        # An instance with closed ports has a path of its own, which applies to the stub too.
+        path = f"{shlex.quote(str(STUB_NOTEBOOK))}${{PYTHONPATH:+:$PYTHONPATH}}"
+        agent.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {real} "$@"\n')
+        agent.chmod(0o755)
 
     async def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """A control call: POST with a body, GET without."""

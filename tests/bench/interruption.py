@@ -113,7 +113,7 @@ def run(starts: int | None, short: bool, console: Console) -> Result:
 
 async def measure(directory: Path, count: int, short: bool, console: Console) -> Measured:
     found, left_behind = Measured(), set[str]()
-    embedded = Embedded(directory / "embedded", boot_seconds=0)
+    embedded = Embedded(directory / "embedded", notebook="jupyterlab")
     async with AsyncExitStack() as running:
         running.push_async_callback(embedded.stop)
         await embedded.start()

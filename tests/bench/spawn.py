@@ -105,7 +105,7 @@ def run(starts: int | None, short: bool, console: Console) -> Result:
 async def measure(directory: Path, count: int, console: Console) -> tuple[Measured, Measured]:
     """`count` starts on each hub, in turn."""
     here = Path(__file__).parent
-    embedded = Embedded(directory / "embedded", boot_seconds=0)
+    embedded = Embedded(directory / "embedded", notebook="jupyterlab")
     ours = BenchHub("ours", directory / "ours", embedded, here / "hub_config.py")
     naive = BenchHub("naive", directory / "naive", embedded, here / "naive_hub_config.py")
     hubs = (ours, naive)

@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=90)]
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     """Limits allow one worker beside a server."""
-    embedded = await Embedded(tmp_path / "embedded").start()
+    embedded = await Embedded(tmp_path / "embedded", notebook="jupyterlab").start()
     running = Hub(tmp_path / "hub", embedded, config=demo_config(tmp_path / "config", *OPTIONS))
     try:
         await running.start()

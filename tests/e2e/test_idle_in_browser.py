@@ -65,7 +65,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         tmp_path / "config",
         "c.EC2Spawner.idle = {'server': '3m', 'user_may_set': {'server': ['10s', '8h']}}",
     )
-    embedded = await Embedded(tmp_path / "embedded").start()
+    embedded = await Embedded(tmp_path / "embedded", notebook="jupyterlab").start()
     running = Hub(tmp_path / "hub", embedded, config=config)
     try:
         await running.start()

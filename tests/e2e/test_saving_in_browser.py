@@ -37,7 +37,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         "c.EC2Spawner.idle = {'server': '1h', 'user_may_set': {'server': ['10s', '8h']}}",
         "c.EC2Spawner.interruption = {'then': 'stop'}",
     )
-    embedded = await Embedded(tmp_path / "embedded").start()
+    embedded = await Embedded(tmp_path / "embedded", notebook="jupyterlab").start()
     running = Hub(tmp_path / "hub", embedded, config=config)
     try:
         yield await running.start()

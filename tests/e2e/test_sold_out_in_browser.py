@@ -108,7 +108,7 @@ async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
     await expect(failure).to_be_hidden()
     await expect(page.locator(".ec2-title").first).to_contain_text("Found one: g4dn.xlarge, spot")
     await expect(lines(page)).to_have_text([re.compile("Spot, g4dn.xlarge .*: available")])
-    await page.wait_for_url("**/user/ann/lab**")
+    await page.wait_for_url("**/user/ann/")
 
 
 @pytest.mark.nightly(
@@ -175,7 +175,7 @@ async def test_a_start_cancelled_while_ec2_hangs_can_be_replaced_at_once(
         await page.wait_for_url("**/hub/spawn/ann", timeout=90_000)
         await start(page, "No GPU")
         await expect(page.get_by_role("heading", name="Starting your No GPU")).to_be_visible()
-    await page.wait_for_url("**/user/ann/lab**")
+    await page.wait_for_url("**/user/ann/")
 
     async def only_what_was_chosen() -> bool:
         return [i["instance_type"] for i in await embedded.instances()] == ["m7i.xlarge"]

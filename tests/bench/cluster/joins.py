@@ -55,7 +55,7 @@ class Joins:
 async def measure_joins(directory: Path, repetitions: int, console: Console) -> Joins:
     """A cluster and plain nodes, in turn."""
     found = Joins()
-    embedded = Embedded(directory / "ec2", boot_seconds=0)
+    embedded = Embedded(directory / "ec2", notebook="jupyterlab")
     config = demo_config(directory / "config", *OPTIONS)
     async with AsyncExitStack() as running:
         running.push_async_callback(embedded.stop)

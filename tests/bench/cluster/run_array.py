@@ -75,7 +75,7 @@ class ArrayResults:
 async def measure_array(directory: Path, runs: int, console: Console) -> ArrayResults:
     """Submit, disturb, wait for the last one, and compare."""
     async with AsyncExitStack() as running:
-        embedded = Embedded(directory / "ec2", boot_seconds=0)
+        embedded = Embedded(directory / "ec2", notebook="jupyterlab")
         running.push_async_callback(embedded.stop)
         await embedded.start()
         config = demo_config(directory / "config", *OPTIONS)

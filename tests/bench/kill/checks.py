@@ -12,7 +12,9 @@ import httpx
 
 from ec2spawner.core.tags import HOME, HUB, STORE
 from tests.bench.kill.killable_hub import KillableHub, StoredLease
-from tests.bench.kill.stub_server import MARKER
+
+MARKER = "bench-marker-"
+"""What the names of files begin with that must stay in a home."""
 
 LEAKED_INSTANCE, LEAKED_VOLUME, LEAKED_INTERFACE = (
     "leaked_instances",
@@ -182,13 +184,13 @@ async def server_problems(hub: KillableHub, person: Person) -> list[Problem]:
     if not await hub.is_ready(person.name):
         return [Problem(LOST_SERVER, f"the server of {person.name} is not ready")]
     try:
-        reply = await hub.ask_server("GET", person.name, person.token)
+        reply = await hub.ask_server("GET", person.name, person.token, "api/contents/")
     except httpx.HTTPError as error:
         return [Problem(LOST_SERVER, f"the server of {person.name} does not answer: {error!r}")]
     if reply.status_code != httpx.codes.OK:
         text = f"the server of {person.name} answers {reply.status_code} {reply.text[:80]}"
         return [Problem(LOST_SERVER, text)]
-    if missing := set(person.markers) - set(reply.json()):
+    if missing := set(person.markers) - {each["name"] for each in reply.json()["content"]}:
         text = f"the server of {person.name} does not see {', '.join(missing)}"
         return [Problem(LOST_HOME, text)]
     return []

@@ -1,12 +1,12 @@
 """The demo's hub that reports its moments and dies at one, with the documented waits made short.
 
-Only times differ from a hub in production, and what a server and a worker run (`stub_server`).
+Only times differ from a hub in production, and what a server and a worker run (the stub of
+`tests.harness.Embedded`).
 """
 
 import dataclasses
 import json
 import os
-import sys
 from pathlib import Path
 
 from ec2spawner.core.backoff import Backoff
@@ -24,8 +24,7 @@ demo = json.loads(os.environ["EC2SPAWNER_DEMO"])
 bench = json.loads(os.environ["BENCH_KILL"])
 
 c.EC2Spawner.hub_name = bench["hub_name"]
-c.EC2Spawner.cmd = [sys.executable, "-P", str(Path(moments.__file__).with_name("stub_server.py"))]
-cluster_request.COMMAND = tuple(c.EC2Spawner.cmd)
+cluster_request.COMMAND = ("jupyterhub-singleuser",)
 c.EC2Spawner.clusters = {"max_workers": bench["max_workers"]}
 c.EC2Spawner.runs = {"at_once": 2}
 c.EC2Spawner.profile_list = [

@@ -238,13 +238,13 @@ class KillableHub(Hub):
         return model is None or not (model["ready"] or model["pending"])
 
     async def ask_server(
-        self, method: str, user: str, token: str, path: str = "", body: Any = None
+        self, method: str, user: str, token: str, path: str, body: Any = None
     ) -> httpx.Response:
         """Ask a server's stub through the proxy, as a browser or a script would."""
         async with httpx.AsyncClient(verify=False, timeout=15) as client:
             return await client.request(
                 method,
-                f"{self.url}/user/{user}/bench{path}",
+                f"{self.url}/user/{user}/{path}",
                 headers={"Authorization": f"token {token}"},
                 json=body,
             )

@@ -27,7 +27,7 @@ JOIN = ClusterJoin(
     python_version="3.11.0",
     engine_version="2.52.0",
 ).model_dump(mode="json")
-"""The workers of this bench join nothing: `stub_server` is what they run."""
+"""The workers of this bench join nothing: the stub of `Embedded` is what they run."""
 
 
 SCRIPT = "import time; print('begun', flush=True); time.sleep(3)"

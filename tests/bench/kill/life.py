@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from tests.bench.kill.checks import (
+    MARKER,
     STUCK,
     Account,
     Person,
@@ -19,7 +20,6 @@ from tests.bench.kill.checks import (
     server_problems,
 )
 from tests.bench.kill.killable_hub import KillableHub, StoredLease
-from tests.bench.kill.stub_server import MARKER
 from tests.harness import until
 from tests.runs_by_rest import Runs
 
@@ -166,7 +166,9 @@ class Life:
         self.people[user] = person
         if not person.markers:
             marker = f"{MARKER}{user}"
-            reply = await self.hub.ask_server("PUT", user, person.token, f"/{marker}")
+            reply = await self.hub.ask_server(
+                "PUT", user, person.token, f"api/contents/{marker}", {"content": ""}
+            )
             assert reply.status_code == httpx.codes.CREATED, f"{reply.status_code} {reply.text}"
             person.markers.append(marker)
 
@@ -197,7 +199,7 @@ class Life:
     async def ask_cluster(self, user: str, **request: Any) -> None:
         """A call about a cluster, as a kernel of the user's server makes it."""
         token = self.people[user].token
-        reply = await self.hub.ask_server("POST", user, token, "/cluster", request)
+        reply = await self.hub.ask_server("POST", user, token, "ec2spawner/api/cluster", request)
         assert reply.status_code == httpx.codes.OK, f"{reply.status_code} {reply.text}"
 
     async def wait_workers(self, user: str, number: int, without: str = "") -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import Notebook
 from tests.integration.agent.lease_on_instance import (
     Machine,
     StubHub,
@@ -26,11 +27,17 @@ async def hub() -> AsyncIterator[StubHub]:
 
 
 @pytest.fixture
-async def machine(hub: StubHub) -> AsyncIterator[Machine]:
+def notebook() -> Notebook:
+    """What machines run; a file about JupyterLab has a fixture of its own."""
+    return "stub"
+
+
+@pytest.fixture
+async def machine(hub: StubHub, notebook: Notebook) -> AsyncIterator[Machine]:
     root = Path(tempfile.mkdtemp(prefix="ec2agent-"))
     (root / "devices").mkdir()
     address, port = free_address()
-    machine = Machine(root=root, hub=hub, address=address, port=port)
+    machine = Machine(root=root, hub=hub, address=address, port=port, notebook=notebook)
     metadata = await metadata_service(machine)
     try:
         yield machine

@@ -47,6 +47,7 @@ from ec2spawner.wire import (
     StopRequest,
 )
 from tests import polling
+from tests.harness import STUB_NOTEBOOK, Notebook
 
 LEASE_TOKEN = "lease-token-of-this-test"
 API_TOKEN = "api-token-of-this-test"
@@ -285,6 +286,8 @@ class Machine:
     hub: StubHub
     address: str
     port: int
+    notebook: Notebook = "stub"
+    """What `jupyterhub-singleuser` starts."""
     metadata_url: str = ""
     spot_notice: str = ""
     """What EC2 announces to this spot instance."""
@@ -320,7 +323,7 @@ class Machine:
         return folder
 
     def lease(self, **changes: Any) -> LeaseGrant:
-        """A lease of Ada's, with a real notebook unless the test says otherwise."""
+        """A lease of Ada's, with the machine's notebook unless the test says otherwise."""
         environment = {
             "JUPYTERHUB_API_TOKEN": API_TOKEN,
             "JUPYTERHUB_API_URL": self.hub.url,
@@ -364,9 +367,10 @@ class Machine:
                 each.kill()
 
     async def start_agent(self) -> None:
+        path = [REPOSITORY] if self.notebook == "jupyterlab" else [STUB_NOTEBOOK, REPOSITORY]
         environment = {
             "PATH": f"{PYTHON.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
-            "PYTHONPATH": str(REPOSITORY),
+            "PYTHONPATH": os.pathsep.join(map(str, path)),
             "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter-config"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "LANG": "C.UTF-8",

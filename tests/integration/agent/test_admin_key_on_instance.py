@@ -63,9 +63,7 @@ async def test_the_key_is_kept_outside_the_home(machine: Machine, hub: StubHub, 
     (volume / ".ssh").mkdir()
     (volume / ".ssh" / "authorized_keys").write_text("ssh-ed25519 AAAA the user's own\n")
     await machine.boot()
-    hub.give(
-        machine.lease(home=HomeMount(kind="ebs", volume_id=VOLUME), command=machine.small_server())
-    )
+    hub.give(machine.lease(home=HomeMount(kind="ebs", volume_id=VOLUME)))
     await until(lambda: hub.event("ready"), what="ready")
     assert (machine.home / ".ssh" / "authorized_keys").read_text().endswith("user's own\n")
     assert key_file(ssh).read_text() == f"{KEY}\n"

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.wire import Stop
+from tests.harness import Notebook
 from tests.integration.agent.lease_on_instance import (
     API_TOKEN,
     PYTHON,
@@ -32,6 +33,11 @@ from tests.jupyter_by_hand import Jupyter
 IMAGE = "localhost/ec2spawner-test-empty:latest"
 
 FOLDERS = ("bin", "dev", "etc", "home", "lib", "lib64", "proc", "run", "sbin", "sys", "tmp", "usr")
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 def engine_config(folder: Path) -> Path:

@@ -12,6 +12,8 @@ COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s"
 REMARK = r" \(estimate in USD; \$0\.50/h\)"
 
 PATIENT = """
+import pytest
+
 from ec2spawner.cost import agent
 agent.TIMEOUT = 60.0
 """
@@ -28,6 +30,11 @@ for epoch in cost.epochs(range(3), name="<b>epoch</b>"):
 
 THREAD = """
 import threading
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
+
+
 def work():
     with cost.track("in a thread"):
         pass

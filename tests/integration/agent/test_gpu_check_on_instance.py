@@ -65,7 +65,7 @@ async def test_a_gpu_without_a_driver_is_reported_with_that_of_the_image(
 async def test_a_slow_gpu_is_logged_and_the_instance_serves(
     machine: Machine, hub: StubHub, cuda: FakeCuda
 ) -> None:
-    hub.give(machine.lease(command=machine.small_server()))
+    hub.give(machine.lease())
     assert await first_claim(machine, hub, cuda.environment(memory=20)) == ""
     assert "Slower than it should be: GPU 0 (Tesla T4)" in machine.log()
     await until(lambda: hub.event("ready"), 40, "ready")

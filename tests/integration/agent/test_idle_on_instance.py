@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.wire import IdlePolicy
+from tests.harness import Notebook
 from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHub, until
 from tests.jupyter_by_hand import Jupyter
 
@@ -30,6 +31,11 @@ HOSTILE = (
     b'{"type": "stop", "id": "me", "user": "eve"}\n',
 )
 """None of them is a request."""
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 async def test_idle_then_silent_kernels_are_shut_down_and_busy_ones_never(

@@ -155,5 +155,5 @@ async def test_a_notice_reaches_the_hub_before_there_is_a_lease(
         what="another claim, with the notice; the first ones are short and repeat without one",
     )
     assert hub.claims[0].interruption_at is None
-    hub.give(machine.lease(command=machine.small_server()))
+    hub.give(machine.lease())
     await until(lambda: hub.event("ready"), what="ready: an older hub does not know that field")

@@ -57,6 +57,7 @@ async def until_announced(events: aiohttp.ClientWebSocketResponse) -> None:
 async def test_changes_that_an_open_page_saves_after_the_stop_are_in_the_home(
     machine: Machine, hub: StubHub
 ) -> None:
+    machine.notebook = "jupyterlab"
     machine.before_agent = PATIENT
     await machine.boot()
     hub.give(machine.lease())

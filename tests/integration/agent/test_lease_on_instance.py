@@ -33,6 +33,7 @@ VOLUME = "vol-0123456789abcdef0"
 
 
 async def test_a_lease_from_claim_to_stop(machine: Machine, hub: StubHub) -> None:
+    machine.notebook = "jupyterlab"
     volume = machine.volume(VOLUME)
     (volume / "notes.txt").write_text("kept")
     await machine.boot()
@@ -94,6 +95,7 @@ while not os.path.exists({file!r}):
 async def test_user_input_is_activity_and_an_open_tab_is_not(
     machine: Machine, hub: StubHub
 ) -> None:
+    machine.notebook = "jupyterlab"
     hub.idle = IdlePolicy(
         server_seconds=60, warn_seconds=20, cpu_busy_percent=0, gpu_busy_percent=0
     )
@@ -164,6 +166,7 @@ async def test_user_input_is_activity_and_an_open_tab_is_not(
 
 
 async def test_requests_of_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None:
+    machine.notebook = "jupyterlab"
     hub.idle = IdlePolicy(server_seconds=300, cpu_busy_percent=0, gpu_busy_percent=0)
     await machine.boot()
     hub.give(machine.lease())
@@ -242,6 +245,7 @@ async def test_requests_of_the_buttons_reach_the_hub(machine: Machine, hub: Stub
 
 
 async def test_a_killed_server_leaves_nothing_behind(machine: Machine, hub: StubHub) -> None:
+    machine.notebook = "jupyterlab"
     await machine.boot()
     hub.give(machine.lease())
     await until(lambda: hub.event("ready"), what="ready")

@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 from ec2spawner.wire import HomeMount, Stop
+from tests.harness import Notebook
 from tests.integration.agent.lease_on_instance import API_TOKEN, PYTHON, Machine, StubHub, until
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
 pytestmark = pytest.mark.slow(seconds=30)
 
 VOLUME = "vol-0a1b2c3d4e5f60718"
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 async def woken(ada: Jupyter) -> Any:

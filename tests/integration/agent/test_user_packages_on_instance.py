@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ec2spawner.notebook.kernels.home_environment import HomeEnvironment
 from ec2spawner.wire import HomeMount, Stop
+from tests.harness import Notebook
 from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHub, until
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 from tests.own_wheels import make_wheel
 
 VOLUME = "vol-0123456789abcdef0"
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 async def start(machine: Machine, hub: StubHub) -> None:

@@ -1,16 +1,30 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.harness import Embedded, Hub
+from tests.harness import Embedded, Hub, Notebook
 
 
 @pytest.fixture
-async def embedded(tmp_path: Path) -> AsyncIterator[Embedded]:
-    running = await Embedded(tmp_path / "embedded").start()
+def notebook() -> Notebook:
+    """What instances of `embedded` run; a file about JupyterLab has a fixture of its own."""
+    return "stub"
+
+
+@pytest.fixture
+def jupyterlab(hub: Hub) -> Iterator[None]:
+    """Put JupyterLab on the instances that boot during one test of a file with a stub."""
+    hub.embedded.install("jupyterlab")
+    yield
+    hub.embedded.install("stub")
+
+
+@pytest.fixture
+async def embedded(tmp_path: Path, notebook: Notebook) -> AsyncIterator[Embedded]:
+    running = await Embedded(tmp_path / "embedded", notebook=notebook).start()
     yield running
     await running.stop()
 

@@ -15,11 +15,16 @@ import aiohttp
 import httpx
 import pytest
 
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import Embedded, Hub, Notebook, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter
 
 pytestmark = pytest.mark.slow(seconds=95)
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 async def in_background(notebook: Jupyter, name: str, program: str) -> None:

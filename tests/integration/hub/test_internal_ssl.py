@@ -118,7 +118,7 @@ def _processes_of(instance: dict[str, Any]) -> list[tuple[int, bytes]]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("internal-ssl")
-    embedded = await Embedded(directory / "embedded").start()
+    embedded = await Embedded(directory / "embedded", notebook="jupyterlab").start()
     running = Hub(directory / "hub", embedded, config=demo_config(directory, *CONFIG))
     try:
         yield await running.start()

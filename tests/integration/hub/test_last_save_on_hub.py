@@ -7,10 +7,16 @@ import json
 from typing import Any
 
 import aiohttp
+import pytest
 
 from ec2spawner.notebook.status.notice_events import SCHEMA_ID
-from tests.harness import Hub
+from tests.harness import Hub, Notebook
 from tests.jupyter_by_hand import Jupyter
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 async def test_an_open_page_saves_before_its_route_is_removed(hub: Hub) -> None:

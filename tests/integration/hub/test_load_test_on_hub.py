@@ -32,7 +32,7 @@ STEPS = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
-    running = await Embedded(tmp_path_factory.mktemp("embedded")).start()
+    running = await Embedded(tmp_path_factory.mktemp("embedded"), notebook="jupyterlab").start()
     yield running
     await running.stop()
 

@@ -107,9 +107,9 @@ async def test_two_notices_while_the_hub_is_down(hub: Hub, embedded: Embedded) -
     await moved(hub, embedded, "ann", first)
 
     assert set(tokens) <= set(await server_tokens(hub, "ann"))
-    async with browser(hub, "ann") as client:
-        reply = await client.get("/user/ann/lab", follow_redirects=True)
-        assert reply.status_code == 200
+    headers = {"Authorization": f"token {await hub.user_token('ann')}"}
+    reply = await hub.api.get(f"{hub.url}/user/ann/api/status", headers=headers)
+    assert reply.status_code == 200, "route, server and the server's token are good"
     await hub.stop_server("ann")
     await nothing_left(hub, embedded, "ann")
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import Embedded, Hub, Notebook, demo_config, until
 from tests.integration.hub.ec2_bill import SPOT_TERMINATION, check_ledger, check_nothing_is_left
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
@@ -62,6 +62,11 @@ RESULT = """[
     str(outcome.get('error', '')),
     outcome['result'].metrics['step'] if 'result' in outcome else None,
 ]"""
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 @asynccontextmanager

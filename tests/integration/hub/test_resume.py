@@ -108,6 +108,7 @@ async def page(client: httpx.AsyncClient) -> int:
     return reply.status_code
 
 
+@pytest.mark.usefixtures("jupyterlab")
 async def test_a_server_continues_at_the_same_address(hub: Hub, embedded: Embedded) -> None:
     before = await hub.start_server("ann")
     old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
@@ -165,6 +166,7 @@ async def until_none_is_left_for(embedded: Embedded, seconds: float) -> None:
     await until(is_quiet, 30, "all instances to be gone")
 
 
+@pytest.mark.usefixtures("jupyterlab")
 async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("cid")
     old, tokens = await the_instance(embedded), await server_tokens(hub, "cid")
@@ -191,6 +193,7 @@ async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded)
 @pytest.mark.nightly(
     guard="tests/integration/hub/test_resume.py::test_a_hub_that_is_killed_while_it_moves"
 )
+@pytest.mark.usefixtures("jupyterlab")
 async def test_a_hub_that_is_killed_while_the_server_starts_again(
     hub: Hub, embedded: Embedded
 ) -> None:

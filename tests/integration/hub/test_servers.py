@@ -83,6 +83,7 @@ async def test_files_survive_a_stop_and_another_profile(hub: Hub) -> None:
     await hub.stop_server("ben")
 
 
+@pytest.mark.usefixtures("jupyterlab")
 async def test_status_shows_the_cost_until_the_spot_interruption(
     hub: Hub, embedded: Embedded
 ) -> None:

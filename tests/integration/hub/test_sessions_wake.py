@@ -12,7 +12,7 @@ import aiohttp
 import httpx
 import pytest
 
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import Embedded, Hub, Notebook, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
@@ -43,6 +43,11 @@ CHECK = """
 print(count, ratio, run.steps, type(run) is Run, same is run.steps, double(2), 'numbers' in dir())
 """
 CHECKED = "3 0.5 [1, 2, 3] True True 6 False\n"
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 async def at_notebook(hub: Hub, user: str) -> Jupyter:

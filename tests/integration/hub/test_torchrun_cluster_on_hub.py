@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import Embedded, Hub, Notebook, demo_config, until
 from tests.integration.hub.ec2_bill import check_ledger, check_nothing_is_left
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
@@ -37,6 +37,11 @@ print(cluster)
 """
 
 EMPTY = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 def torch_python() -> Path:

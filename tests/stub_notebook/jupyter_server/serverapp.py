@@ -1,0 +1,1 @@
+"""Nothing: without it, the prewarmed process would start the stub as a new process."""

@@ -1,0 +1,1 @@
+"""Nothing: the prewarmed process imports it, and the stub needs none of it."""
