@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -173,6 +173,15 @@ class Embedded:
         path = f"{shlex.quote(str(STUB_NOTEBOOK))}${{PYTHONPATH:+:$PYTHONPATH}}"
         agent.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {real} "$@"\n')
         agent.chmod(0o755)
+
+    @contextlib.contextmanager
+    def jupyterlab(self) -> Iterator[None]:
+        """Have JupyterLab in the image meanwhile, and the stub again afterwards."""
+        self.install("jupyterlab")
+        try:
+            yield
+        finally:
+            self.install("stub")
 
     async def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """A control call: POST with a body, GET without."""

@@ -70,7 +70,8 @@ async def until_nothing_exists(embedded: Embedded) -> None:
 async def test_the_journey_holds_and_leaves_nothing_behind(
     embedded: Embedded, admin: Admin, tmp_path: Path
 ) -> None:
-    ended = await admin.tries("--gpu", f"--output={tmp_path}")
+    with embedded.jupyterlab():
+        ended = await admin.tries("--gpu", f"--output={tmp_path}")
     assert ended.status == 0, ended.output + ended.errors
     report = ended.json
     assert report["passed"]

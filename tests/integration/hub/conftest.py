@@ -16,10 +16,9 @@ def notebook() -> Notebook:
 
 @pytest.fixture
 def jupyterlab(hub: Hub) -> Iterator[None]:
-    """Put JupyterLab on the instances that boot during one test of a file with a stub."""
-    hub.embedded.install("jupyterlab")
-    yield
-    hub.embedded.install("stub")
+    """JupyterLab on the instances that boot during one test of a file with a stub."""
+    with hub.embedded.jupyterlab():
+        yield
 
 
 @pytest.fixture

@@ -157,10 +157,10 @@ async def test_a_server_stops_at_its_maximum_run_and_the_next_page_says_so(hub: 
     await until(said, 20, "the reason on the spawn page")
 
 
-@pytest.mark.usefixtures("jupyterlab")
 async def test_a_limit_of_usd_stops_what_is_charged_to_it_with_its_work_saved(hub: Hub) -> None:
     """Its admin lowers the limit; nothing else of the group's members is stopped."""
-    await hub.start_server("sam", options={"payer": "group:tiny"})
+    with hub.embedded.jupyterlab():
+        await hub.start_server("sam", options={"payer": "group:tiny"})
     await hub.start_server("tom", options={"payer": "user:tom"})
     started = (await hub.model("tom") or {})["started"]
     runs = await runs_of(hub, "ida")

@@ -279,9 +279,9 @@ async def test_a_repeated_submission_is_answered_whatever_would_refuse_it_by_now
     await ann.until(number, "ended")
 
 
-@pytest.mark.usefixtures("jupyterlab")
 async def test_the_result_comes_into_the_home_of_the_server_that_sent_it(hub: Hub) -> None:
-    await hub.start_server("dan", options={"profile": "cpu"})
+    with hub.embedded.jupyterlab():
+        await hub.start_server("dan", options={"profile": "cpu"})
     token = await hub.user_token("dan")
     async with Jupyter(f"{hub.url}/user/dan/", token) as jupyter:
         body = {"type": "notebook", "format": "json", "content": json.loads(notebook())}

@@ -4,19 +4,20 @@ is there after an idle stop and after a spot interruption; what cannot be kept i
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import httpx
 import pytest
+import pytest_asyncio
 
-from tests.harness import Embedded, Hub, Notebook, demo_config, until
+from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
-pytestmark = pytest.mark.slow(seconds=35)
+pytestmark = [pytest.mark.slow(seconds=35), pytest.mark.asyncio(loop_scope="module")]
 
 IDLE = (
     "c.EC2Spawner.idle = {'server': '1h', 'warn': '1s', 'user_may_set': {'server': ['1s', '1h']}}"
@@ -45,9 +46,18 @@ print(count, ratio, run.steps, type(run) is Run, same is run.steps, double(2), '
 CHECKED = "3 0.5 [1, 2, 3] True True 6 False\n"
 
 
-@pytest.fixture
-def notebook() -> Notebook:
-    return "jupyterlab"
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    """Each test has a user of its own, and leaves no server."""
+    folder = tmp_path_factory.mktemp("sessions")
+    embedded = await Embedded(folder / "embedded", notebook="jupyterlab").start()
+    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", IDLE))
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        await embedded.stop()
+        print(running.tail(120))
 
 
 async def at_notebook(hub: Hub, user: str) -> Jupyter:
@@ -88,6 +98,10 @@ async def woken(notebook: Jupyter) -> Any:
     return await until(done, 40, "the session to be awake")
 
 
+async def instances(hub: Hub) -> set[str]:
+    return {each["instance_id"] for each in await hub.embedded.instances()}
+
+
 async def kernel_of(notebook: Jupyter, path: str = "train.ipynb") -> Kernel:
     sessions = (await notebook.call("GET", "api/sessions"))[1]
     [kernel] = [each["kernel"]["id"] for each in sessions if each["path"] == path]
@@ -98,66 +112,63 @@ async def kernel_of(notebook: Jupyter, path: str = "train.ipynb") -> Kernel:
     guard="tests/integration/hub/test_sessions_wake.py::"
     "test_variables_are_back_after_an_interruption"
 )
-async def test_variables_are_back_after_an_idle_stop(embedded: Embedded, tmp_path: Path) -> None:
-    hub = Hub(tmp_path / "hub", embedded, config=demo_config(tmp_path / "config", IDLE))
-    try:
-        await hub.start()
-        await hub.start_server("ann", options={"profile": "cpu"})
-        await work(hub, "ann")
-        async with await at_notebook(hub, "ann") as notebook:
-            status, said = await notebook.call(
-                "POST", "ec2spawner/api/idle", json={"server_seconds": 1}
-            )
-            assert status == 200, said
-        await hub.wait_gone("ann")
+async def test_variables_are_back_after_an_idle_stop(hub: Hub) -> None:
+    await hub.start_server("ann", options={"profile": "cpu"})
+    await work(hub, "ann")
+    async with await at_notebook(hub, "ann") as notebook:
+        status, said = await notebook.call(
+            "POST", "ec2spawner/api/idle", json={"server_seconds": 1}
+        )
+        assert status == 200, said
+    await hub.wait_gone("ann")
 
-        session = await asleep(hub, "ann")
-        assert session is not None, hub.tail()
-        [kernel] = session["kernels"]
-        assert (session["trigger"], kernel["path"], kernel["code"]) == ("idle", "train.ipynb", "")
-        assert [each["name"] for each in kernel["lost"]] == ["numbers"]
-        assert session["usd_per_day"] is not None
-        async with browser(hub, "ann") as client:
-            assert "Your session is asleep" in (await client.get("/hub/spawn")).text
-
-        await hub.start_server("ann", options={"profile": "cpu"})
-        async with await at_notebook(hub, "ann") as notebook:
-            wake = await woken(notebook)
-            [kernel] = wake["kernels"]
-            assert [each["name"] for each in kernel["lost"]] == ["numbers"]
-            assert printed(await (await kernel_of(notebook)).run(CHECK)) == CHECKED
-        assert await asleep(hub, "ann") is None
-    finally:
-        await hub.stop()
-        print(hub.tail(60))
-
-
-async def test_variables_are_back_after_an_interruption(hub: Hub, embedded: Embedded) -> None:
-    before = await hub.start_server("ann")
-    kernel = await work(hub, "ann")
-    [old] = [each["instance_id"] for each in await embedded.instances()]
-    token = await hub.user_token("ann")
+    session = await asleep(hub, "ann")
+    assert session is not None, hub.tail()
+    [kernel] = session["kernels"]
+    assert (session["trigger"], kernel["path"], kernel["code"]) == ("idle", "train.ipynb", "")
+    assert [each["name"] for each in kernel["lost"]] == ["numbers"]
+    assert session["usd_per_day"] is not None
     async with browser(hub, "ann") as client:
-        assert (await client.get("/user/ann/lab")).status_code == 200
+        assert "Your session is asleep" in (await client.get("/hub/spawn")).text
+
+    await hub.start_server("ann", options={"profile": "cpu"})
+    async with await at_notebook(hub, "ann") as notebook:
+        wake = await woken(notebook)
+        [kernel] = wake["kernels"]
+        assert [each["name"] for each in kernel["lost"]] == ["numbers"]
+        assert printed(await (await kernel_of(notebook)).run(CHECK)) == CHECKED
+    assert await asleep(hub, "ann") is None
+    await hub.stop_server("ann")
+
+
+async def test_variables_are_back_after_an_interruption(hub: Hub) -> None:
+    others = await instances(hub)
+    before = await hub.start_server("ben")
+    kernel = await work(hub, "ben")
+    [old] = await instances(hub) - others
+    token = await hub.user_token("ben")
+    async with browser(hub, "ben") as client:
+        assert (await client.get("/user/ben/lab")).status_code == 200
         # What the proxy shows at the server's address while nothing answers there.
         waiting = (await client.get("/hub/error/503")).text
         assert 'http-equiv="refresh"' in waiting
         assert "Waiting for your server" in waiting
-        await embedded.control(f"interrupt/{old}", {"notice_seconds": 120})
+        await hub.embedded.control(f"interrupt/{old}", {"notice_seconds": 120})
 
         async def moved() -> bool:
-            model = await hub.model("ann")
+            model = await hub.model("ben")
             is_ready = model is not None and model["ready"]
             return bool(is_ready and model["started"] != before["started"])
 
         await until(moved, 60, "another instance")
-        assert (await hub.model("ann") or {})["url"] == before["url"]
-        reply = await client.get("/user/ann/api/status", follow_redirects=False)
+        assert (await hub.model("ben") or {})["url"] == before["url"]
+        reply = await client.get("/user/ben/api/status", follow_redirects=False)
         assert reply.status_code == 200, "its cookie needs no new login"
-    async with Jupyter(f"{hub.url}/user/ann/", token) as notebook:
+    async with Jupyter(f"{hub.url}/user/ben/", token) as notebook:
         wake = await woken(notebook)
         assert (wake["trigger"], wake["again"]) == ("interruption", False)
         assert (await notebook.status())["continues"]
         [woken_kernel] = wake["kernels"]
         assert [each["name"] for each in woken_kernel["lost"]] == ["numbers"]
         assert printed(await Kernel(notebook, kernel).run(CHECK)) == CHECKED
+    await hub.stop_server("ben")
