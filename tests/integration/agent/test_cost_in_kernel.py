@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
+from tests.harness import Notebook
 from tests.integration.agent.lease_on_instance import API_TOKEN, PYTHON, Machine, StubHub, until
 from tests.jupyter_by_hand import Jupyter, Kernel, of_kind
 
@@ -12,8 +15,6 @@ COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s"
 REMARK = r" \(estimate in USD; \$0\.50/h\)"
 
 PATIENT = """
-import pytest
-
 from ec2spawner.cost import agent
 agent.TIMEOUT = 60.0
 """
@@ -30,11 +31,6 @@ for epoch in cost.epochs(range(3), name="<b>epoch</b>"):
 
 THREAD = """
 import threading
-@pytest.fixture
-def notebook() -> Notebook:
-    return "jupyterlab"
-
-
 def work():
     with cost.track("in a thread"):
         pass
@@ -49,6 +45,11 @@ with contextlib.redirect_stdout(io.StringIO()) as taken, cost.track("taken"):
     pass
 taken.getvalue()
 """
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return "jupyterlab"
 
 
 def text_of(said: list[dict[str, Any]]) -> str:

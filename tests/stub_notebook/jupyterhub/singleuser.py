@@ -81,7 +81,8 @@ class Handler(BaseHTTPRequestHandler):
     def name(self) -> str:
         """What is asked for, below the server's own address."""
         path = unquote(urlsplit(self.path).path)
-        return path.removeprefix(unquote(os.environ["JUPYTERHUB_SERVICE_PREFIX"]))
+        # A worker of a cluster has no address below JupyterHub's.
+        return path.removeprefix(unquote(os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/")))
 
     @property
     def file(self) -> Path:
