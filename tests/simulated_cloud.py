@@ -1,8 +1,8 @@
 """EC2 in memory and in virtual time: a `Cloud` that lags, refuses, throttles and loses answers.
 
-Nothing here waits: a clock that the test moves decides in which state an instance is and whether
-a listing shows it already. What EC2 enforces and our code relies on is enforced here: client
-tokens and their parameters, capacity by offer, one attachment per volume and in its zone only.
+A clock that the test moves decides in which state an instance is and whether a listing shows it
+already. What EC2 enforces and our code relies on is enforced here: client tokens and their
+parameters, capacity by offer, one attachment per volume and in its zone only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -178,6 +178,8 @@ class SimulatedCloud:
     """From the launch until a listing shows the instance."""
     keeps_volumes: bool = False
     """A terminated instance does not let go of its volumes by itself."""
+    call_seconds: Callable[[], float] = lambda: 0.0
+    """How long the next call takes to arrive."""
     calls: list[Call] = field(default_factory=list)
     _answers: list[tuple[LaunchError, ...]] = field(default_factory=list)
     """Errors with which the next launches answer, and nothing else."""
@@ -800,7 +802,7 @@ class SimulatedCloud:
 
         Without a fault the effect follows at once: who sees the call sees the effect.
         """
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.call_seconds())
         self.calls.append(Call(name, arguments, self.clock()))
         fault = next((each for each in self._faults[name] if each.times > 0), None)
         if fault is None:

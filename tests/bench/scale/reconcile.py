@@ -18,7 +18,7 @@ from rich.table import Table
 
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 from tests.bench.figures import Figure, median
-from tests.unit.provisioner.world import Agent, World
+from tests.unit.provisioner.world import REAL_TIME, Agent, World
 
 SERVERS = 2000
 
@@ -46,7 +46,8 @@ async def reconcile(directory: Path, servers: int, console: Console) -> dict[str
     directory.mkdir(parents=True, exist_ok=True)
     world = World(directory)
     began = time.monotonic()
-    await world.start(busy_interval=LISTING_SECONDS, quiet_interval=LISTING_SECONDS)
+    listing = {"busy_interval": LISTING_SECONDS, "quiet_interval": LISTING_SECONDS}
+    await world.start(**{**REAL_TIME, **listing})
     for first in range(0, servers, WAVE):
         await _start(world, range(first, min(first + WAVE, servers)))
     # Not `complete_passes`: a hub with as many servers lists them all every five minutes only.

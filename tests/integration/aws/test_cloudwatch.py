@@ -14,7 +14,7 @@ from ec2spawner.aws.calls.client import Client
 from ec2spawner.aws.monitoring.cloudwatch import Datum, put_metrics
 from ec2spawner.hub.app.reporting.cloudwatch import CloudWatchMetrics
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from tests.unit.provisioner.world import World
+from tests.unit.provisioner.world import REAL_TIME, World
 
 from .embedded_ec2 import Embedded
 
@@ -41,7 +41,7 @@ async def client(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     running = World(tmp_path)
-    await running.start()
+    await running.start(**REAL_TIME)
     yield running
     await running.kill()
 

@@ -10,7 +10,7 @@ import pytest
 
 from ec2spawner.aws.calls.batcher import LATER, SOON, SPACING, Batcher
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from tests.unit.provisioner.virtual_time import in_virtual_time
+from tests.virtual_time import in_virtual_time
 
 
 def now() -> float:

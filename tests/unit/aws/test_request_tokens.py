@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 
 from ec2spawner.aws.calls.request_tokens import CONCURRENT, RequestTokens, TurnTooLateError
 from ec2spawner.embedded.gateway.throttle import Throttle
-from tests.unit.provisioner.virtual_time import VirtualTimeLoop, in_virtual_time
+from tests.virtual_time import VirtualTimeLoop, in_virtual_time
 
 ATTACH = "AttachVolume"
 """A bucket of 50 that refills by 5 a second; ours has `OURS`."""

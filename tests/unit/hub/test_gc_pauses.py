@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 GROWTH = """
 import asyncio, gc, time
 from ec2spawner.hub.app.event_loop.gc_pauses import TURN_INTERVAL, GCPauses
-from tests.unit.provisioner.virtual_time import VirtualTimeLoop
+from tests.virtual_time import VirtualTimeLoop
 
 OBJECTS = 600_000
 
@@ -62,7 +62,7 @@ with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
 REPLACEMENT = """
 import asyncio, gc
 from ec2spawner.hub.app.event_loop.gc_pauses import TURN_INTERVAL, GCPauses
-from tests.unit.provisioner.virtual_time import VirtualTimeLoop
+from tests.virtual_time import VirtualTimeLoop
 
 REPLACED = 20_000
 
@@ -91,7 +91,7 @@ with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
 FROZEN_GARBAGE = """
 import asyncio, gc, weakref
 from ec2spawner.hub.app.event_loop.gc_pauses import FULL_INTERVAL, QUIET, GCPauses
-from tests.unit.provisioner.virtual_time import VirtualTimeLoop
+from tests.virtual_time import VirtualTimeLoop
 
 class Spawner:
     def __init__(self):

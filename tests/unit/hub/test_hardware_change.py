@@ -13,6 +13,8 @@ from tests.unit.provisioner.world import World
 
 from .test_run_payers import PAYERS, URL, service, spawner_of, world
 
+pytestmark = pytest.mark.virtual_time
+
 __all__ = ["world"]
 
 START = NotebookStart(environment={}, command=["jupyterhub-singleuser"], api_token="", base_url="/")

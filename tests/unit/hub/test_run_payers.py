@@ -26,6 +26,8 @@ from ec2spawner.wire import HardwareChoices, RunsRequest, RunSubmission
 from tests import stored
 from tests.unit.provisioner.world import World
 
+pytestmark = pytest.mark.virtual_time
+
 PAYERS = {"group": ["lab", "research"]}
 ANN = Owner("ann")
 URL = "http://hub.test/hub/api"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.hub.app import service
-from tests.unit.provisioner.virtual_time import in_virtual_time
+from tests.virtual_time import in_virtual_time
 
 PROVISIONER: Any = object()
 

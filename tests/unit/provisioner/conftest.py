@@ -1,36 +1,45 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Generator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Dialect, Engine, create_engine, event
 
-from ec2spawner.provisioner import reconciler
-from ec2spawner.provisioner.homes import volumes as homes
-from ec2spawner.provisioner.instances import claims
-from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
-from ec2spawner.provisioner.pool import homes_ahead
 from ec2spawner.provisioner.store.databases import sqlite
 from ec2spawner.provisioner.store.store import Store
 from tests.unit.provisioner.costs import SPOT
 from tests.unit.provisioner.world import World, until
+from tests.virtual_time import add_seed, draw_the_same, seeded_loop
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Every async test runs in virtual time, but those marked `real_time`."""
+    if item.get_closest_marker("real_time"):
+        return {"real": asyncio.new_event_loop}
+    return {"virtual": seeded_loop}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test names its seed."""
+    report = yield
+    add_seed(item, report)
+    return report
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses that a person does not see, shortened; nothing is left out."""
-    monkeypatch.setattr(reconciler, "PASS_INTERVAL", 0.03)
-    monkeypatch.setattr(reconciler, "MIN_WAIT", 0.005)
-    monkeypatch.setattr(claims, "LISTING_PAUSE", 0.02)
-    monkeypatch.setattr(heartbeats, "CHOICE_PAUSE", 0.05)
-    monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
-    monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 3.0)
-    monkeypatch.setattr(homes_ahead, "DETACH_PAUSE", 0.01)
+def _same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_the_same(monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -41,8 +50,24 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     async def make() -> None:
         await (await Store.open(f"sqlite:///{file}", now=datetime.now(UTC))).close()
 
-    asyncio.run(make())
+    with pytest.MonkeyPatch.context() as patch:
+        draw_the_same(patch)  # the store's id
+        asyncio.run(make())
     return file
+
+
+def sqlite_dialect() -> Dialect:
+    """A dialect that has seen what this SQLite can do."""
+    engine = create_engine("sqlite://")
+    engine.connect().close()
+    return engine.dialect
+
+
+DIALECT: Final = sqlite_dialect()
+"""Of all stores' engines: a compiled statement is used again only by an engine of its dialect."""
+
+COMPILED: Final[dict[Any, Any]] = {}
+"""Statements that an engine of this process has compiled: else each test compiles its own."""
 
 
 def unsynced_engine(url: Any, **options: Any) -> Engine:
@@ -52,6 +77,8 @@ def unsynced_engine(url: Any, **options: Any) -> Engine:
         connection.execute("PRAGMA synchronous = OFF")
 
     engine = create_engine(url, **options)
+    engine.dialect = DIALECT
+    engine.update_execution_options(compiled_cache=COMPILED)
     event.listen(engine, "checkout", set_off)
     return engine
 
@@ -93,7 +120,14 @@ async def priced(world: World) -> World:
 
 
 @pytest.fixture(autouse=True)
-async def _no_task_is_left() -> AsyncIterator[None]:
+def _no_task_is_left(request: pytest.FixtureRequest) -> None:
+    """Only for async tests: for another one it would make a loop."""
+    if inspect.iscoroutinefunction(request.function):
+        request.getfixturevalue("_tasks_end")
+
+
+@pytest.fixture
+async def _tasks_end() -> AsyncIterator[None]:
     yield
     left = [task for task in asyncio.all_tasks() if task.get_name().startswith("ec2spawner")]
     assert left == []

@@ -26,8 +26,8 @@ from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market, Stop
 from tests.simulated_cloud import Call, Clock, Fault, Machine, SimulatedCloud
-from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 from tests.unit.provisioner.world import SETTINGS, Agent, World
+from tests.virtual_time import VirtualTimeLoop
 
 LATENCY = 0.3
 """Seconds that a call to EC2 takes to arrive, and its answer to come back."""

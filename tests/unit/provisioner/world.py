@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ec2spawner import data
 from ec2spawner.core.names import lease_id as new_lease_id
@@ -34,9 +34,22 @@ from ec2spawner.wire import (
     Stop,
 )
 from tests.simulated_cloud import ACCOUNT, Clock, SimulatedCloud
+from tests.virtual_time import DELAYED_SHARE, VirtualTimeLoop
 
-TIMEOUT = 60.0
-"""Seconds until a condition that does not come true fails its test."""
+TIMEOUT = 600.0
+"""Seconds of the loop's time until a condition that does not come true fails its test."""
+
+REAL_TIMEOUT = 60.0
+"""The same on a real loop."""
+
+LONGEST_CALL = 2.5
+"""Seconds that a call takes to reach EC2, at most: longer than the pause between two listings."""
+
+LONGEST_STEP = 0.5
+"""Seconds that a pass pauses between two controllers, at most."""
+
+STEPS_PAUSED = 0.05
+"""The share of the controllers before which a pass pauses."""
 
 SPEC = LaunchSpec(
     instance_types=("g4dn.xlarge",),
@@ -51,24 +64,32 @@ SETTINGS = Settings(
     hub="hub",
     region="us-east-1",
     subnets=("subnet-a", "subnet-b"),
-    stop_timeout=TIMEOUT,
-    batch_window=0.003,
-    launch_pause=0.002,
-    busy_interval=0.008,
-    quiet_interval=0.02,
-    listing_lag=0.0,
-    price_interval=0.02,
+    listing_lag=0.0,  # counted on the clock, which stands still
+    price_interval=5.0,
     want_types=("g4dn.xlarge", "g5.xlarge"),
 )
 
 
+REAL_TIME: Final[Mapping[str, float]] = {
+    "busy_interval": 0.05,
+    "quiet_interval": 0.1,
+    "batch_window": 0.01,
+    "price_interval": 0.1,
+}
+"""Settings for `World.start` on a real loop, where a test waits for each pause."""
+
+
 async def until(condition: Callable[[], object], what: str = "") -> None:
     """Return when the condition holds; fail when it does not for `TIMEOUT` seconds."""
-    deadline = asyncio.get_running_loop().time() + TIMEOUT
-    while not condition():
-        if asyncio.get_running_loop().time() > deadline:
-            raise AssertionError(f"did not come true within {TIMEOUT:g} s: {what or condition}")
-        await asyncio.sleep(0.002)
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, VirtualTimeLoop):
+        holds = await loop.until(condition, TIMEOUT)
+    else:
+        deadline = loop.time() + REAL_TIMEOUT
+        while not (holds := bool(condition())) and loop.time() <= deadline:
+            await asyncio.sleep(0.002)
+    if not holds:
+        raise AssertionError(f"did not come true in time: {what or condition}")
 
 
 LOOPS = (
@@ -78,12 +99,26 @@ LOOPS = (
 """What runs in the background until the provisioner is closed."""
 
 
+def delay(longest: float, share: float = DELAYED_SHARE) -> float:
+    """What the seed of a virtual loop draws; 0 on a real one."""
+    loop = asyncio.get_running_loop()
+    return loop.delay(longest, share) if isinstance(loop, VirtualTimeLoop) else 0.0
+
+
+class Pause:
+    """A step of a pass that takes time, as calls and the store take it in any other step."""
+
+    async def reconcile(self, _now: datetime) -> None:
+        if seconds := delay(LONGEST_STEP, STEPS_PAUSED):
+            await asyncio.sleep(seconds)
+
+
 class World:
     """`start`, `kill` and `start` again: cloud and store file outlive the provisioner."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = Clock()
-        self.cloud = SimulatedCloud(self.clock)
+        self.cloud = SimulatedCloud(self.clock, call_seconds=lambda: delay(LONGEST_CALL))
         self.settings = SETTINGS
         self.folder = folder
         self.database = "store.sqlite"
@@ -107,6 +142,9 @@ class World:
             ended=self.ended.append,
         )
         reconciler = provisioner._reconciler
+        if isinstance(asyncio.get_running_loop(), VirtualTimeLoop):
+            steps = reconciler.controllers
+            reconciler.controllers = [step for each in steps for step in (Pause(), each)]
         reconcile = reconciler.reconcile
 
         async def counted() -> None:
@@ -155,10 +193,14 @@ class World:
         for _ in range(number):
             for _ in range(2):  # what is under way may have begun before
                 assert await self.provisioner._state.instances.next_listing(TIMEOUT)
-            for _ in range(2):
-                before = self.passes
-                self.provisioner._state.wake()
-                await until(lambda seen=before: self.passes > seen, "a pass")  # type: ignore[misc]
+            await self.run_passes(1)
+
+    async def run_passes(self, number: int) -> None:
+        """The same, whatever has been listed: this takes a second at most."""
+        for _ in range(number + 1):  # one is under way
+            before = self.passes
+            self.provisioner._state.wake()
+            await until(lambda seen=before: self.passes > seen, "a pass")  # type: ignore[misc]
 
     async def complete_passes(self, number: int) -> None:
         """The same, and everything that they began has come to its end."""

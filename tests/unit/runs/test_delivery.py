@@ -23,7 +23,7 @@ from ec2spawner.runs.delivery import Delivery
 from ec2spawner.runs.errors import RunError, RunRefused
 from ec2spawner.wire import NotebookReply, RunsAnswer, RunsRequest, RunSummary, sentence
 from ec2spawner.wire.runs import MAX_ARRAY
-from tests.unit.provisioner.virtual_time import in_virtual_time
+from tests.virtual_time import in_virtual_time
 
 from .agent_socket import summary
 

@@ -290,7 +290,7 @@ async def scans(world: World, number: int = 2) -> None:
 
 
 async def test_one_of_no_open_cluster_is_deleted_when_it_is_old(world: World) -> None:
-    await world.restart(reap_interval=0.01, has_clusters=True)
+    await world.restart(reap_interval=5.0, has_clusters=True)
     head, _, _ = await with_placed(world, 1)
     left_over(world, "lease-lost")
     left_over(world, "lease-others", **{STORE: "other"})
@@ -307,7 +307,7 @@ async def test_one_of_no_open_cluster_is_deleted_when_it_is_old(world: World) ->
 
 
 async def test_one_that_its_cluster_is_deleting_is_left_to_it(world: World) -> None:
-    await world.restart(reap_interval=0.01, has_clusters=True)
+    await world.restart(reap_interval=5.0, has_clusters=True)
     head, _, _ = await with_placed(world, 1)
     world.silence_agents()
     gate = world.cloud.hold("delete_placement_group")
@@ -322,7 +322,7 @@ async def test_one_that_its_cluster_is_deleting_is_left_to_it(world: World) -> N
 
 
 async def test_a_hub_without_clusters_does_not_scan_for_them(world: World) -> None:
-    await world.restart(reap_interval=0.01)
+    await world.restart(reap_interval=5.0)
     before = len(world.cloud.of("list_security_groups"))
     await until(lambda: len(world.cloud.of("list_security_groups")) > before + 2, "scans")
     assert not world.cloud.of("list_placement_groups")

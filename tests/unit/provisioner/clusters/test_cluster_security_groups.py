@@ -363,7 +363,7 @@ async def scans(world: World, number: int = 2) -> None:
 
 
 async def test_a_group_of_no_open_cluster_is_deleted_when_it_is_old(world: World) -> None:
-    await world.restart(reap_interval=0.01)
+    await world.restart(reap_interval=5.0)
     head, _ = await world.ready()
     left_over(world, "sg-lost", "lease-lost")
     left_over(world, "sg-late", head.lease_id)  # its cluster ended while the group was made
@@ -380,7 +380,7 @@ async def test_a_group_of_no_open_cluster_is_deleted_when_it_is_old(world: World
 
 
 async def test_the_group_of_an_open_cluster_stays(world: World) -> None:
-    await world.restart(reap_interval=0.01)
+    await world.restart(reap_interval=5.0)
     await with_cluster(world, 1)
     await scans(world)
     world.clock.advance(2 * GRACE)
@@ -391,7 +391,7 @@ async def test_the_group_of_an_open_cluster_stays(world: World) -> None:
 
 async def test_a_hub_that_may_not_list_groups_deletes_what_else_is_left(world: World) -> None:
     world.cloud.fail("list_security_groups", DENIED, 1000)
-    await world.restart(reap_interval=0.01)
+    await world.restart(reap_interval=5.0)
     left_over(world, "sg-lost", "lease-lost")
     tags = {HUB: "hub", STORE: world.store.store_id}
     world.cloud.interfaces["eni-1"] = Interface("eni-1", "available", None, tags)

@@ -536,7 +536,8 @@ async def test_workers_that_fail_as_soon_as_they_have_joined_are_not_bought_with
     for _ in range(cluster_size.MAX_FAILURES):
         [worker] = await joined(world, 1, [agent.instance_id])
         await worker.event("stopped")
-        await until(lambda: world.cloud.running() == [agent.instance_id], "it ended")
+        ended = worker.instance_id
+        await until(lambda ended=ended: ended not in world.cloud.running(), "its end")  # type: ignore[misc]
         world.clock.advance(1.0)
         await agent.heartbeat()
 

@@ -16,7 +16,7 @@ from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Market
-from tests.unit.provisioner.world import SPEC, Agent, World, until
+from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
 
 def assert_no_leak(world: World) -> None:
@@ -216,7 +216,7 @@ async def test_a_hub_started_without_ec2_continues_once_it_responds(world: World
     world.cloud.fail("list_volumes", throttled)
     world.cloud.fail("spot_history", throttled)
     await world.start()
-    assert await world.provisioner._state.instances.first_listing(5)
+    assert await world.provisioner._state.instances.first_listing(TIMEOUT)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
 

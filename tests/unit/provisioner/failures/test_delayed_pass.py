@@ -12,7 +12,6 @@ import pytest
 
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.cost_rows import CostRow
-from ec2spawner.provisioner import reconciler
 from ec2spawner.provisioner.instances.inventory import take_stock
 from ec2spawner.provisioner.launch import controller
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
@@ -22,7 +21,6 @@ from ec2spawner.provisioner.state.instances.stock import Stock
 from ec2spawner.provisioner.state.state import State
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market
-from tests.unit.provisioner.virtual_time import in_virtual_time
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 ON_DEMAND = (Market.ON_DEMAND,)
@@ -36,14 +34,14 @@ Begin = Callable[..., Awaitable[World]]
 
 
 @pytest.fixture
-def begin(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Begin:
-    monkeypatch.setattr(reconciler, "PASS_INTERVAL", 5.0)
+def begin(tmp_path: Path, empty_store: Path) -> Begin:
+    """EC2 answers at once where it is not held up."""
 
     async def world_with(**settings: float) -> World:
         shutil.copy(empty_store, tmp_path / "store.sqlite")
         world = World(tmp_path)
-        intervals = {"busy_interval": 2.0, "quiet_interval": 30.0, "price_interval": 300.0}
-        await world.start(batch_window=0.05, **intervals, **settings)
+        world.cloud.call_seconds = lambda: 0.0
+        await world.start(price_interval=300.0, **settings)
         for market in Market:
             world.cloud.sell_out(market, "g5.xlarge")
         return world
@@ -81,7 +79,6 @@ def fill_the_disk(world: World, statement: str) -> None:
 # --- a call to EC2 that hangs ---
 
 
-@in_virtual_time
 async def test_a_start_without_remaining_offers_ends(begin: Begin) -> None:
     world = await begin()
     other = await world.request("ada")
@@ -95,7 +92,6 @@ async def test_a_start_without_remaining_offers_ends(begin: Begin) -> None:
     terminate.set()
 
 
-@in_virtual_time
 async def test_a_start_whose_agent_stops_ends(begin: Begin) -> None:
     world = await begin(replacements=0)
     lease = await world.request("bob")
@@ -110,7 +106,6 @@ async def test_a_start_whose_agent_stops_ends(begin: Begin) -> None:
     terminate.set()
 
 
-@in_virtual_time
 async def test_a_retained_instance_is_stopped(begin: Begin) -> None:
     world = await begin()
     spec = replace(SPEC, markets=ON_DEMAND)
@@ -125,7 +120,6 @@ async def test_a_retained_instance_is_stopped(begin: Begin) -> None:
     terminate.set()
 
 
-@in_virtual_time
 async def test_an_instance_assigned_meanwhile_is_not_terminated(begin: Begin) -> None:
     """A claim comes while EC2 terminates what was retained, after the pass took stock."""
     world = await begin()
@@ -157,11 +151,10 @@ async def test_an_instance_assigned_meanwhile_is_not_terminated(begin: Begin) ->
     await world.kill()
 
 
-@in_virtual_time
 async def test_starts_of_many_kinds_that_fail_together_take_stock_together(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, taken = await begin(), []
+    world, taken = await begin(batch_window=1.0), []
 
     def counted(state: State, without: Collection[Round]) -> Stock:
         taken.append(state)
@@ -178,7 +171,6 @@ async def test_starts_of_many_kinds_that_fail_together_take_stock_together(
     await world.kill()
 
 
-@in_virtual_time
 async def test_failed_starts_are_not_launched_for_again_while_their_ends_are_stored(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +191,6 @@ async def test_failed_starts_are_not_launched_for_again_while_their_ends_are_sto
     await world.kill()
 
 
-@in_virtual_time
 async def test_an_instance_assigned_while_failed_starts_are_stored_is_kept(begin: Begin) -> None:
     world = await begin()
     other = await world.request("ada")
@@ -226,7 +217,6 @@ async def test_an_instance_assigned_while_failed_starts_are_stored_is_kept(begin
 # --- a store that is away or full ---
 
 
-@in_virtual_time
 async def test_without_the_store_a_start_without_remaining_offers_ends(begin: Begin) -> None:
     world = await begin()
     launch = world.cloud.hold("launch")
@@ -237,7 +227,6 @@ async def test_without_the_store_a_start_without_remaining_offers_ends(begin: Be
     assert await after(120, world, lease) in OVER
 
 
-@in_virtual_time
 async def test_without_the_store_a_start_whose_agent_stops_ends(begin: Begin) -> None:
     world = await begin(replacements=0)
     lease = await world.request("bob")
@@ -250,7 +239,6 @@ async def test_without_the_store_a_start_whose_agent_stops_ends(begin: Begin) ->
     assert await after(100, world, lease) in OVER
 
 
-@in_virtual_time
 async def test_a_late_start_ends_though_another_users_instance_cannot_be_stored(
     begin: Begin,
 ) -> None:
@@ -278,7 +266,6 @@ async def test_a_late_start_ends_though_another_users_instance_cannot_be_stored(
 # --- what fails again and again ---
 
 
-@in_virtual_time
 async def test_a_launch_that_cannot_be_stored_is_not_repeated_at_once(begin: Begin) -> None:
     world = await begin()
     await asyncio.sleep(1)
@@ -292,7 +279,6 @@ async def test_a_launch_that_cannot_be_stored_is_not_repeated_at_once(begin: Beg
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
-@in_virtual_time
 async def test_a_launch_that_raises_is_not_repeated_at_once(
     begin: Begin, after_effect: bool
 ) -> None:
@@ -305,7 +291,6 @@ async def test_a_launch_that_raises_is_not_repeated_at_once(
     await world.kill()
 
 
-@in_virtual_time
 async def test_an_exception_without_a_message_does_not_block_other_starts(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,8 +29,8 @@ from tests.unit.provisioner.populated_world import (
     Inhabitant,
     PopulatedWorld,
 )
-from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 from tests.unit.provisioner.workdays import DAY, MEANING, MINUTE, Workdays
+from tests.virtual_time import VirtualTimeLoop
 
 FEW = pytest.param(2, 2.0, id="short", marks=pytest.mark.slow(seconds=45))
 MANY = pytest.param(
@@ -86,11 +86,6 @@ CAPTION = "\n".join(
         BEYOND_ITS_USE,
     ]
 )
-
-
-@pytest.fixture(autouse=True)
-def quick() -> None:
-    """In place of the other tests' shortened pauses: in virtual time the real ones cost nothing."""
 
 
 @dataclass(slots=True)

@@ -51,8 +51,8 @@ from tests.unit.provisioner.populated_world import (
     HubIsDown,
     PopulatedWorld,
 )
-from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 from tests.unit.provisioner.world import SPEC, Agent
+from tests.virtual_time import VirtualTimeLoop
 
 STEPS = 150
 """Of one story, at most: hypothesis ends some that have drawn much. The end of each costs what a
@@ -85,11 +85,6 @@ USERS = tuple("ada bob cyd dot eve fay gus hal ida".split())
 
 users = st.sampled_from(USERS)
 nth = st.integers(0, 8)
-
-
-@pytest.fixture(autouse=True)
-def quick() -> None:
-    """In place of the other tests' shortened pauses: in virtual time the real ones cost nothing."""
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from tests.unit.provisioner.world import Agent, World, until
 
 
 @pytest.fixture(autouse=True)
-def impatient(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
-    monkeypatch.setattr(postgresql, "RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(postgresql, "RETRY_SECONDS", 0.0)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from ec2spawner.provisioner.lifecycle.recovery import SavedServer, saved
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.volume import Volume
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
-from tests.unit.provisioner.world import Agent, World, until
+from tests.unit.provisioner.world import TIMEOUT, Agent, World, until
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 
@@ -27,7 +27,7 @@ async def lose_store(world: World) -> None:
     await world.kill()
     world.database = "another.sqlite"
     await world.start()
-    await world.provisioner._state.instances.first_listing(5)
+    await world.provisioner._state.instances.first_listing(TIMEOUT)
 
 
 async def test_state_stored_by_jupyterhub_holds_no_secret(world: World) -> None:

@@ -14,8 +14,9 @@ from tests.stored import write_schema_0001
 from tests.unit.provisioner.world import Agent, World, until
 
 
-async def as_it_was(world: World) -> tuple[str, str, str]:
-    """The instances that the earlier hub launched, of which one runs, and its home."""
+async def as_it_was(world: World, *, launched: bool = False) -> tuple[str, str, str]:
+    """The instances that the earlier hub launched, of which one runs, and its home; `launched`: so
+    does that of the call without an answer."""
     url = f"sqlite:///{world.folder / world.database}"
     write_schema_0001(url)
     store = await Store.open(url, now=world.clock())
@@ -34,6 +35,8 @@ async def as_it_was(world: World) -> tuple[str, str, str]:
     assert (volume.volume_id, instance_id) == (home.volume_id, cloud.running()[0])
     await cloud.attach_volume(volume.volume_id, instance_id)
     await cloud.tag([instance_id], {LEASE: loaded.leases[0].lease_id})
+    if launched:
+        await cloud.launch(eves.request)
     cloud.calls.clear()
     return instance_id, volume.volume_id, eves.client_token
 
@@ -75,7 +78,8 @@ async def test_a_server_that_ended_during_the_upgrade_has_disks_of_known_cost(
     """Its version did not know what disks cost."""
     world = World(tmp_path)
     world.cloud.gives_public_addresses = True
-    instance_id, _, _ = await as_it_was(world)
+    # The address of an ended instance is priced as those of others that a listing shows.
+    instance_id, _, _ = await as_it_was(world, launched=True)
     world.clock.advance(30)
     world.cloud.end(instance_id, reason="Client.UserInitiatedShutdown")
     world.cloud.machines[instance_id].hidden = not is_listed

@@ -318,7 +318,7 @@ async def test_resources_of_a_move_are_tagged_in_the_creating_call(world: World)
 
 async def test_ec2_is_polled_at_an_interval_however_many_passes_run(world: World) -> None:
     """While files are copied, and while EC2 does not let the old volume be deleted."""
-    await world.restart(busy_interval=0.1, quiet_interval=0.1)
+    await world.restart(quiet_interval=world.settings.busy_interval)
     before = await with_a_file(world)
     world.cloud.snapshot_seconds = 100
     refused = CloudError("UnauthorizedOperation", "You may not.", retryable=False)
@@ -328,7 +328,7 @@ async def test_ec2_is_polled_at_an_interval_however_many_passes_run(world: World
     for call in ("list_snapshots", "delete_volume"):
         await until(lambda call=call: len(world.cloud.of(call)) > 0, call)  # type: ignore[misc]
         calls = len(world.cloud.of(call))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(5 * world.settings.busy_interval)
         assert len(world.cloud.of(call)) - calls <= 4
         if call == "list_snapshots":
             world.clock.advance(100)

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from ec2spawner.provisioner.homes import volumes
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from tests.unit.provisioner.world import Agent, World, until
@@ -47,9 +46,8 @@ async def test_a_server_on_a_new_instance_that_listings_lack_is_not_lost(world: 
 
 @pytest.mark.parametrize("code", ["InvalidVolume.NotFound", "InvalidInstanceID.NotFound"])
 async def test_an_attachment_waits_until_ec2_knows_volume_and_instance(
-    world: World, monkeypatch: pytest.MonkeyPatch, code: str
+    world: World, code: str
 ) -> None:
-    monkeypatch.setattr(volumes, "ATTACH_PAUSE", 0.005)
     unknown = CloudError(code, "does not exist", retryable=False)
     world.cloud.fail("attach_volume", unknown, times=3)
     lease, _ = await world.ready(home_kind="ebs")
@@ -57,10 +55,7 @@ async def test_an_attachment_waits_until_ec2_knows_volume_and_instance(
     assert len(world.cloud.of("attach_volume")) == 4
 
 
-async def test_a_volume_is_attached_once_ec2_has_created_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(volumes, "ATTACH_PAUSE", 0.005)
+async def test_a_volume_is_attached_once_ec2_has_created_it(world: World) -> None:
     world.cloud.creating_reads = 3
     lease, _ = await world.ready(home_kind="ebs")
     assert world.now(lease).state is LeaseState.READY
@@ -68,11 +63,7 @@ async def test_a_volume_is_attached_once_ec2_has_created_it(
     assert len(world.cloud.of("attach_volume")) == 1, "a refused one has cost a token as well"
 
 
-async def test_a_volume_that_ec2_never_creates_fails_its_start(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(volumes, "ATTACH_PAUSE", 0.005)
-    monkeypatch.setattr(volumes, "ATTACH_TIMEOUT", 0.05)
+async def test_a_volume_that_ec2_never_creates_fails_its_start(world: World) -> None:
     world.cloud.creating_reads = 1_000_000
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()

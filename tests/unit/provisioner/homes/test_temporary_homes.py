@@ -121,7 +121,7 @@ async def test_a_start_that_is_cancelled_leaves_no_home(world: World) -> None:
     gate = world.cloud.hold("create_volume")
     lease = await world.request(**TEMPORARY)
     [instance_id] = await world.boot()
-    assert await Agent(world, instance_id).claim(0.1) is None, "it waits for its home"
+    assert await Agent(world, instance_id).claim(10.0) is None, "it waits for its home"
     await until(lambda: world.cloud.of("create_volume"), "the home to be made")
     world.silence_agents()
     await world.stop(lease)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -19,6 +18,7 @@ from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.state.instances.stock import Stock
 from tests.unit.provisioner.world import Agent, World, until
+from tests.virtual_time import virtual_loop
 
 REFUSED = CloudError("UnauthorizedOperation", "no", retryable=False)
 
@@ -156,9 +156,9 @@ async def test_a_claim_without_a_lease_is_answered_in_time(world: World) -> None
     world.cloud.listing_lag = 60
     await world.request()
     [instance_id] = await world.boot()
-    began = time.monotonic()
-    assert await Agent(world, instance_id).claim(wait=0.2) is None
-    assert time.monotonic() - began > 0.15
+    began = virtual_loop().time()
+    assert await Agent(world, instance_id).claim(wait=20.0) is None
+    assert virtual_loop().time() - began >= 20.0
 
 
 async def test_a_repeated_claim_replaces_the_waiting_one(
@@ -181,12 +181,12 @@ async def test_a_repeated_claim_replaces_the_waiting_one(
     monkeypatch.setattr(Claims, "admit", counted)
     first = asyncio.create_task(agent.claim())
     await until(lambda: instance_id in claims.waiting)
-    second = asyncio.create_task(agent.claim(wait=1.0))
+    second = asyncio.create_task(agent.claim(wait=50.0))
     await until(first.done)
     assert not second.done()
     assert await first is None
     assert await second is None
-    assert admitted < 2 * 1.0 / claim_listings.LISTING_PAUSE  # once for each pause, and at a wake
+    assert admitted < 2 * 50.0 / claim_listings.LISTING_PAUSE  # once for each pause, and at a wake
 
 
 async def test_a_used_instance_is_not_reassigned(world: World) -> None:
@@ -226,7 +226,7 @@ async def test_a_waiting_agent_learns_at_once_that_its_instance_is_surplus(
     lease = await world.request(home_kind="ebs")
     gate = world.cloud.hold("create_volume")
     [instance_id] = await world.boot()
-    claim = asyncio.create_task(Agent(world, instance_id).claim(wait=5))
+    claim = asyncio.create_task(Agent(world, instance_id).claim())
     await until(lambda: world.cloud.of("create_volume"))
     await world.stop(lease)
     with pytest.raises(InstanceUnwanted):

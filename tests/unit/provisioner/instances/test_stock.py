@@ -13,13 +13,11 @@ from ec2spawner.provisioner.instances import inventory
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.state.instances.stock import Stock
 from ec2spawner.provisioner.state.state import State
-from tests.unit.provisioner.virtual_time import in_virtual_time
-from tests.unit.provisioner.world import Agent, World
+from tests.unit.provisioner.world import Agent, World, until
 
 CLASS = 100
 
 
-@in_virtual_time
 async def test_the_stock_is_computed_once_for_each_pass_however_many_claims_wait(
     tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -35,19 +33,21 @@ async def test_the_stock_is_computed_once_for_each_pass_however_many_claims_wait
     monkeypatch.setattr(inventory, "take_stock", counted)
     shutil.copy(empty_store, tmp_path / "store.sqlite")
     world = World(tmp_path)
-    await world.start(busy_interval=2.0, quiet_interval=30.0, price_interval=300.0)
+    await world.start(price_interval=300.0)
     cancelled = [await world.request(f"before-{n}") for n in range(CLASS)]
     running = await world.boot(CLASS)
     state = world.provisioner._state
-    state.settings = replace(state.settings, batch_window=60.0)
-    await asyncio.sleep(1)  # the last pass for a minute
+    state.settings = replace(state.settings, batch_window=300.0)
+    await world.watch_passes(1)
+    passes = world.passes
+    state.wake()
+    await until(lambda: world.passes > passes, "the last pass for five minutes")
     for lease in cancelled:
         await world.stop(lease)
     agents = [Agent(world, instance_id) for instance_id in running]
-    claims = asyncio.gather(*(agent.claim(wait=200) for agent in agents))
+    claims = asyncio.gather(*(agent.claim(wait=900) for agent in agents))
     waiting = state.claims.waiting
-    while len(waiting) < CLASS:
-        await asyncio.sleep(0.1)
+    await until(lambda: len(waiting) == CLASS, "all claims")
 
     computed, passes = 0, world.passes
     leases = [await world.request(f"user-{n}") for n in range(CLASS)]

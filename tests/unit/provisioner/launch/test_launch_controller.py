@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -37,6 +36,7 @@ from ec2spawner.provisioner.state.instances.stock import Stock
 from ec2spawner.provisioner.state.state import State
 from ec2spawner.wire import Market, Step, Stop
 from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
+from tests.virtual_time import virtual_loop
 
 T4, A10G = "g4dn.xlarge", "g5.xlarge"
 A, B = "us-east-1a", "us-east-1b"
@@ -198,6 +198,7 @@ async def test_a_sold_out_offer_is_not_requested_for_three_minutes(world: World,
     await prices(world, a=0.1, b=0.2)
     assert (await found(world, await world.request("first"))).answer.endswith(B)
     for seconds, zones in ((0, {B}), (179, {B}), (2, {A, B})):
+        await world.watch_passes(1)  # a listing shows the last instance before time passes
         world.clock.advance(seconds)
         await found(world, await world.request(f"after {seconds}"))
         assert asked(world)[-1] == (SPOT, zones)
@@ -218,6 +219,7 @@ async def test_a_type_that_a_zone_lacks_is_not_requested_there_for_a_day(
     world.cloud.refuse("Unsupported", zone=A)
     await prices(world, a=0.1, b=0.2)
     await found(world, await world.request("first"))
+    await world.watch_passes(1)  # a listing shows the first one before time passes
     world.clock.advance(timedelta(hours=23, minutes=59).total_seconds())
     await found(world, await world.request("second"))
     assert asked(world)[-1] == (SPOT, {B})
@@ -466,7 +468,6 @@ async def test_a_busy_ec2_is_shown_while_it_lasts(world: World) -> None:
 async def test_busy_until_the_timeout_fails_without_sold_out_marks(
     world: World,
 ) -> None:
-    await world.restart(launch_timeout=0.1)
     world.cloud.refuse_offers("RequestLimitExceeded", times=10_000)
     stop = await world.stop_of(await world.request())
     assert stop.reason == "failed"
@@ -475,7 +476,6 @@ async def test_busy_until_the_timeout_fails_without_sold_out_marks(
 
 
 async def test_an_unknown_server_error_is_no_refusal(world: World) -> None:
-    await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", CloudError("Strange", "HTTP 503", retryable=True), times=10_000)
     stop = await world.stop_of(await world.request())
     assert "EC2 is busy" in stop.message
@@ -486,13 +486,13 @@ async def test_a_busy_ec2_is_retried_with_pauses_whatever_its_status(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(random, "uniform", lambda _, longest: longest)
-    await world.restart(launch_timeout=TIMEOUT, launch_pause=0.05)
+    await world.restart(launch_timeout=TIMEOUT)
     busy = CloudError("RequestTimeout", "HTTP 400", retryable=False)
     world.cloud.fail("launch", busy, times=3)
-    began = time.monotonic()
+    began = virtual_loop().time()
     await world.request()
     await world.boot()
-    assert time.monotonic() - began >= 0.05 + 0.1 + 0.2
+    assert virtual_loop().time() - began >= 1 + 2 + 4
     assert len(asked(world)) == 4
 
 
@@ -517,7 +517,7 @@ async def test_a_throttled_call_makes_the_others_wait(
 ) -> None:
     """Rounds for three kinds of machines: while one has to wait, none of the others calls."""
     monkeypatch.setattr(random, "uniform", lambda _, longest: longest)
-    await world.restart(launch_pause=1.5)
+    await world.restart(launch_pause=30.0, launch_timeout=TIMEOUT)
     world.cloud.fail("launch", THROTTLED)
     specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(3)]
     first = await world.request("first", spec=specs[0])
@@ -678,29 +678,14 @@ async def test_zones_suggested_by_ec2_come_first(world: World) -> None:
 # --- many at once ----------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def turns() -> AsyncIterator[list[int]]:
-    """One number: how many turns the event loop has made."""
-    turns = [0]
-
-    async def count() -> None:
-        while True:
-            turns[0] += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(count())
-    yield turns
-    counting.cancel()
-
-
 async def test_decisions_do_not_block_the_loop(
-    world: World, turns: list[int], monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A class that starts fifty kinds of machines does not stall the hub."""
     decided, next_order = [], Offers.next_order
 
     def counted(self: Offers, *arguments: Any) -> Order | None:
-        decided.append(turns[0])
+        decided.append(virtual_loop().turns)
         return next_order(self, *arguments)
 
     monkeypatch.setattr(Offers, "next_order", counted)
@@ -712,12 +697,12 @@ async def test_decisions_do_not_block_the_loop(
 
 
 async def test_the_reason_of_a_failed_round_is_found_once_and_in_its_own_turn(
-    world: World, turns: list[int], monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worded = []
 
     def counted(*arguments: Any, **named: Any) -> Stop:
-        worded.append(turns[0])
+        worded.append(virtual_loop().turns)
         return launch_failure(*arguments, **named)
 
     monkeypatch.setattr(controller, "launch_failure", counted)
@@ -733,7 +718,7 @@ async def test_the_reason_of_a_failed_round_is_found_once_and_in_its_own_turn(
 
 
 async def test_a_launch_waits_while_further_starts_arrive(world: World) -> None:
-    await world.restart(batch_window=0.005, longest_batch=600.0)
+    await world.restart(longest_batch=600.0)
     leases = world.provisioner._state.leases
     async with world.no_pass:
         first = await world.request("first")
@@ -748,7 +733,6 @@ async def test_a_launch_waits_while_further_starts_arrive(world: World) -> None:
 
 
 async def test_a_launch_waits_a_second_at_most_for_further_starts(world: World) -> None:
-    await world.restart(batch_window=0.005, longest_batch=0.05)
     async with world.no_pass:
         lease = await world.request()
         world.provisioner._state.leases.added_at = float("inf")
@@ -889,7 +873,7 @@ async def test_an_attempt_is_shown_as_it_happens_and_survives_a_restart(world: W
         outcome=AttemptOutcome.ASKING,
     )
     changed = asyncio.create_task(
-        world.provisioner._state.leases.wait_for_change(lease.lease_id, 5)
+        world.provisioner._state.leases.wait_for_change(lease.lease_id, TIMEOUT)
     )
     await asyncio.sleep(0)
     gate.set()
@@ -1034,7 +1018,7 @@ async def test_old_launch_templates_are_deleted_from_time_to_time(
     world.cloud.old_templates = 3
     world.cloud.fail("delete_old_templates", THROTTLED)
     with caplog.at_level(logging.INFO):
-        await world.restart(template_interval=0.01)
+        await world.restart(template_interval=60.0)
         await until(lambda: world.cloud.old_templates == 0)
         await until(lambda: "Deleted 3 launch templates" in caplog.text)
     call = world.cloud.of("delete_old_templates")[-1]

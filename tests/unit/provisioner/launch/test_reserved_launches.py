@@ -286,9 +286,8 @@ async def test_without_a_choice_nothing_is_listed(priced: World) -> None:
 
 
 async def test_a_failed_listing_keeps_what_was_listed(
-    priced: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    priced: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reserved_capacity, "INTERVAL", 0.01)
     world = priced
     await with_reservations(world, TWO)
     denied = CloudError("UnauthorizedOperation", "no", retryable=False)
@@ -302,10 +301,7 @@ async def test_a_failed_listing_keeps_what_was_listed(
     assert len(warnings) == 1, "repeated failures are logged once"
 
 
-async def test_a_failed_listing_is_repeated_soon(
-    priced: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reserved_capacity, "RETRY", 0.01)
+async def test_a_failed_listing_is_repeated_soon(priced: World) -> None:
     world = priced
     busy = CloudError("RequestLimitExceeded", "busy", retryable=True)
     world.cloud.fail("capacity_reservations", busy, times=3)
@@ -324,9 +320,7 @@ async def test_an_old_listing_offers_nothing(priced: World) -> None:
     assert ID in open_reservations(world)
 
 
-async def test_a_listing_during_a_launch_into_a_reservation_is_not_used(
-    priced: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_listing_during_a_launch_into_a_reservation_is_not_used(priced: World) -> None:
     """It may or may not show the new instance."""
     world = priced
     await with_reservations(world, TWO)
@@ -352,9 +346,8 @@ async def test_a_listing_during_a_launch_into_a_reservation_is_not_used(
 
 
 async def test_an_id_that_is_not_there_is_logged_once(
-    priced: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    priced: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reserved_capacity, "INTERVAL", 0.01)
     world = priced
     await with_reservations(world, TWO)
     await until(lambda: len(world.cloud.of("capacity_reservations")) > 3, "listings")

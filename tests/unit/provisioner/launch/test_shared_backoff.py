@@ -8,7 +8,6 @@ import random
 import pytest
 
 from ec2spawner.provisioner.launch.shared_backoff import SharedBackoff
-from tests.unit.provisioner.virtual_time import in_virtual_time
 
 CALL_SECONDS = 0.01
 
@@ -31,7 +30,6 @@ async def ask(shared: SharedBackoff, *, busy: bool, timeout: float = 5.0) -> flo
     return at
 
 
-@in_virtual_time
 async def test_no_call_waits_while_ec2_is_healthy() -> None:
     shared = SharedBackoff(10)
     began = now()
@@ -39,7 +37,6 @@ async def test_no_call_waits_while_ec2_is_healthy() -> None:
     assert calls == [began] * 5
 
 
-@in_virtual_time
 async def test_calls_refused_at_once_count_once() -> None:
     shared = SharedBackoff(0.1)
     await asyncio.gather(*(ask(shared, busy=True) for _ in range(5)))
@@ -47,7 +44,6 @@ async def test_calls_refused_at_once_count_once() -> None:
     assert await ask(shared, busy=False) - began == pytest.approx(0.1), "the first, not the fifth"
 
 
-@in_virtual_time
 async def test_one_call_probes_and_its_response_releases_all_others() -> None:
     shared = SharedBackoff(0.05)
     await ask(shared, busy=True)
@@ -64,7 +60,6 @@ async def test_one_call_probes_and_its_response_releases_all_others() -> None:
     assert second - first == pytest.approx(CALL_SECONDS + 0.1), "the pause doubled"
 
 
-@in_virtual_time
 async def test_the_pause_grows_to_fifteen_times_the_first() -> None:
     shared = SharedBackoff(0.005)
     for _ in range(8):
@@ -73,7 +68,6 @@ async def test_the_pause_grows_to_fifteen_times_the_first() -> None:
     assert await ask(shared, busy=False) - began == pytest.approx(15 * 0.005), "not 128 times"
 
 
-@in_virtual_time
 async def test_a_turn_is_abandoned_after_its_timeout() -> None:
     shared = SharedBackoff(10)
     await ask(shared, busy=True)
@@ -83,7 +77,6 @@ async def test_a_turn_is_abandoned_after_its_timeout() -> None:
         await asyncio.gather(*(ask(shared, busy=False, timeout=0.02) for _ in range(2)))
 
 
-@in_virtual_time
 async def test_a_response_to_an_older_call_is_ignored() -> None:
     shared = SharedBackoff(0.1)
     async with shared.turn(now() + 5) as slow:
@@ -93,7 +86,6 @@ async def test_a_response_to_an_older_call_is_ignored() -> None:
     assert await ask(shared, busy=False) - began == pytest.approx(0.1)
 
 
-@in_virtual_time
 async def test_an_abandoned_turn_passes_to_the_next() -> None:
     shared = SharedBackoff(0.1)
     await ask(shared, busy=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +21,7 @@ from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
 from ec2spawner.provisioner.usage import PART
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import World, until
+from tests.virtual_time import virtual_loop
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -125,16 +124,14 @@ async def test_a_write_that_lands_between_two_reads_counts_once(
     refuse(world)
     await instances.run_until(KEYS[0], instances.begin + 30 * HOUR)
     assert instances.pending()
-    gate = threading.Event()
-    holding = asyncio.create_task(store._thread.run(partial(gate.wait, 60)))
-    await asyncio.sleep(0)
+    virtual_loop().hold_work()
     reading = asyncio.create_task(usage.costs(instances.begin.date() - PART, usage.today(), by))
     await asyncio.sleep(0)  # its first read waits for the store
     accept(world)
     landing = asyncio.create_task(store.write_behind.retry())
-    gate.set()
+    virtual_loop().continue_work()
     assert await reading == sum_rows(instances.lines(), by)
-    await asyncio.gather(holding, landing)
+    await landing
     await until(lambda: not instances.pending(), "stored")
     await instances.are_counted_once()
 
@@ -143,8 +140,7 @@ async def test_a_read_that_waits_behind_the_write_counts_it_once(instances: Inst
     await instances.run_until(KEYS[0], instances.begin + 5 * HOUR)
     end = instances.begin + 30 * HOUR
     writing = asyncio.create_task(instances.run_until(KEYS[0], end))
-    while not instances.pending():
-        await asyncio.sleep(0)
+    await until(instances.pending)
     await instances.are_counted_once()
     await writing
     await instances.are_counted_once()

@@ -9,7 +9,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from ec2spawner.provisioner.model.leases.lease import LeaseState, Snapshot
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState, Snapshot
 from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH
 from tests.unit.provisioner.costs import SPOT, forget, served
 from tests.unit.provisioner.world import World, until
@@ -130,7 +130,9 @@ async def test_the_counter_of_this_process_grows_with_observed_spending(priced: 
     assert account.since_begin(registry) >= 0.0999, "a clock that is set takes nothing back"
 
 
-async def test_ended_leases_are_forgotten_in_batches_and_stay_in_all_sums(priced: World) -> None:
+async def test_ended_leases_are_forgotten_in_batches_and_stay_in_all_sums(
+    priced: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     like, _ = await priced.ready("ada")
     state, now = priced.provisioner._state, priced.clock()
     begun, ended = now - timedelta(hours=3), now - timedelta(hours=1)
@@ -148,10 +150,17 @@ async def test_ended_leases_are_forgotten_in_batches_and_stay_in_all_sums(priced
     ]
     state.leases.load(Snapshot(leases=tuple(ended_leases)))
     expected = state.spending.of("bob", state.leases)
-    left = [4 * BATCH]
+    left, forgetting, ended_before = [4 * BATCH], asyncio.Event(), state.leases.ended_before
+
+    def begin(before: datetime) -> list[Lease]:
+        forgetting.set()
+        return ended_before(before)
+
+    monkeypatch.setattr(state.leases, "ended_before", begin)
+    state.wake()
+    await forgetting.wait()
     while left[-1]:
-        priced.provisioner._state.wake()
-        await asyncio.sleep(0)
         left.append(sum(lease.user == "bob" for lease in state.leases.in_memory()))
         assert left[-2] - left[-1] <= BATCH
         assert state.spending.of("bob", state.leases) == expected
+        await asyncio.sleep(0)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -23,6 +21,7 @@ from ec2spawner.provisioner.usage import PART
 from ec2spawner.wire import IdlePolicy, Market
 from tests.stored import HOME_ROW
 from tests.unit.provisioner.world import World, until
+from tests.virtual_time import virtual_loop
 
 DAY = timedelta(days=1)
 
@@ -168,9 +167,8 @@ async def test_an_end_that_is_written_between_two_reads_or_after_them_counts_onc
     usage, today = world.provisioner.usage, world.provisioner.usage.today()
     # Sums by server have no totals, and are read in parts.
     first, by = today - (parts - 1) * PART, (Dimension.SERVER, Dimension.USER)
-    leases, gate = world.provisioner._state.leases, threading.Event()
-    holding = asyncio.create_task(world.store._thread.run(partial(gate.wait, 60)))
-    await asyncio.sleep(0)
+    leases = world.provisioner._state.leases
+    virtual_loop().hold_work()
     reading = asyncio.create_task(usage.costs(first, today, by))
     await asyncio.sleep(0)  # its first read waits for the store
     now, segments = world.clock(), close(world.now(lease).segments, world.clock())
@@ -178,9 +176,9 @@ async def test_an_end_that_is_written_between_two_reads_or_after_them_counts_onc
     end = asyncio.create_task(leases.change(lease.lease_id, **ended))
     await until(lambda: world.now(lease).state is LeaseState.ENDED, "the end in memory")
     await until(lambda: usage.store.write_behind._in_progress, "its write, which waits")
-    gate.set()
+    virtual_loop().continue_work()
     found = {each.key: each for each in await reading}
-    await asyncio.gather(holding, end)
+    await end
     after = {each.key: each for each in await usage.costs(first, today, by)}
     assert found["", "ada"] == after["", "ada"]
     assert found["", "ada"].nano_usd > 0

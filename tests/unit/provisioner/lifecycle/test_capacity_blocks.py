@@ -21,7 +21,7 @@ from ec2spawner.provisioner.model.leases.lease import LIVE, LeaseState
 from ec2spawner.provisioner.offers.reserved_capacity import ReservedCapacity
 from ec2spawner.provisioner.state.capacity_blocks import CapacityBlocks
 from ec2spawner.wire import Market
-from tests.unit.provisioner.pool.pool_world import begin, rules
+from tests.unit.provisioner.pool.pool_world import name_spec, rules
 from tests.unit.provisioner.world import Agent, World, until
 
 T4, A = "g4dn.xlarge", "us-east-1a"
@@ -173,7 +173,7 @@ async def test_a_server_continues_elsewhere_before_ec2_ends_its_instance(priced:
     assert world.now(successor).state in LIVE, "no notice was withdrawn"
 
     [instance_id] = set(world.cloud.running()) - {agent.instance_id}
-    assert await Agent(world, instance_id).claim(wait=1.0) is None  # the server runs here still
+    assert await Agent(world, instance_id).claim(wait=10.0) is None  # the server runs here still
     await until(lambda: world.now(lease).state is LeaseState.ENDING, "the server leaves")
     stop = world.now(lease).stop
     assert stop is not None
@@ -290,7 +290,10 @@ async def test_an_instance_that_ec2_ended_while_no_hub_ran_is_explained(priced: 
     await world.kill()
     world.clock.advance(1801.0)
     world.cloud.end(agent.instance_id, "Server.ScheduledStop")
+    gate = world.cloud.hold("list_instances")
     await world.start()
+    await until(lambda: world.provisioner.market.reserved.listed_at, "blocks listed")
+    gate.set()
     stop = await world.stop_of(lease)
     assert "Capacity Block" in stop.message
 
@@ -327,11 +330,11 @@ async def test_no_instance_is_kept_whose_block_ends(priced: World) -> None:
 async def test_an_instance_of_the_pool_serves_nobody_once_its_block_ends(priced: World) -> None:
     world = priced
     listed = block(world, timedelta(hours=3))
-    world.cloud.capacity_reserved = {ID: listed}
-    await begin(world, rules(1, market=Market.ON_DEMAND), capacity_reservations=CHOICE)
+    await with_block(world, listed, pool=rules(1, market=Market.ON_DEMAND))
+    name_spec(world)
     [pooled] = await world.boot()
     assert world.cloud.machines[pooled].instance.in_block
-    assert await Agent(world, pooled).claim(wait=1.0) is None
+    assert await Agent(world, pooled).claim(wait=10.0) is None
     await pass_to_closing(world, listed, pooled, timedelta(minutes=1))
     assert world.cloud.running() == [pooled]
     await pass_to_closing(world, listed, pooled, timedelta())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -28,6 +27,7 @@ from ec2spawner.wire import IdlePolicy, SavedSession, Stop
 from tests.stored import sleeping
 from tests.unit.provisioner.lifecycle.test_continuation import boot_for, notice, successor
 from tests.unit.provisioner.world import Agent, World
+from tests.virtual_time import virtual_loop
 
 DAY = 86400.0
 RULES = SleepRules(save_seconds=300, max_bytes=2**30, keep_seconds=30 * DAY)
@@ -99,13 +99,13 @@ async def test_a_start_that_is_ended_saves_nothing(world: World) -> None:
 
 async def test_the_agent_is_awaited_for_as_long_as_it_may_save(world: World) -> None:
     world.silence_agents()
-    await world.restart(stop_timeout=0.1)
-    lease, _ = await serving(world, sleep=replace(RULES, save_seconds=0.3))
-    began = time.monotonic()
+    await world.restart(stop_timeout=10.0)
+    lease, _ = await serving(world, sleep=replace(RULES, save_seconds=30.0))
+    began = virtual_loop().time()
     await world.stop(lease, "idle")
-    assert world.provisioner.stop_seconds(lease.lease_id) == pytest.approx(0.4)
+    assert world.provisioner.stop_seconds(lease.lease_id) == 40.0
     await world.state(lease, LeaseState.ENDED)
-    assert time.monotonic() - began >= 0.4
+    assert virtual_loop().time() - began >= 40.0
     assert world.cloud.running() == []
 
 

@@ -12,7 +12,13 @@ from aiohttp import web
 from ec2spawner.hub.app import restart_check
 from ec2spawner.hub.app.restart_check import settled
 from tests.harness import free_ports
-from tests.unit.provisioner.world import World, until
+from tests.unit.provisioner.world import REAL_TIME, World, until
+
+
+@pytest.fixture
+async def real_world(world: World) -> World:
+    await world.restart(**REAL_TIME)
+    return world
 
 
 @asynccontextmanager
@@ -29,12 +35,14 @@ async def notebook(port: int) -> AsyncIterator[None]:
     await server.cleanup()
 
 
+@pytest.mark.real_time  # a server behind a socket
 async def test_a_server_with_a_live_agent_is_awaited_until_it_responds(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    real_world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The network may be at fault: JupyterHub would stop every server."""
     monkeypatch.setattr(restart_check, "REQUEST_TIMEOUT", 0.3)
     (port,) = free_ports(1)
+    world = real_world
     lease, agent = await world.ready()
     await world.restart()
     registry = world.provisioner._state.leases
@@ -51,8 +59,10 @@ async def test_a_server_with_a_live_agent_is_awaited_until_it_responds(
         await asyncio.wait_for(waiting, 20)
 
 
-async def test_an_unresponsive_server_is_awaited_until_it_ends(world: World) -> None:
+@pytest.mark.real_time  # nothing behind a socket
+async def test_an_unresponsive_server_is_awaited_until_it_ends(real_world: World) -> None:
     (port,) = free_ports(1)
+    world = real_world
     lease, agent = await world.ready()
     await world.restart()
     registry = world.provisioner._state.leases

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 
 import pytest
 
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.leases.lease import LeaseState
-from tests.unit.provisioner.world import World, until
+from tests.unit.provisioner.world import TIMEOUT, World, until
+from tests.virtual_time import virtual_loop
 
 THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
 FORBIDDEN = CloudError("UnauthorizedOperation", "no", retryable=False)
@@ -34,12 +34,12 @@ async def test_a_stop_saves_then_detaches_then_terminates(world: World) -> None:
 
 async def test_an_unresponsive_agent_is_awaited_for_a_limited_time(world: World) -> None:
     world.silence_agents()
-    await world.restart(stop_timeout=0.15)
+    await world.restart(stop_timeout=15.0)
     lease, _ = await world.ready()
-    began = time.monotonic()
+    began = virtual_loop().time()
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
-    assert time.monotonic() - began >= world.settings.stop_timeout
+    assert virtual_loop().time() - began >= world.settings.stop_timeout
     assert world.cloud.running() == []
 
 
@@ -107,7 +107,7 @@ async def test_a_termination_that_is_refused_is_not_repeated_at_full_speed(
     before = len(world.cloud.of("terminate")), len(world.cloud.of("list_instances"))
     for _ in range(50):
         world.provisioner._state.wake()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
     after = len(world.cloud.of("terminate")), len(world.cloud.of("list_instances"))
     assert after[0] - before[0] <= 2, "one that was due, and one after a listing under way"
     assert after[1] - before[1] <= 2
@@ -118,7 +118,7 @@ async def test_claims_of_foreign_instances_do_not_cause_constant_listings(world:
     before = len(world.cloud.of("list_instances"))
     for _ in range(50):
         world.provisioner._state.instances.refresh_soon()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
     assert len(world.cloud.of("list_instances")) - before <= 1, "one is due, and then a pause"
 
 
@@ -190,7 +190,9 @@ async def test_waiting_for_a_termination_times_out_with_a_message(world: World) 
     await world.stop(lease)
     with pytest.raises(TimeoutError):
         await world.provisioner._termination.wait_ended(lease.lease_id, 0.1)
-    waiting = asyncio.create_task(world.provisioner._termination.wait_ended(lease.lease_id, 5))
+    waiting = asyncio.create_task(
+        world.provisioner._termination.wait_ended(lease.lease_id, TIMEOUT)
+    )
     await agent.event("stopped")
     await waiting
     assert world.now(lease).state is LeaseState.ENDED

@@ -15,7 +15,7 @@ from ec2spawner.provisioner.model.cloud.image import Image
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart_failure import OTHER_HARDWARE, broken
 from ec2spawner.wire import Fault, ImageDriver, Market
-from tests.unit.provisioner.world import SPEC, Agent, World, until
+from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
 pytestmark = pytest.mark.asyncio
 
@@ -25,7 +25,7 @@ NO_DRIVER = ImageDriver()
 
 
 async def turn_away(
-    agent: Agent, why: str = WHY, wait: float = 5.0, driver: ImageDriver | None = None
+    agent: Agent, why: str = WHY, wait: float = TIMEOUT, driver: ImageDriver | None = None
 ) -> bool:
     """As the hub's handler does, with a claim that says so."""
     turned_away = agent.world.provisioner.agents.unhealthy.turn_away
@@ -214,7 +214,7 @@ async def test_a_broken_instance_not_listed_yet_gets_no_lease_and_reports_again(
     lease = await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
-    assert not await turn_away(agent, wait=0.05)
+    assert not await turn_away(agent, wait=10.0)
     assert world.now(lease).state is LeaseState.WAITING
     world.clock.advance(60)
     with pytest.raises(InstanceUnwanted):
@@ -295,7 +295,7 @@ async def reported_and_stopped(world: World, instance_id: str) -> None:
     agent, began = Agent(world, instance_id), len(world.cloud.of("stop"))
     stops = world.cloud.hold("stop")
     while len(world.cloud.of("stop")) == began:
-        assert not await turn_away(agent, wait=0.01), "410 would end it, with its disk"
+        assert not await turn_away(agent, wait=10.0), "410 would end it, with its disk"
     world.clock.advance(60)
     stops.set()
 

@@ -633,6 +633,8 @@ async def test_the_forecast_and_the_notice_before_a_stop_count_homes(world: Worl
     assert timedelta(minutes=115) < ended - begin < timedelta(minutes=125)
     assert max(forecasts) - min(forecasts) < timedelta(minutes=6)
     assert ended - min(announced) > timedelta(minutes=7), "its user was notified in time"
+    world.clock.advance(3600)  # what its home cost is in the ledger by then
+    await world.complete_passes(2)
     with pytest.raises(LimitReached):
         await world.request("ada", server="second")
 
@@ -644,6 +646,7 @@ async def test_homes_that_fill_a_limit_at_once_leave_a_server_its_grace(world: W
     await world.kill()
     world.clock.advance(3 * 3600)
     await world.start()
+    await world.complete_passes(1)
     await agent.heartbeat()
     await pass_time(world, agent, seconds=30, every=15)
     [status] = (await agent.heartbeat()).cost.limits

@@ -216,7 +216,7 @@ async def test_a_restart_of_the_hub_forgets_no_interruption_of_a_server(watched:
 
 async def test_a_leak_is_reported_and_waits_for_a_store_that_fails(watched: World) -> None:
     world = watched
-    await world.restart(reap_interval=0.01)
+    await world.restart(reap_interval=5.0)
     tags = {HUB: "hub", STORE: world.store.store_id, INTENT: "spot-1"}
     world.cloud.volumes["vol-1"] = Volume("vol-1", "us-east-1a", 100, "available", None, tags)
     scans = len(world.cloud.of("free_interfaces"))

@@ -37,7 +37,7 @@ def cloud() -> SimulatedCloud:
 
 @pytest.fixture
 def catalogue(cloud: SimulatedCloud) -> Catalogue:
-    settings = replace(SETTINGS, catalogue_interval=3600, catalogue_retry=0.01, want_types=())
+    settings = replace(SETTINGS, catalogue_interval=3600, catalogue_retry=60.0, want_types=())
     return Catalogue(bare_state(settings, cloud.clock, [A, B]), cloud, BUNDLED)
 
 

@@ -280,10 +280,7 @@ async def test_a_lasting_failure_is_logged_once(
     assert "works again" in logged[1]
 
 
-async def test_hanging_spot_prices_block_nothing_else(
-    cloud: SimulatedCloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ec2spawner.provisioner.offers.prices.REFRESH_TIMEOUT", 0.5)
+async def test_hanging_spot_prices_block_nothing_else(cloud: SimulatedCloud) -> None:
     cloud.hold("spot_history")
     prices = registry(cloud)
     await prices.refresh()

@@ -60,12 +60,11 @@ async def test_the_hub_refuses_to_start_and_names_setting_and_fix(world: World) 
 
 
 async def test_an_unknown_image_does_not_stop_the_hub(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World,
 ) -> None:
     world.cloud.fail("find_image", CloudError("Unavailable", "later", retryable=True))
     await startup.refuse_small_disks(world.provisioner, options_with(disk_gib=50))
-    monkeypatch.setattr(startup, "IMAGE_TIMEOUT", 0.01)
     world.cloud.hold("find_image")
     await asyncio.wait_for(
-        startup.refuse_small_disks(world.provisioner, options_with(disk_gib=50)), 5
+        startup.refuse_small_disks(world.provisioner, options_with(disk_gib=50)), 60
     )

@@ -61,7 +61,7 @@ class Pool:
         for instance_id in world.cloud.running():
             if instance_id not in self.agents:
                 self.agents[instance_id] = Agent(world, instance_id)
-                assert await self.agents[instance_id].claim(wait=0.05) is None
+                assert await self.agents[instance_id].claim(wait=10.0) is None
         waiting = [each for each in world.cloud.running() if not self._serves(each)]
         await until(lambda: standing(world).waiting == len(waiting), f"{waiting} wait")
         return [self.agents[each] for each in waiting]

@@ -19,7 +19,7 @@ from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market
 from tests.unit.provisioner.costs import SPOT, costs
 from tests.unit.provisioner.pool.pool_world import Pool, of_pool, rules, standing
-from tests.unit.provisioner.world import SPEC, Agent, World, until
+from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
 WEEK = 7 * 86400.0
 IN_A = replace(SPEC, subnets=("subnet-a",))
@@ -62,7 +62,7 @@ async def boot(pool: Pool, number: int) -> None:
     for instance_id in pool.world.cloud.running():
         if instance_id not in pool.agents:
             pool.agents[instance_id] = Agent(pool.world, instance_id)
-            assert await pool.agents[instance_id].claim(wait=0.05) is None
+            assert await pool.agents[instance_id].claim(wait=10.0) is None
 
 
 def name_specs(world: World, **changes: Any) -> None:
@@ -117,7 +117,7 @@ async def test_a_user_who_is_expected_gets_the_instance_with_the_home_on_it(worl
     before = calls(world)
     lease = await world.request("ada", home_kind="ebs", spec=IN_A)
     other = next(each for each in pool.agents if each != mine)
-    assert await pool.agents[other].claim(wait=0.1) is None, "not its instance"
+    assert await pool.agents[other].claim(wait=10.0) is None, "not its instance"
     ready = await pool.agents[mine or ""].serve()
     assert ready.lease_id == lease.lease_id
     assert calls(world) == before, "no call for the home while it starts"
@@ -284,8 +284,8 @@ async def test_a_home_that_was_detached_by_hand_is_attached_again(world: World) 
     assert home is not None
     await world.cloud.detach_volume(home.volume_id or "", instance_id)
     listed = world.provisioner._state.instances
-    assert await listed.next_listing(5, about=instance_id)
-    assert await listed.next_listing(5, about=instance_id)
+    assert await listed.next_listing(TIMEOUT, about=instance_id)
+    assert await listed.next_listing(TIMEOUT, about=instance_id)
     await world.request("ada", home_kind="ebs", spec=IN_A)
     await agent.serve()
     assert holder(world) == instance_id
@@ -330,7 +330,7 @@ async def test_a_start_that_waits_for_something_else_changes_nothing(world: Worl
     name_specs(world)
     await until(lambda: of_pool(world), "an instance of the pool")
     [instance_id] = of_pool(world)
-    assert await Agent(world, instance_id).claim(wait=0.05) is None
+    assert await Agent(world, instance_id).claim(wait=10.0) is None
     await attached(world)
 
 
@@ -345,7 +345,7 @@ async def test_a_home_in_use_or_in_another_zone_stays_where_it_is(world: World) 
     name_specs(world)
     await until(lambda: len(world.cloud.running()) == 2, "an instance of the pool")
     [other] = set(world.cloud.running()) - {lease.instance_id}
-    assert await Agent(world, other).claim(wait=0.05) is None
+    assert await Agent(world, other).claim(wait=10.0) is None
     await world.complete_passes(3)
     assert holder(world) == lease.instance_id
     assert holder(world, "ben") is None
@@ -521,7 +521,7 @@ async def test_a_restored_store_gives_nobody_an_instance_with_a_home_on_it(world
     await world.start(pool=rules(1, homes_ahead=1))
     name_specs(world)
     await world.request("bob", home_kind="none", spec=IN_A)
-    assert await agent.claim(wait=0.1) is None
+    assert await agent.claim(wait=10.0) is None
     pool.advance(world.settings.recovery_grace + 1)
     await until(lambda: instance_id not in world.cloud.running(), "it ends")
 

@@ -93,7 +93,7 @@ async def test_a_smaller_target_ends_those_that_do_not_wait_yet_first(world: Wor
     await begin(world, rules(3))
     await world.boot(3)
     await begin(world, rules(1))
-    claim = asyncio.create_task(agent.claim(wait=5))
+    claim = asyncio.create_task(agent.claim())
     await until(lambda: world.cloud.running() == [agent.instance_id], "one is left")
     claim.cancel()
 

@@ -19,7 +19,7 @@ from ec2spawner.provisioner.retention.running_costs import RunningCosts
 from ec2spawner.wire import Market
 from tests.unit.provisioner.costs import SPOT, costs, spent
 from tests.unit.provisioner.pool.pool_world import Pool, name_spec, rules, standing
-from tests.unit.provisioner.world import SPEC, Agent, World, until
+from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
 
 async def priced(world: World, *arguments: object, **settings: object) -> None:
@@ -219,11 +219,11 @@ async def test_a_start_with_a_limit_takes_what_costs_no_more(
 ) -> None:
     await priced(world, rules(1))
     [agent] = await Pool(world).boot()
-    claim = asyncio.create_task(agent.claim(wait=5.0))
+    claim = asyncio.create_task(agent.claim())
     await world.complete_passes(1)
     async with world.no_pass:
         lease = await world.request(spec=replace(SPEC, max_usd_per_hour=limit))
-        granted = await asyncio.wait_for(claim, 10) if limit > 0.2 else None
+        granted = await asyncio.wait_for(claim, TIMEOUT) if limit > 0.2 else None
         assert len(world.cloud.requests()) == launches
     assert (granted is not None and granted.lease.lease_id == lease.lease_id) == (limit > 0.2)
     claim.cancel()
@@ -233,7 +233,7 @@ async def test_spot_only_and_on_demand_only_get_their_own_market(world: World) -
     await priced(world, rules(1, market=Market.ON_DEMAND))
     [agent] = await Pool(world).boot()
     spot = await world.request("spot", spec=replace(SPEC, markets=(Market.SPOT,)))
-    assert await agent.claim(wait=0.1) is None
+    assert await agent.claim(wait=10.0) is None
     other = await world.request("other", spec=replace(SPEC, markets=(Market.ON_DEMAND,)))
     granted = await agent.claim()
     assert granted is not None

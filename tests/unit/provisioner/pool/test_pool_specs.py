@@ -6,8 +6,6 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from ec2spawner.config import Options, validate_options
 from ec2spawner.core.pool.targets import Override
 from ec2spawner.hub.spawn.pool_specs import PoolSpecs
@@ -59,9 +57,8 @@ async def test_nothing_is_said_before_ec2_has_said_which_types_it_has(world: Wor
 
 
 async def test_types_that_ec2_does_not_say_in_time_are_those_of_the_bundled_table(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World,
 ) -> None:
-    monkeypatch.setattr("ec2spawner.hub.spawn.pool_specs.TYPES_TIMEOUT", 0.01)
     gate = world.cloud.hold("offerings")
     await world.restart(pool=rules(1))
     running = asyncio.create_task(specs(world).run())

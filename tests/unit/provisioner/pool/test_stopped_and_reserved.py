@@ -6,11 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation, ReservationChoice
+from ec2spawner.core.pool.rules import PoolRules
 from ec2spawner.core.pool.targets import Override
 from ec2spawner.core.tags import POOL
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import Market
-from tests.unit.provisioner.pool.pool_world import begin, rules, standing
+from tests.unit.provisioner.pool.pool_world import name_spec, rules, standing
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 ID = "cr-0000000a"
@@ -23,16 +24,22 @@ def reserve(world: World, places: int) -> None:
     world.cloud.capacity_reserved = {ID: found}
 
 
+async def begin_reserved(world: World, pool: PoolRules) -> None:
+    """The hub starts again, and has listed the reservations when it buys for this pool."""
+    await world.restart(pool=pool, capacity_reservations=CHOICE)
+    await until(lambda: world.provisioner.market.reserved.listed_at, "reservations listed")
+    name_spec(world)
+    await until(lambda: world.provisioner.pool.standings(), "targets")
+
+
 async def prepared(world: World, running: int = 0, places: int = 1) -> dict[str, Agent]:
     """One waits stopped, the others run, beside a reservation."""
     reserve(world, places)
-    pool = rules(running, market=Market.ON_DEMAND, stopped=1)
-    await begin(world, pool, capacity_reservations=CHOICE)
-    await until(lambda: world.provisioner.market.reserved.listed_at, "reservations listed")
+    await begin_reserved(world, rules(running, market=Market.ON_DEMAND, stopped=1))
     await until(lambda: len(world.cloud.running()) == running + 1, "they are bought")
     agents = {each: Agent(world, each) for each in world.cloud.running()}
     for agent in agents.values():
-        assert await agent.claim(wait=0.05) is None
+        assert await agent.claim(wait=10.0) is None
     await until(lambda: len(standing(world).startable) == 1, "one waits stopped")
     return agents
 
@@ -67,13 +74,14 @@ async def test_a_place_that_is_paid_comes_before_a_stopped_instance(priced: Worl
 async def test_one_in_a_reservation_is_not_stopped_but_replaced(priced: World) -> None:
     world = priced
     reserve(world, 1)
-    await begin(world, rules(1, market=Market.ON_DEMAND), capacity_reservations=CHOICE)
+    await begin_reserved(world, rules(1, market=Market.ON_DEMAND))
     [reserved] = await world.boot()
-    assert await Agent(world, reserved).claim(wait=0.05) is None
+    assert await Agent(world, reserved).claim(wait=10.0) is None
     assert places_taken(world) == [ID]
     until_then = world.clock() + timedelta(hours=1)
     override = Override("t4", Market.ON_DEMAND, 0, until_then, stopped=1)
     await world.provisioner.pool.set_by_hand(override, by="ada")
-    await until(lambda: world.cloud.running() not in ([], [reserved]), "another is bought")
+    running = world.cloud.running
+    await until(lambda: running() and reserved not in running(), "another is bought, and it ends")
     assert (places_taken(world), world.cloud.stopped()) == ([""], [])
     assert not standing(world).failure

@@ -24,7 +24,7 @@ async def waiting(world: World, stopped: int) -> None:
     await begin(world, rules(0, market=Market.ON_DEMAND, stopped=stopped))
     await until(lambda: len(world.cloud.running()) == stopped, "they are bought")
     for instance_id in world.cloud.running():
-        assert await Agent(world, instance_id).claim(wait=0.05) is None
+        assert await Agent(world, instance_id).claim(wait=10.0) is None
 
 
 async def prepared(world: World, stopped: int = 1) -> None:
@@ -52,7 +52,7 @@ async def test_where_ec2_refuses_to_stop_them_none_is_bought_without_end(world: 
     world.clock.advance(standing(world).retry_seconds + 1)
     await until(world.cloud.running, "another is tried")
     [instance_id] = world.cloud.running()
-    assert await Agent(world, instance_id).claim(wait=0.05) is None
+    assert await Agent(world, instance_id).claim(wait=10.0) is None
     await until(lambda: world.cloud.stopped() == [instance_id], "it is stopped")
     await until(lambda: not standing(world).failure, "nothing is held up any more")
 
@@ -69,7 +69,7 @@ async def test_the_pause_grows_with_each_refused_stop(world: World) -> None:
         await until(world.cloud.running, "another is tried")
         assert len(world.cloud.requests()) == number + 1
         [instance_id] = world.cloud.running()
-        assert await Agent(world, instance_id).claim(wait=0.05) is None
+        assert await Agent(world, instance_id).claim(wait=10.0) is None
     assert pauses[-1] > pauses[0]
     assert max(pauses) <= LONGEST_HOLD
 

@@ -44,7 +44,7 @@ async def prepared(world: World, stopped: int = 1, running: int = 0, **settings:
     await until(lambda: len(world.cloud.running()) == stopped + running, "they are bought")
     for instance_id in world.cloud.running():
         pool.agents[instance_id] = Agent(world, instance_id)
-        assert await pool.agents[instance_id].claim(wait=0.05) is None
+        assert await pool.agents[instance_id].claim(wait=10.0) is None
     await until(lambda: len(world.cloud.stopped()) == stopped, "they are stopped")
     await until(lambda: len(standing(world).stopped) == stopped, "they wait stopped")
     return pool
@@ -136,7 +136,7 @@ async def test_what_a_cancelled_start_has_started_is_stopped_again(world: World)
     lease = await world.request(spec=ON_DEMAND)
     await until(lambda: instance_id in world.cloud.running(), "it starts")
     await world.stop(lease)
-    assert await Agent(world, instance_id).claim(wait=0.05) is None
+    assert await Agent(world, instance_id).claim(wait=10.0) is None
     await until(lambda: world.cloud.stopped() == [instance_id], "stopped again")
     await until(lambda: len(standing(world).stopped) == 1, "it waits stopped again")
     bought = len(world.cloud.requests())
@@ -151,7 +151,7 @@ async def test_an_outdated_one_is_replaced(world: World) -> None:
     await until(lambda: old not in world.cloud.stopped(), "the old one ends")
     await until(lambda: world.cloud.running(), "another is prepared")
     [new] = world.cloud.running()
-    assert await Agent(world, new).claim(wait=0.05) is None
+    assert await Agent(world, new).claim(wait=10.0) is None
     await until(lambda: world.cloud.stopped() == [new], "it is stopped")
 
 
@@ -211,10 +211,10 @@ async def test_it_is_not_stopped_while_its_agent_reads_ahead(world: World) -> No
     await begin(world, stopped_rules())
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
-    assert await agent.claim(wait=0.05, reads_ahead=True) is None
+    assert await agent.claim(wait=10.0, reads_ahead=True) is None
     await world.complete_passes(2)
     assert world.cloud.running() == [instance_id]
-    assert await agent.claim(wait=0.05) is None
+    assert await agent.claim(wait=10.0) is None
     await until(lambda: world.cloud.stopped() == [instance_id], "it is stopped")
 
 
@@ -222,7 +222,7 @@ async def test_one_that_reads_ahead_serves_a_lease_at_once(world: World) -> None
     await begin(world, stopped_rules())
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
-    assert await agent.claim(wait=0.05, reads_ahead=True) is None
+    assert await agent.claim(wait=10.0, reads_ahead=True) is None
     lease = await world.request(spec=ON_DEMAND)
     await agent.serve()
     assert world.now(lease).instance_id == instance_id
@@ -269,11 +269,12 @@ async def test_only_its_disk_costs_and_it_is_the_pools(world: World) -> None:
     name_spec(world, disk_gib=90)
     [instance_id] = await world.boot()
     world.clock.advance(600)
-    assert await Agent(world, instance_id).claim(wait=0.05) is None
+    assert await Agent(world, instance_id).claim(wait=10.0) is None
     await until(lambda: world.cloud.stopped() == [instance_id], "it is stopped")
     world.clock.advance(36_000)
     lease = await world.request(spec=replace(ON_DEMAND, disk_gib=90))
     await started(world, lease)
+    await until(lambda: len(world.cloud.running()) == 2, "the next one boots")
     world.silence_agents()
     world.clock.advance(3600)
     await world.complete_passes(1)
@@ -303,7 +304,7 @@ async def test_files_are_read_ahead_only_where_no_lease_is_about_to_come(world: 
     await world.complete_passes(1)
     agent, agents = Agent(world, instance_id), world.provisioner.agents
     assert agents.waits_for_nobody(agent.claimant())
-    await agent.claim(wait=0.05, reads_ahead=True)
+    await agent.claim(wait=10.0, reads_ahead=True)
     await world.request(spec=ON_DEMAND)
     await agent.claim()
     assert not agents.waits_for_nobody(agent.claimant())
@@ -313,9 +314,9 @@ async def test_an_agent_that_reads_without_an_end_is_stopped(world: World) -> No
     await begin(world, stopped_rules())
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
-    assert await agent.claim(wait=0.05, reads_ahead=True) is None
+    assert await agent.claim(wait=10.0, reads_ahead=True) is None
     world.clock.advance(LONGEST_READING + 1)
-    assert await agent.claim(wait=0.05, reads_ahead=True) is None
+    assert await agent.claim(wait=10.0, reads_ahead=True) is None
     await until(lambda: world.cloud.stopped() == [instance_id], "it is stopped")
 
 
@@ -326,7 +327,7 @@ async def test_what_starts_wait_for_is_found_once_whatever_is_retained(
     await until(lambda: len(world.cloud.running()) == 3, "they boot")
     agents = [Agent(world, each) for each in world.cloud.running()]
     for agent in agents:
-        assert await agent.claim(wait=0.05, reads_ahead=True) is None
+        assert await agent.claim(wait=10.0, reads_ahead=True) is None
     await world.complete_passes(1)
     state, compared, asked, needs = world.provisioner._state, 0, 0, demand.needs
     instance_id = agents[0].instance_id
@@ -359,7 +360,7 @@ async def test_what_starts_wait_for_is_found_once_whatever_is_retained(
 async def test_one_is_not_stopped_while_a_start_waits_that_it_serves(world: World) -> None:
     await begin(world, stopped_rules())
     [instance_id] = await world.boot()
-    assert await Agent(world, instance_id).claim(wait=0.05, reads_ahead=True) is None
+    assert await Agent(world, instance_id).claim(wait=10.0, reads_ahead=True) is None
     await world.complete_passes(1)
     state = world.provisioner._state
     async with world.no_pass:  # the agent has called, and does not have the lease yet
@@ -377,7 +378,7 @@ async def test_one_that_ended_while_no_hub_ran_is_charged_for_what_is_known(worl
     await world.restart(pool=stopped_rules())
     name_spec(world, disk_gib=90)
     [instance_id] = await world.boot()
-    assert await Agent(world, instance_id).claim(wait=0.05) is None
+    assert await Agent(world, instance_id).claim(wait=10.0) is None
     await until(lambda: world.cloud.stopped() == [instance_id], "it is stopped")
     world.cloud.fail("launch", CloudError("Throttling", "slowly", retryable=True), 999)
     lease = await world.request(spec=replace(ON_DEMAND, disk_gib=90))

@@ -22,7 +22,7 @@ ON_DEMAND = replace(SPEC, markets=(Market.ON_DEMAND,))
 async def prepared(world: World) -> str:
     await begin(world, rules(0, market=Market.ON_DEMAND, stopped=1))
     [instance_id] = await world.boot()
-    assert await Agent(world, instance_id).claim(wait=0.05) is None
+    assert await Agent(world, instance_id).claim(wait=10.0) is None
     await until(lambda: len(standing(world).startable) == 1, "it waits stopped")
     return instance_id
 

@@ -41,7 +41,7 @@ from tests.unit.provisioner.retained import (
     kept,
     ready,
 )
-from tests.unit.provisioner.world import SPEC, Agent, World, until
+from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
 
 def launches(world: World) -> int:
@@ -127,7 +127,7 @@ async def test_a_spot_notice_ends_a_lingering_instance(world: World) -> None:
     claimant = agent.claimant()
     turn_away = world.provisioner._starts.turn_away_reclaimed
     with pytest.raises(InstanceUnwanted):
-        await turn_away(claimant, agent.key, 5)
+        await turn_away(claimant, agent.key, TIMEOUT)
     lease = await again(world, LINGER)
     await until(lambda: set(world.cloud.running()) - {agent.instance_id}, "another")
     await until(lambda: agent.instance_id not in world.cloud.running(), "the first ends")
@@ -137,7 +137,7 @@ async def test_a_spot_notice_ends_a_lingering_instance(world: World) -> None:
     new_agent = Agent(world, other)
     served = await new_agent.serve()
     assert served.lease_id == lease.lease_id
-    await turn_away(new_agent.claimant(), new_agent.key, 5)
+    await turn_away(new_agent.claimant(), new_agent.key, TIMEOUT)
     assert world.now(lease).state is LeaseState.READY, "a lease is not taken from its user"
 
 
@@ -163,7 +163,7 @@ async def test_a_retained_instance_is_not_given_to_others(world: World) -> None:
     _, agent = await kept(world, LINGER)
     await again(world, LINGER, user="eve")
     await again(world, LINGER, server="second")
-    assert await agent.claim(wait=0.05) is None
+    assert await agent.claim(wait=10.0) is None
     await until(lambda: launches(world) > 1, "their own launch")
     assert agent.instance_id in world.cloud.running()
 
@@ -675,6 +675,7 @@ async def test_a_silent_retained_instance_fails_the_start_and_is_stopped(world: 
     await kept(world, STOP)
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
+    await world.watch_passes(1)
     world.clock.advance(world.settings.boot_timeout + 1)
     assert "did not call the hub" in (await world.stop_of(lease)).message
     await until(world.cloud.stopped, "it is stopped again")
@@ -1025,7 +1026,7 @@ async def test_a_hub_killed_before_the_agent_has_stopped_still_retains_it(
     await world.kill()
     await world.start()
     # It has stopped by now, and its word was lost with the hub: it claims again.
-    await agent.claim(wait=0.2)
+    await agent.claim(wait=10.0)
     await world.state(lease, LeaseState.ENDED)
     await until(world.cloud.stopped, "it is stopped")
 

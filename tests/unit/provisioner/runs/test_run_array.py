@@ -57,7 +57,7 @@ async def test_each_run_has_one_result_and_the_table_is_the_ledger(
         if dice.random() < 0.1:
             kills += 1
             await world.restart()
-        await world.watch_passes(1)
+        await world.complete_passes(1)
     await until(lambda: all(run_of(world, each).is_cleared for each in numbers), "nothing left")
     await world.settle()
 
@@ -79,7 +79,7 @@ async def serve(agent: Agent, dice: random.Random, results: Counter[int]) -> Non
     """One turn of an instance: it comes up, or works, or is done."""
     world = agent.world
     if agent.lease is None:
-        if await agent.claim(0.05) is None:
+        if await agent.claim(10.0) is None:
             agent.lease = None
             return
         for step in ("home", "notebook", "ready"):

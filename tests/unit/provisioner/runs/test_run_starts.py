@@ -72,7 +72,6 @@ async def hub(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hu
     allow_runs(world, QueueRules(at_once=3, priorities={"group:lab": 5}))
     found = HubOfRuns(world)
     monkeypatch.setattr(starts, "INTERVAL", 3600.0)
-    monkeypatch.setattr(starts, "PAUSE", 0.001)
     monkeypatch.setattr(starts, "run_lease", found.run_lease)
     monkeypatch.setattr(starts, "reachable_api_url", lambda url, options: url)
     running = asyncio.create_task(found.run())
