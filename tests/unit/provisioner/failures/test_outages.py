@@ -263,11 +263,15 @@ async def test_a_database_outage_ends_no_server_and_requests_are_carried_out(
 
 
 async def test_a_hub_that_lost_its_store_to_another_terminates_nothing(
-    on_postgresql: World, postgresql: PostgreSQL
+    on_postgresql: World, postgresql: PostgreSQL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    retry_seconds = "ec2spawner.provisioner.store.databases.postgresql.RETRY_SECONDS"
     world = on_postgresql
     _, agent = await world.ready()
     postgresql.stop()
+    with pytest.raises(StoreError):
+        await world.store.hold()
+    monkeypatch.setattr(retry_seconds, 3600.0)  # it does not come back before the other one
     follower = World(world.folder)
     # With a clock of its own: it must not take the silent agent of the older lease for lost.
     follower.cloud, follower.store_url = world.cloud, world.store_url
@@ -277,6 +281,7 @@ async def test_a_hub_that_lost_its_store_to_another_terminates_nothing(
     await follower.start()
     try:
         lease, newer = await follower.ready("new")
+        monkeypatch.setattr(retry_seconds, 0.0)
         world.provisioner._reconciler.reconcile = reconcile  # type: ignore[method-assign]
         world.clock.advance(world.settings.recovery_grace + 1)  # of a lease that it does not know
         with pytest.raises(StoreError, match="another hub holds"):
