@@ -120,6 +120,7 @@ async def test_a_disk_counts_up_to_its_next_lease_after_a_crash_at_the_claim(
     await pass_days(world, 3)
     second = await again(world, STOP, spec=STOPPABLE)
     await until(lambda: agent.instance_id in world.cloud.running(), "it is started")
+    await world.watch_passes(1)  # no listing from before the start is under way
     await agent.serve()
     await world.settle()
     counted = (await disks(world))["", "retention"]
