@@ -20,14 +20,13 @@ CORES := $(shell nproc)
 WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))
 BENCH ?= spawn
 ARGS ?=
-N ?= 5
 
 VENV := .venv
 DONE := $(VENV)/.done
 # Tests that this run leaves out, see tests/tiers.py.
-export LEFT_OUT ?= nightly or long
+export EC2SPAWNER_LEFT_OUT ?= nightly or long
 # What the others use of the system.
-export SYSTEM ?= chromium containers postgresql
+export EC2SPAWNER_SYSTEM ?= chromium containers postgresql
 CONSTRAINTS := ec2spawner/data/constraints.txt
 LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/schema/*' -o -path '*/style/*' \)) \
 	$(addprefix labextension/,package.json package-lock.json tsconfig.json)
@@ -63,8 +62,8 @@ test: $(DONE)/tools  ## What a change must pass: each promise once, in a real br
 	$(MAKE) --no-print-directory pytest
 	$(if $(ARGS),,python -m tests.policy_use $(EC2SPAWNER_POLICY_USE))
 
-test-all: LEFT_OUT := long
-test-all: SYSTEM += boot
+test-all: EC2SPAWNER_LEFT_OUT := long
+test-all: EC2SPAWNER_SYSTEM += boot
 test-all: core test  ## Each night, and before a release or the end of a large change: everything but test-long
 
 test-long: venv chromium containers postgresql boot torch $(DONE)/aws-cli  ## Before a release: what takes too long for each night
@@ -83,7 +82,7 @@ types: venv
 	mypy
 
 unit: venv
-	pytest -m "pure and not nightly and not long" -n $(CORES) --dist worksteal tests/unit
+	pytest -m "not nightly and not long" -n $(CORES) --dist worksteal $$(python -m tests.tiers pure)
 
 core: venv  ## Branch coverage of ec2spawner/core by its own unit tests
 	pytest -m "not long" -n $(CORES) --dist worksteal --cov --cov-report= tests/unit/core
@@ -98,10 +97,10 @@ docs: venv  ## The documentation, warnings as errors
 # Last in `test`, so that its summary is what one reads. In the order of tests/conftest.py: the files
 # that take longest first, where xdist would begin with those of many tests.
 pytest: venv
-	python -m tests.run -m "not ($(LEFT_OUT))" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
+	python -m tests.run -m "not ($(EC2SPAWNER_LEFT_OUT))" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
 
 deflake: venv  ## N=5 ARGS=tests/unit/provisioner: run tests N times in random orders, beside a busy core
-	python -m tests.deflake --runs $(N) -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	python -m tests.deflake --runs $(or $(N),5) -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 focus: venv  ## The FOCUS export, checked by the FinOps Foundation's validator
 	tests/focus/validate.sh
@@ -196,7 +195,7 @@ $(DONE)/scheduler: $(CONSTRAINTS) | $(DONE)/python
 
 # One after the other: apt-get does not wait for another.
 system:
-	$(MAKE) --no-print-directory $(SYSTEM)
+	$(MAKE) --no-print-directory $(EC2SPAWNER_SYSTEM)
 
 # $(1): a command that succeeds where it is there. $(2): what it is. $(3): which tests need it.
 # $(4): its package for apt-get.
@@ -214,7 +213,7 @@ define installed
 	if [ -n "$${missing-}" ]; then \
 		echo '**********************************************************************'; \
 		echo "** SKIPPED: $(3). No $(2), and $$missing."; \
-		echo '** Install $(2) and run make test again.'; \
+		echo '** Install $(2) and run make again.'; \
 		echo '**********************************************************************'; \
 	fi
 endef

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import Final
-from urllib.parse import urlsplit
 
 import psutil
+from jupyterhub.objects import Server
 from jupyterhub.proxy import ConfigurableHTTPProxy
 
 LISTEN_SECONDS: Final = 30.0
@@ -28,12 +28,12 @@ class OwnProxy(ConfigurableHTTPProxy):
     """
 
     async def start(self) -> None:
-        """Start the process. Raises `RuntimeError` unless it listens on both of its ports."""
+        """Start the process. Raises `RuntimeError` unless it listens on both of its TCP ports."""
         try:
             await super().start()
             await self._until_listening()
         except (RuntimeError, TimeoutError) as error:
-            if self.proxy_process.poll() is None:
+            if self.proxy_process and self.proxy_process.poll() is None:
                 self.stop()
             raise RuntimeError(
                 f"The proxy could not listen on {self.public_url} and {self.api_url}; its own "
@@ -42,7 +42,7 @@ class OwnProxy(ConfigurableHTTPProxy):
             ) from error
 
     async def _until_listening(self) -> None:
-        wanted = {urlsplit(url).port for url in (self.public_url, self.api_url)}
+        wanted = {Server.from_url(url).port for url in (self.public_url, self.api_url)}
         async with asyncio.timeout(LISTEN_SECONDS) as limit:
             while not wanted <= (found := await asyncio.to_thread(self._listening_ports)):
                 if (status := self.proxy_process.poll()) is not None:

@@ -16,7 +16,7 @@ def reserve(host: str = LOOPBACK, port: int = 0) -> socket.socket:
     The socket is bound and never listens. As long as it exists, Linux gives its port neither to an
     outgoing connection nor to a process that asks for any free port, while a process that names the
     port and sets SO_REUSEADDR, as node, tornado and asyncio do, can listen on it. Raises `OSError`
-    if another process uses `port`.
+    if another process listens on `port`.
     """
     held = socket.socket()
     try:

@@ -8,6 +8,7 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ from hypothesis import settings
 
 from ec2spawner import iri_grammar
 from tests import nursery, tiers
-from tests.run import FAILURES_VARIABLE
+from tests.deflake import ORDER_VARIABLE
+from tests.run import OUTCOMES_VARIABLE, Outcomes
 
 if TYPE_CHECKING:
     from tests.postgresql_server import PostgreSQL
@@ -38,8 +40,7 @@ os.environ.setdefault("BENCH_SLOWNESS", "1")
 HAS_GPU = Path("/proc/driver/nvidia/version").exists()
 
 
-_seconds_of_failed: dict[str, float] = {}
-"""By test id."""
+_outcomes = Outcomes()
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
@@ -53,17 +54,26 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     tiers.mark(item)
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.failed:
+        _outcomes.incomplete = f"{report.nodeid} cannot be collected"
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed:
-        _seconds_of_failed[report.nodeid] = report.duration
+        took = _outcomes.failed.get(report.nodeid, 0.0) + report.duration
+        _outcomes.failed[report.nodeid] = took
+    elif report.when == "call" and report.passed:
+        _outcomes.passed.append(report.nodeid)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Leave what failed to `tests/run.py`."""
-    file = os.environ.get(FAILURES_VARIABLE)
-    if file and _seconds_of_failed and not hasattr(session.config, "workerinput"):
-        failed = [{"test": test, "seconds": s} for test, s in _seconds_of_failed.items()]
-        Path(file).write_text(json.dumps(failed), encoding="utf-8")
+    """Leave what became of the tests to `tests/run.py`."""
+    file = os.environ.get(OUTCOMES_VARIABLE)
+    if file and not hasattr(session.config, "workerinput"):
+        stopped = session.shouldfail or session.shouldstop
+        _outcomes.incomplete = _outcomes.incomplete or (str(stopped) if stopped else "")
+        Path(file).write_text(json.dumps(asdict(_outcomes)), encoding="utf-8")
 
 
 @pytest.hookimpl(trylast=True)  # after `-m` has taken its choice
@@ -85,7 +95,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         path: sum(mark.kwargs["seconds"] for mark in of_file.values())
         for path, of_file in marks.items()
     }
-    items.sort(key=lambda item: -seconds.get(item.path, 0))
+    if ORDER_VARIABLE not in os.environ:
+        items.sort(key=lambda item: -seconds.get(item.path, 0))
 
 
 def pytest_collection_finish() -> None:

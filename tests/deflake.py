@@ -2,19 +2,21 @@
 
 Each run has another order, another hash seed and another seed of virtual time, and shares the
 machine with a process that keeps a core busy. The first failure ends it, with the command that
-repeats that run. After an interruption it continues: `tests/output/deflake.json` has what passed.
+repeats that run. After an interruption it continues with the run that was under way, as long as the
+code is the same: `tests/output/deflake.json` has what passed.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +24,10 @@ from typing import Final
 
 import pytest
 
-STATE: Final = Path(__file__).resolve().parent / "output" / "deflake.json"
+from tests.run import run_pytest
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+STATE: Final = ROOT / "tests" / "output" / "deflake.json"
 
 ORDER_VARIABLE: Final = "EC2SPAWNER_TEST_ORDER"
 """The seed of the order of files, and of the tests in each."""
@@ -34,32 +39,42 @@ def main(arguments: Sequence[str]) -> int:
     """The exit status: 0 once all runs have passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.deflake")
     parser.add_argument("--runs", type=int, default=5, metavar="N")
-    parser.add_argument("--afresh", action="store_true", help="forget which runs have passed")
     options, given = parser.parse_known_args(arguments)
-    passed = 0 if options.afresh else _passed(given)
-    for seed in range(passed + 1, options.runs + 1):
+    subject = {"arguments": given, "code": _code()}
+    for seed in range(_passed(subject) + 1, options.runs + 1):
         print(f"\n=== {seed} of {options.runs}", flush=True)
         seeds = {name: str(seed) for name in ("PYTHONHASHSEED", "EC2SPAWNER_SEED", ORDER_VARIABLE)}
-        command = [sys.executable, "-m", "pytest", "-p", "tests.deflake", *given]
+        os.environ.update(seeds)
+        arguments = ["-p", "tests.deflake", *given]
         with _busy_core():
-            status = subprocess.run(command, env=os.environ | seeds, check=False).returncode
+            status, _ = run_pytest(arguments)
         if status:
             variables = " ".join(f"{name}={value}" for name, value in seeds.items())
-            print(f"\nFailed. To repeat: {variables} {shlex.join(['python', *command[1:]])}")
+            print(f"\nFailed. To repeat: {variables} python -m pytest {shlex.join(arguments)}")
             return status
         STATE.parent.mkdir(parents=True, exist_ok=True)
-        STATE.write_text(json.dumps({"arguments": given, "passed": seed}), encoding="utf-8")
+        STATE.write_text(json.dumps({"subject": subject, "passed": seed}), encoding="utf-8")
+    STATE.unlink(missing_ok=True)
     print(f"\nAll {options.runs} runs passed.")
     return 0
 
 
-def _passed(arguments: Sequence[str]) -> int:
-    """How many runs with these arguments have passed."""
+def _code() -> str:
+    """The commit, and a digest of what differs from it."""
+    said = [
+        subprocess.run(["git", *command], cwd=ROOT, capture_output=True, check=True).stdout
+        for command in (["rev-parse", "HEAD"], ["diff", "HEAD"])
+    ]
+    return hashlib.sha256(b"".join(said)).hexdigest()
+
+
+def _passed(subject: Mapping[str, object]) -> int:
+    """How many runs of the same tests of the same code have passed."""
     try:
         state = json.loads(STATE.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return 0
-    return int(state["passed"]) if state["arguments"] == list(arguments) else 0
+    return int(state["passed"]) if state["subject"] == subject else 0
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """`python -m tests.run [ARGUMENT…]`: pytest, which never hides a test that failed by chance.
 
-Failed files of processes and browsers run once more, alone, after all others. If they pass, so does
-the run, and it says so in its last lines and in `tests/output/flaky.json`: each such test is a
-defect whose cause is to be found. Nothing else runs again: neither what is pure or in virtual time,
-which fails again, nor a test of an invariant.
+Failed files of processes and browsers run once more, alone, after all others. If each failed test
+passes then, so does the run, and it says so in its last lines and in `tests/output/flaky.json`:
+each such test is a defect whose cause is to be found. Nothing else runs again: neither what is pure
+or in virtual time, which fails again, nor a test of an invariant, nor a run that did not complete.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from tests import tiers
 
-OUTPUT: Final = tiers.TREE / "tests" / "output"
-FLAKY: Final = OUTPUT / "flaky.json"
-FAILURES: Final = OUTPUT / "failures.json"
+FLAKY: Final = tiers.TREE / "tests" / "output" / "flaky.json"
 
-FAILURES_VARIABLE: Final = "EC2SPAWNER_TEST_FAILURES"
-"""The file into which pytest writes what failed, see `tests/conftest.py`."""
+OUTCOMES_VARIABLE: Final = "EC2SPAWNER_TEST_OUTCOMES"
+"""Names the file into which pytest writes an `Outcomes`, see `tests/conftest.py`."""
 
 MAX_FILES: Final = 2
-"""More failed files than this are not chance."""
+"""If more files failed, the change is at fault, not the machine."""
 
 MAX_SECONDS: Final = 180.0
 """For all files that run once more."""
@@ -38,42 +39,41 @@ TESTS_FAILED: Final = 1
 """pytest's exit status if tests ran and some failed."""
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A test that failed: its id, and how long it took in seconds."""
+@dataclass
+class Outcomes:
+    """What became of the tests of one run."""
 
-    test: str
-    seconds: float
+    passed: list[str] = field(default_factory=list)
+    failed: dict[str, float] = field(default_factory=dict)
+    """Seconds that each took, by its id."""
+    incomplete: str = ""
+    """Why tests were not even tried: a file that cannot be imported, or an early end."""
 
-    @property
-    def file(self) -> str:
-        return self.test.partition("::")[0]
+    def __post_init__(self) -> None:
+        self.passed = [each for each in self.passed if each not in self.failed]
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit status of the run."""
-    OUTPUT.mkdir(parents=True, exist_ok=True)
+    FLAKY.parent.mkdir(parents=True, exist_ok=True)
     _write([])
-    FAILURES.unlink(missing_ok=True)
-    environment = os.environ | {FAILURES_VARIABLE: str(FAILURES)}
-    command = [sys.executable, "-m", "pytest", *arguments]
-    status = subprocess.run(command, env=environment, check=False).returncode
-    if status != TESTS_FAILED or not FAILURES.exists():
+    status, first = run_pytest(arguments)
+    if status != TESTS_FAILED or first is None:
         return status
-    failures = [Failure(**each) for each in json.loads(FAILURES.read_text())]
-    files = sorted({each.file for each in failures})
-    if reason := why_not_again(files):
-        print(f"\nNothing runs once more: {reason}", flush=True)
+    files = sorted({_file_of(each) for each in first.failed})
+    if reason := first.incomplete or why_not_again(files):
+        print(f"\nNo file runs once more: {reason}", flush=True)
         return status
     print(f"\nOnce more, alone: {' '.join(files)}", flush=True)
     began = time.monotonic()
-    if again := _run_again(arguments, files):
-        return again
+    _, second = run_pytest(["-n", "0", "-m", _marks(arguments), *files], MAX_SECONDS)
+    if second is None or not first.failed.keys() <= set(second.passed):
+        return status
     seconds = round(time.monotonic() - began, 1)
-    _write([_entry(each, seconds) for each in failures])
-    print(f"\n{'*' * 80}\n** FLAKY: these tests failed, and passed when their files ran once more:")
-    for each in failures:
-        print(f"**   {each.test} ({each.seconds:.1f} s)")
+    _write([_entry(test, took, seconds) for test, took in first.failed.items()])
+    print(f"\n{'*' * 80}\n** FLAKY: failed, and passed when their files ran once more, alone:")
+    for test, took in first.failed.items():
+        print(f"**   {test} ({took:.1f} s)")
     print(f"** Each is a defect: find its cause. See {FLAKY.relative_to(tiers.TREE)}.\n{'*' * 80}")
     return 0
 
@@ -83,35 +83,69 @@ def why_not_again(files: Sequence[str]) -> str:
     if not files:
         return "no test has failed, the run itself has"
     if len(files) > MAX_FILES:
-        return f"{len(files)} files failed, and more than {MAX_FILES} are not chance"
+        return f"tests of {len(files)} files failed, which is more than {MAX_FILES}"
     refused = [each for each in files if not tiers.may_run_again(each)]
     if refused:
-        return (
-            f"{refused[0]} depends on nothing that a busy machine can delay, or is an invariant's"
-        )
+        return f"{refused[0]} waits for no process, or holds an invariant"
     return ""
 
 
-def _run_again(arguments: Sequence[str], files: Sequence[str]) -> int:
+def run_pytest(
+    arguments: Sequence[str], timeout: float | None = None
+) -> tuple[int, Outcomes | None]:
+    """Exit status and outcomes of pytest; no outcomes if it ended before it could write them.
+
+    Ctrl-C and SIGTERM reach pytest, which ends what its tests have started. So does `timeout`, in
+    seconds.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = Path(folder) / "outcomes.json"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *arguments],
+            env=os.environ | {OUTCOMES_VARIABLE: str(outcomes)},
+        )
+        before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        try:
+            status = _wait(process, timeout)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        if not outcomes.exists():
+            return status, None
+        said: Mapping[str, Any] = json.loads(outcomes.read_text(encoding="utf-8"))
+        return status, Outcomes(**said)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
+    while True:
+        try:
+            return process.wait(timeout)
+        except KeyboardInterrupt:
+            continue  # the terminal sent it to pytest, too
+        except subprocess.TimeoutExpired:
+            print(f"\nStopped after {timeout:g} s", flush=True)
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(60) or TESTS_FAILED
+            process.kill()
+            return process.wait()
+
+
+def _marks(arguments: Sequence[str]) -> str:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("-m", default="")
-    marks = parser.parse_known_args(arguments)[0].m
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-m", marks, "--durations=10", *files]
-    with subprocess.Popen(command, start_new_session=True) as process:
-        try:
-            return process.wait(MAX_SECONDS)
-        except subprocess.TimeoutExpired:
-            print(f"\nNot through after {MAX_SECONDS:g} s", flush=True)
-            return TESTS_FAILED
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+    marks: str = parser.parse_known_args(arguments)[0].m
+    return marks
 
 
-def _entry(failure: Failure, again_seconds: float) -> dict[str, Any]:
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def _entry(test: str, seconds: float, again_seconds: float) -> dict[str, Any]:
     seeds = {"hash_seed": "PYTHONHASHSEED", "seed": "EC2SPAWNER_SEED"}
     return {
-        **asdict(failure),
+        "test": test,
+        "seconds": seconds,
         "files_again_seconds": again_seconds,
         **{name: os.environ.get(variable, "") for name, variable in seeds.items()},
     }

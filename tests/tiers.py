@@ -3,11 +3,13 @@
 `KINDS` and `INVARIANTS` are by folder or file; the longest entry applies. A test file that no entry
 of `KINDS` covers fails the collection. The kinds decide what `make quick` runs and what may be run
 once more after a failure, see `tests/run.py`; the mark `nightly` leaves a test to `make test-all`.
+`python -m tests.tiers KIND` prints the entries of a kind.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -44,6 +46,7 @@ KINDS: Final[Mapping[str, str]] = {
     "tests/unit/cluster_worker": LOCAL,
     "tests/unit/clusters": PROCESS,
     "tests/unit/commands": PROCESS,
+    "tests/unit/commands/test_reserved_ports.py": LOCAL,
     "tests/unit/config": PURE,
     "tests/unit/core": PURE,
     "tests/unit/cost": PURE,
@@ -134,8 +137,10 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/provisioner/pool/test_pool_crash.py",
         "tests/unit/reap",
         "tests/integration/aws/test_call_tokens.py",
+        "tests/integration/commands/test_first_light.py",
         "tests/integration/commands/test_first_light_remains.py",
         "tests/integration/commands/test_reap_command.py",
+        "tests/integration/hub/test_failed_starts.py",
         "tests/integration/hub/test_restart.py",
     ),
     "massacre": (
@@ -150,6 +155,7 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/project/test_supply_chain.py",
         "tests/integration/agent/test_secrets_on_instance.py",
         "tests/integration/agent/test_user_data_on_instance.py",
+        "tests/integration/hub/test_hub_machine.py",
     ),
 }
 """Never run again after a failure: once is too often."""
@@ -194,3 +200,7 @@ def path_of(file: Path) -> str:
 
 def _covers(entry: str, file: str) -> bool:
     return file == entry or file.startswith(f"{entry}/")
+
+
+if __name__ == "__main__":
+    print(*(entry for entry, kind in KINDS.items() if kind == sys.argv[1]))

@@ -151,10 +151,6 @@ async def test_nothing_printed_or_typed_is_lost_with_the_page(
     assert printed == "begins\ncontinues\nends\n"
 
 
-@pytest.mark.nightly(
-    guard="tests/e2e/test_closed_pages_in_browser.py::"
-    "test_nothing_printed_or_typed_is_lost_with_the_page"
-)
 async def test_a_notebook_opens_where_it_was_scrolled_to(jupyter: Server, visit: Visit) -> None:
     """In a browser that has not seen it before: what is remembered is in the home."""
     tall = {"output_type": "stream", "name": "stdout", "text": "line\n" * 12}

@@ -71,7 +71,6 @@ def test_says_everything_to_a_screen_reader(lab_page: Any, server: Server) -> No
     assert item.get_attribute("title") == label
 
 
-@pytest.mark.nightly(guard="tests/e2e/test_panel.py::test_nothing_moves_when_digits_change")
 def test_cost_is_extrapolated_between_responses(lab_page: Any, server: Server) -> None:
     now = datetime.now(UTC)
     cost = Cost(usd=10, usd_per_hour=36, as_of=now, since=now, market=Market.ON_DEMAND)
@@ -384,10 +383,6 @@ def test_a_hidden_tab_gets_desktop_notices_and_expired_ones_are_withdrawn(
     expect(toast).to_have_count(1)
 
 
-@pytest.mark.nightly(
-    guard="tests/e2e/test_lab_extension.py::"
-    "test_a_hidden_tab_gets_desktop_notices_and_expired_ones_are_withdrawn"
-)
 def test_a_hidden_tab_shows_the_last_minute_in_its_title(new_page: Any, server: Server) -> None:
     new_page.add_init_script(
         """window.Notification = class {
@@ -481,9 +476,6 @@ def test_reports_user_input_but_not_an_open_tab(page: Any, server: Server) -> No
     assert len(server.posts("input")) == 1
 
 
-@pytest.mark.nightly(
-    guard="tests/e2e/test_lab_extension.py::test_shows_as_much_as_there_is_room_for"
-)
 def test_settings_choose_what_is_shown(page: Any, server: Server) -> None:
     minutes = timedelta(minutes=1)
     server.choose_settings('{"statusBarUsage": false, "statusBarState": false, "notices": false}')

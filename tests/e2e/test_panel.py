@@ -650,9 +650,6 @@ def test_an_unresponsive_server_is_reported_until_it_responds_again(lab: Lab) ->
     expect(lab.panel).not_to_contain_text("does not respond")
 
 
-@pytest.mark.nightly(
-    guard="tests/e2e/test_panel.py::test_shows_cost_activity_and_the_time_of_the_stop"
-)
 def test_notebook_7_shows_the_panel_too(page: Any, server: Server) -> None:
     server.says(working())
     server.remembers(scenes.last_hour())

@@ -148,10 +148,6 @@ def test_what_is_on_the_screen_is_saved_and_run_and_a_refusal_loses_nothing(
 
 
 @pytest.mark.usefixtures("notebook")
-@pytest.mark.nightly(
-    guard="tests/e2e/test_runs_in_browser.py::"
-    "test_what_is_on_the_screen_is_saved_and_run_and_a_refusal_loses_nothing"
-)
 def test_the_user_chooses_who_pays_and_what_that_payer_cannot_pay_for_cannot_be_chosen(
     page: Any, server: Server
 ) -> None:
@@ -181,10 +177,6 @@ def test_the_user_chooses_who_pays_and_what_that_payer_cannot_pay_for_cannot_be_
 
 
 @pytest.mark.usefixtures("notebook")
-@pytest.mark.nightly(
-    guard="tests/e2e/test_runs_in_browser.py::"
-    "test_what_is_on_the_screen_is_saved_and_run_and_a_refusal_loses_nothing"
-)
 def test_a_file_is_run_from_the_file_browser(page: Any, server: Server) -> None:
     open_lab(page, server)
     for name, parameter in ((NAME, "lr"), ("train.py", "Name of the parameter")):

@@ -147,6 +147,7 @@ def _hub(c: Any, settings: HubSettings) -> None:
     proxy = c.ConfigurableHTTPProxy
     proxy.should_start, proxy.api_url = True, settings.proxy_api_url
     proxy.auth_token = settings.proxy_token
+    proxy.command = "configurable-http-proxy"
     proxy.pid_file = f"{folder}/jupyterhub-proxy.pid"
     hub.cleanup_servers = False
     # A start answers at once, so that its progress can be followed from the beginning.

@@ -136,7 +136,6 @@ def foreign_volume(embedded: Embedded) -> str:
     return str(volume["VolumeId"])
 
 
-@pytest.mark.nightly(guard="tests/integration/commands/test_first_light_remains.py")
 async def test_an_interrupted_journey_deletes_what_it_created_and_nothing_else(
     embedded: Embedded, admin: Admin, tmp_path: Path
 ) -> None:

@@ -140,10 +140,6 @@ def test_ctrl_c_stops_the_servers_before_everything_ends(
         assert store.execute("SELECT ended_at IS NULL FROM lease").fetchall() == [(0,), (0,)]
 
 
-@pytest.mark.nightly(
-    guard="tests/integration/embedded/test_embedded_demo.py::"
-    "test_ctrl_c_stops_the_servers_before_everything_ends"
-)
 def test_killing_the_hub_ends_the_demo_and_its_proxy(demo: Demo) -> None:
     demo.ready()
     ports = demo.listening()
@@ -185,10 +181,6 @@ def test_ctrl_c_while_the_embedded_ec2_starts_starts_nothing_more(
     assert not (demo.data_dir / "jupyterhub.log").exists()
 
 
-@pytest.mark.nightly(
-    guard="tests/integration/embedded/test_embedded_demo.py::"
-    "test_ctrl_c_stops_the_servers_before_everything_ends"
-)
 def test_ctrl_c_while_the_hub_starts_leaves_no_proxy(
     demo: Demo, wait_until: Callable[..., Any]
 ) -> None:

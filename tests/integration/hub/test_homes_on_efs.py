@@ -50,10 +50,6 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
         print(running.tail(80))
 
 
-@pytest.mark.nightly(
-    guard="tests/integration/hub/test_homes_on_efs.py::"
-    "test_a_worker_may_only_read_the_home_of_its_server"
-)
 async def test_a_run_reads_and_writes_the_home_of_its_server(hub: Hub) -> None:
     with hub.embedded.jupyterlab():  # its extension fetches the results of runs
         await hub.start_server("ann")

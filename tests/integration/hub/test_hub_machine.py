@@ -13,10 +13,7 @@ from typing import Any
 import pytest
 
 TREE = Path(__file__).resolve().parents[3]
-pytestmark = [
-    pytest.mark.slow(seconds=80),
-    pytest.mark.nightly(guard="tests/unit/project/test_stack.py"),
-]
+pytestmark = pytest.mark.slow(seconds=80)
 
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc")
 

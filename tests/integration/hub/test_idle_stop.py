@@ -206,7 +206,10 @@ for number in range(3):
 """
 
 
-@pytest.mark.nightly(guard="tests/unit/agent/test_hostile_telemetry.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_running.py::"
+    "test_a_server_ends_at_max_age_even_when_active"
+)
 async def test_activity_faked_to_the_agent_is_bounded_by_max_age(
     embedded: Embedded, tmp_path: Path
 ) -> None:

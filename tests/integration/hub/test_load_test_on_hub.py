@@ -140,10 +140,6 @@ async def test_nothing_starts_without_consent(hub: Hub, load_test: LoadTest) -> 
     assert await servers(hub) == {}
 
 
-@pytest.mark.nightly(
-    guard="tests/integration/hub/test_load_test_on_hub.py::"
-    "test_users_do_everything_that_a_browser_does"
-)
 async def test_a_server_that_was_there_before_stays(hub: Hub, load_test: LoadTest) -> None:
     await hub.start_server("mine-0001", options={"profile": "cpu"})
     ended = await load_test.run(BY_TOKEN, "--users=1", "--prefix=mine")
@@ -167,10 +163,6 @@ async def in_use(load_test: LoadTest) -> asyncio.Task[Ended]:
 
 
 @pytest.mark.parametrize("end", ["a signal", "locust is killed"])
-@pytest.mark.nightly(
-    guard="tests/integration/hub/test_load_test_on_hub.py::"
-    "test_users_do_everything_that_a_browser_does"
-)
 async def test_whatever_ends_the_test_its_servers_and_users_are_removed(
     end: str, hub: Hub, load_test: LoadTest
 ) -> None:

@@ -180,10 +180,6 @@ async def begun(hub: Hub, plan: Plan, rehearsal: asyncio.Task[Ended]) -> None:
     await until(three, 60, "three instances")
 
 
-@pytest.mark.nightly(
-    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
-    "test_servers_start_are_measured_and_leave_nothing"
-)
 async def test_a_signal_stops_all_that_was_started(hub: Hub, plan: Plan) -> None:
     running = asyncio.create_task(plan.run(*THREE, "--yes"))
     await begun(hub, plan, running)
@@ -194,10 +190,6 @@ async def test_a_signal_stops_all_that_was_started(hub: Hub, plan: Plan) -> None
     await assert_nothing_left(hub)
 
 
-@pytest.mark.nightly(
-    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
-    "test_servers_start_are_measured_and_leave_nothing"
-)
 async def test_what_a_killed_rehearsal_leaves_is_found_and_removed(hub: Hub, plan: Plan) -> None:
     running = asyncio.create_task(plan.run(*THREE, "--yes"))
     await begun(hub, plan, running)

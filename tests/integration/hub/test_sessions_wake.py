@@ -109,8 +109,8 @@ async def kernel_of(notebook: Jupyter, path: str = "train.ipynb") -> Kernel:
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/hub/test_sessions_wake.py::"
-    "test_variables_are_back_after_an_interruption"
+    guard="tests/integration/hub/test_sleep_on_hub.py::"
+    "test_an_idle_server_sleeps_and_its_owner_sees_what_sleeps"
 )
 async def test_variables_are_back_after_an_idle_stop(hub: Hub) -> None:
     await hub.start_server("ann", options={"profile": "cpu"})

@@ -31,8 +31,8 @@ async def hub(embedded: Embedded, tmp_path: Path, url: str) -> AsyncIterator[Hub
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/store/test_store_postgresql.py::"
-    "test_a_database_outage_is_logged_and_recovered_from"
+    guard="tests/unit/provisioner/failures/test_outages.py::"
+    "test_a_database_outage_ends_no_server_and_requests_are_carried_out"
 )
 async def test_servers_outlive_the_hub_and_an_outage_of_the_database(
     hub: Hub, embedded: Embedded, postgresql: PostgreSQL, url: str

@@ -49,9 +49,6 @@ print("done")
 """
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/clusters/test_ray_contract.py::test_a_kernel_can_be_made_to_wait_for_its_head"
-)
 def test_it_outlives_each_cluster_and_finds_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,8 +27,23 @@ def test_by_chance():
 def test_beside():
     pass
 """
+FAILS_THEN_SKIPS = """
+from pathlib import Path
+
+import pytest
+
+def test_by_chance():
+    seen = Path(__file__).with_suffix(".seen")
+    if seen.exists():
+        pytest.skip("not again")
+    seen.touch()
+    raise AssertionError("only now")
+"""
 FAILS = "def test_broken():\n    raise AssertionError('always')\n"
 PASSES = "def test_sound():\n    pass\n"
+UNREADABLE = "import a_module_that_is_not_there\n"
+ALONE = ("-n", "0")
+ON_WORKERS = ("-n", "1", "--dist", "loadfile")
 
 HUB, AGENT, NOTEBOOK = (
     f"tests/integration/{name}/test_it.py" for name in ("hub", "agent", "notebook")
@@ -42,9 +57,9 @@ class Ended:
     flaky: list[dict[str, Any]]
 
 
-def run_tests(folder: Path, **files: str) -> Ended:
+def run_tests(folder: Path, *arguments: str, **files: str) -> Ended:
     """`python -m tests.run` over a tree with only these test files."""
-    for name in ("run", "tiers", "conftest", "nursery"):
+    for name in ("run", "tiers", "conftest", "deflake", "nursery"):
         copy = folder / "tests" / f"{name}.py"
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(tiers.TREE / "tests" / copy.name, copy)
@@ -54,7 +69,7 @@ def run_tests(folder: Path, **files: str) -> Ended:
         file.parent.mkdir(parents=True)
         file.write_text(text)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.run", "-m", "not nightly", "-n", "0", "tests"],
+        [sys.executable, "-m", "tests.run", "-m", "not nightly", *(arguments or ALONE), "tests"],
         cwd=folder,
         env={"PATH": "", "PYTHONPATH": f"{folder}:{tiers.TREE}", "PYTHONHASHSEED": "7"},
         stdout=subprocess.PIPE,
@@ -78,6 +93,29 @@ def test_a_failure_by_chance_passes_and_is_reported_last(tmp_path: Path) -> None
     assert "2 passed" in ended.output  # its file, without the other
 
 
+def test_a_test_that_is_skipped_the_second_time_has_failed(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **{HUB: FAILS_THEN_SKIPS})
+    assert (ended.status, ended.flaky) == (1, [])
+
+
+@pytest.mark.parametrize("how", [ALONE, ON_WORKERS], ids=["alone", "on workers"])
+@pytest.mark.parametrize(
+    ("file", "text"), [(AGENT, UNREADABLE), ("tests/elsewhere/test_it.py", PASSES)]
+)
+def test_a_file_that_cannot_be_collected_fails_the_run(
+    tmp_path: Path, how: tuple[str, ...], file: str, text: str
+) -> None:
+    ended = run_tests(tmp_path, *how, **{HUB: FAILS_ONCE, file: text})
+    assert ended.status != 0
+    assert ended.flaky == []
+    assert file in ended.output
+
+
+def test_a_run_that_stops_early_has_failed(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, *ALONE, "-x", **{AGENT: FAILS_ONCE, HUB: FAILS})
+    assert (ended.status, ended.flaky) == (1, [])
+
+
 def test_a_broken_test_fails_the_run(tmp_path: Path) -> None:
     ended = run_tests(tmp_path, **{HUB: FAILS})
     assert (ended.status, ended.flaky) == (1, [])
@@ -96,7 +134,7 @@ def test_a_broken_test_fails_the_run(tmp_path: Path) -> None:
 def test_neither_pure_tests_nor_invariants_run_again(tmp_path: Path, file: str) -> None:
     ended = run_tests(tmp_path, **{file: FAILS_ONCE})
     assert (ended.status, ended.flaky) == (1, [])
-    assert "Nothing runs once more" in ended.output
+    assert "No file runs once more" in ended.output
 
 
 def test_many_failed_files_are_not_chance(tmp_path: Path) -> None:
@@ -111,29 +149,25 @@ def test_a_run_without_failures_leaves_an_empty_list(tmp_path: Path) -> None:
     assert "FLAKY" not in ended.output
 
 
-def test_a_file_without_a_kind_is_refused(tmp_path: Path) -> None:
-    ended = run_tests(tmp_path, **{"tests/elsewhere/test_it.py": PASSES})
-    assert ended.status not in {0, 1}
-    assert "tests/elsewhere/test_it.py has no kind" in ended.output
-
-
 def test_every_entry_names_something() -> None:
     entries = [*tiers.KINDS, *tiers.REPEAT_OFFENDERS]
     entries += [each for files in tiers.INVARIANTS.values() for each in files]
     assert [each for each in entries if not (tiers.TREE / each).exists()] == []
 
 
+LEFT_OUT = ("mark.nightly", "mark.long", "mark.gpu")
+
+
 def test_what_is_left_to_the_night_has_a_guard_in_each_run() -> None:
-    """`guard` names a file, or a test in one, that `make test` runs."""
+    """`guard` names a file with tests of `make test`, or one of them."""
     for file in (tiers.TREE / "tests").rglob("test_*.py"):
         text = file.read_text()
         if "mark.nightly" not in text:
             continue
         for guard in _guards(ast.parse(text)):
             name, _, test = guard.partition("::")
-            guarding = (tiers.TREE / name).read_text()
-            assert not any(_is_nightly_as_a_whole(each) for each in ast.parse(guarding).body), guard
-            assert not test or f"def {test}(" in guarding, f"{file}: no test {guard}"
+            kept = _tests_of_each_run(tiers.TREE / name)
+            assert test in kept if test else kept, f"{file}: {guard} is no test of make test"
 
 
 def _guards(tree: ast.AST) -> list[str]:
@@ -145,6 +179,19 @@ def _guards(tree: ast.AST) -> list[str]:
     return [ast.literal_eval(each) for each in values]
 
 
-def _is_nightly_as_a_whole(statement: ast.stmt) -> bool:
-    text = ast.unparse(statement)
-    return text.startswith("pytestmark") and "mark.nightly" in text
+def _tests_of_each_run(file: Path) -> list[str]:
+    """Names of a file's tests that no mark leaves out."""
+    body = ast.parse(file.read_text()).body
+    functions = [each for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    of_file = " ".join(
+        ast.unparse(each.value)
+        for each in body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "pytestmark"
+    )
+    return [
+        each.name
+        for each in functions
+        if each.name.startswith("test_")
+        for marks in [of_file + " ".join(map(ast.unparse, each.decorator_list))]
+        if not any(mark in marks for mark in LEFT_OUT)
+    ]

@@ -204,10 +204,6 @@ async def test_a_run_that_has_ended_says_so_also_when_it_is_stopped(tmp_path: Pa
     assert hub.reports[-1].action == "end"
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/run_executor/test_executor.py::"
-    "test_an_end_with_a_result_that_is_refused_is_reported_without"
-)
 async def test_a_refusal_ends_the_executor(tmp_path: Path) -> None:
     hub = Hub(notebook_work(notebook("1")))
     hub.refusal = "no run is waiting for this instance"
@@ -224,10 +220,6 @@ async def test_a_document_that_is_no_notebook_fails_the_run(tmp_path: Path) -> N
     assert "it is damaged" in end.message
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/run_executor/test_run_of_notebook.py::"
-    "test_outputs_arrive_as_they_come_and_the_result_once"
-)
 async def test_a_file_of_the_same_name_stays(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "projects").mkdir(parents=True)

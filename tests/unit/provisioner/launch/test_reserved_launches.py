@@ -22,6 +22,7 @@ from ec2spawner.provisioner.offers import reserved_capacity
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import name_spec, rules
 from tests.unit.provisioner.world import SPEC, World, until
+from tests.virtual_time import virtual_loop
 
 T4 = "g4dn.xlarge"
 A, B = "us-east-1a", "us-east-1b"
@@ -305,8 +306,10 @@ async def test_a_failed_listing_is_repeated_soon(priced: World) -> None:
     world = priced
     busy = CloudError("RequestLimitExceeded", "busy", retryable=True)
     world.cloud.fail("capacity_reservations", busy, times=3)
+    began = virtual_loop().time()
     await with_reservations(world, TWO)
     assert unused(world) == 2
+    assert virtual_loop().time() - began < reserved_capacity.INTERVAL
 
 
 async def test_an_old_listing_offers_nothing(priced: World) -> None:
