@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 from jupyterhub import apihandlers
 from jupyterhub import handlers as page_handlers
 from jupyterhub.app import JupyterHub
+from jupyterhub.proxy import Proxy
 from tenacity import (
     AsyncRetrying,
     retry_if_exception,
@@ -126,7 +127,7 @@ def arrange() -> None:
     page_handlers.default_handlers.extend((*usage_pages.handlers, *runs_page.handlers))
     page_handlers.default_handlers[:0] = start_page.handlers
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
-    app.proxy_class = without_activity(noting_routes(saving_before_stop(app.proxy_class)))
+    _extend_proxy(app)
     _show_our_templates(app)
     runs_page.define(app)
     # JupyterHub serves no request until it has checked every running server, or until this
@@ -136,6 +137,20 @@ def arrange() -> None:
     log_limits.install(app.log)
     log_sanitizer.install()
     _task = loop.create_task(_begin_or_exit(app), name="ec2spawner begin")
+
+
+def _extend_proxy(app: JupyterHub) -> None:
+    """Extend the class of the proxy, also one that the configuration names after the spawner's."""
+    extended: type[Proxy] | None = None
+
+    def extend(_change: object = None) -> None:
+        nonlocal extended
+        if app.proxy_class is not extended:
+            extended = without_activity(noting_routes(saving_before_stop(app.proxy_class)))
+            app.proxy_class = extended
+
+    app.observe(extend, names=["proxy_class"])
+    extend()
 
 
 def _show_our_templates(app: JupyterHub) -> None:
