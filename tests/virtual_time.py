@@ -41,7 +41,7 @@ SEED: Final = int(os.environ.get("EC2SPAWNER_SEED", "0"))
 
 
 @dataclass(slots=True, eq=False)
-class _Look:
+class _Check:
     """A task that waits for a condition."""
 
     condition: Callable[[], object]
@@ -55,7 +55,7 @@ class _Leap(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.elapsed = 0.0
-        self.looks: list[_Look] = []
+        self.checks: list[_Check] = []
         self.turns = 0
         self._passed_at = 0
         """The turn after which time passed last."""
@@ -69,24 +69,24 @@ class _Leap(selectors.DefaultSelector):
             return []
         self._passed_at = self.turns
         # All that is due has happened: now a condition holds, or time has to pass.
-        if self._look(is_over=timeout is None):
+        if self._check(is_over=timeout is None):
             return []
         assert timeout is not None, "every task waits for another one: nothing would ever happen"
-        self.elapsed += min([timeout, *(look.deadline - self.elapsed for look in self.looks)])
+        self.elapsed += min([timeout, *(check.deadline - self.elapsed for check in self.checks)])
         return []
 
-    def _look(self, *, is_over: bool) -> bool:
+    def _check(self, *, is_over: bool) -> bool:
         """True when a task continues: its condition holds, or will not come true any more."""
-        for look in self.looks:
+        for check in self.checks:
             try:
-                holds = bool(look.condition())
+                holds = bool(check.condition())
             except Exception as error:
-                look.done.set_exception(error)
+                check.done.set_exception(error)
             else:
-                if not holds and not is_over and self.elapsed < look.deadline:
+                if not holds and not is_over and self.elapsed < check.deadline:
                     continue
-                look.done.set_result(holds)
-            self.looks.remove(look)
+                check.done.set_result(holds)
+            self.checks.remove(check)
             return True
         return False
 
@@ -129,13 +129,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """
         if condition():
             return True
-        look = _Look(condition, self.time() + seconds, self.create_future())
-        self._leap.looks.append(look)
+        check = _Check(condition, self.time() + seconds, self.create_future())
+        self._leap.checks.append(check)
         try:
-            return await look.done
+            return await check.done
         finally:
-            if look in self._leap.looks:
-                self._leap.looks.remove(look)
+            if check in self._leap.checks:
+                self._leap.checks.remove(check)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any

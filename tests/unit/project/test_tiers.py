@@ -42,7 +42,7 @@ def test_by_chance():
 FAILS = "def test_broken():\n    raise AssertionError('always')\n"
 PASSES = "def test_sound():\n    pass\n"
 UNREADABLE = "import a_module_that_is_not_there\n"
-ALONE = ("-n", "0")
+IN_PROCESS = ("-n", "0")
 ON_WORKERS = ("-n", "1", "--dist", "loadfile")
 
 HUB, AGENT, NOTEBOOK = (
@@ -69,7 +69,15 @@ def run_tests(folder: Path, *arguments: str, **files: str) -> Ended:
         file.parent.mkdir(parents=True)
         file.write_text(text)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.run", "-m", "not nightly", *(arguments or ALONE), "tests"],
+        [
+            sys.executable,
+            "-m",
+            "tests.run",
+            "-m",
+            "not nightly",
+            *(arguments or IN_PROCESS),
+            "tests",
+        ],
         cwd=folder,
         env={"PATH": "", "PYTHONPATH": f"{folder}:{tiers.TREE}", "PYTHONHASHSEED": "7"},
         stdout=subprocess.PIPE,
@@ -98,7 +106,7 @@ def test_a_test_that_is_skipped_the_second_time_has_failed(tmp_path: Path) -> No
     assert (ended.status, ended.flaky) == (1, [])
 
 
-@pytest.mark.parametrize("how", [ALONE, ON_WORKERS], ids=["alone", "on workers"])
+@pytest.mark.parametrize("how", [IN_PROCESS, ON_WORKERS], ids=["alone", "on workers"])
 @pytest.mark.parametrize(
     ("file", "text"), [(AGENT, UNREADABLE), ("tests/elsewhere/test_it.py", PASSES)]
 )
@@ -112,7 +120,7 @@ def test_a_file_that_cannot_be_collected_fails_the_run(
 
 
 def test_a_run_that_stops_early_has_failed(tmp_path: Path) -> None:
-    ended = run_tests(tmp_path, *ALONE, "-x", **{AGENT: FAILS_ONCE, HUB: FAILS})
+    ended = run_tests(tmp_path, *IN_PROCESS, "-x", **{AGENT: FAILS_ONCE, HUB: FAILS})
     assert (ended.status, ended.flaky) == (1, [])
 
 

@@ -27,14 +27,14 @@ async def story() -> list[tuple[str, float]]:
     return happened
 
 
-def told(seed: int) -> list[tuple[str, float]]:
+def said(seed: int) -> list[tuple[str, float]]:
     with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(seed)) as runner:
         return runner.run(story())
 
 
 def test_a_seed_chooses_an_order_and_always_the_same() -> None:
-    assert told(0) == told(0)
-    assert len({str([name for name, _ in told(seed)]) for seed in range(5)}) > 1
+    assert said(0) == said(0)
+    assert len({str([name for name, _ in said(seed)]) for seed in range(5)}) > 1
 
 
 async def test_a_condition_is_seen_at_the_instant_at_which_it_holds() -> None:
