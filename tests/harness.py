@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -257,6 +257,19 @@ class Embedded:
             for call in await self.control("calls")
             if call["action"] == action and call["outcome"] not in read_lag.CODES
         ]
+
+    async def launches(self, others: Collection[str] = ()) -> set[str]:
+        """Ids of the fleets that brought the instances beside `others`.
+
+        Calls are no measure where a launch names a new group: while EC2 does not know that yet, the
+        fleet has errors and no instance, and the hub repeats the call.
+        """
+        ids = {each["instance_id"] for each in await self.instances()}.difference(others)
+        ec2 = self.client()
+        listed = await asyncio.to_thread(ec2.describe_instances, InstanceIds=sorted(ids))
+        instances = [each for group in listed["Reservations"] for each in group["Instances"]]
+        tags = [tag for each in instances for tag in each["Tags"]]
+        return {tag["Value"] for tag in tags if tag["Key"] == "aws:ec2:fleet-id"}
 
     async def stop(self) -> None:
         await end(self.process)

@@ -181,11 +181,11 @@ async def test_training_completes_although_a_worker_is_interrupted(
         await hub.add_user("bob")
         await hub.start_server("ann", options={"profile": "cpu"})
         async with notebook_of(hub, "ann") as (_, kernel):
-            before = len(await embedded.calls("CreateFleet"))
+            before = {each["instance_id"] for each in await embedded.instances()}
             said = printed(await kernel.run(START, seconds=300))
             print(said)
             assert "3 of 3 workers have joined" in said
-            assert len(await embedded.calls("CreateFleet")) == before + 1
+            assert len(await embedded.launches(before)) == 1
             await kernel.run(f"import os; os.environ['STORAGE'] = {str(tmp_path / 'storage')!r}")
             print(printed(await kernel.run(TRAIN)))
 
