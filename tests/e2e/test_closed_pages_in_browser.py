@@ -169,7 +169,11 @@ async def test_a_notebook_opens_where_it_was_scrolled_to(jupyter: Server, visit:
     (jupyter.home / "long.ipynb").write_text(json.dumps(notebook | {"cells": cells}))
 
     page = await opens(jupyter, visit, "lab/tree/long.ipynb")
-    assert await first_visible_cell(page) == 0
+
+    async def is_at_its_top() -> bool:
+        return await first_visible_cell(page) == 0
+
+    await until(is_at_its_top, 30, "the first cell")
     await page.locator(".jp-CodeCell .cm-content").first.click()
     await page.locator(".jp-WindowedPanel-outer").hover()
     for _ in range(20):
@@ -197,13 +201,13 @@ async def test_a_notebook_opens_where_it_was_scrolled_to(jupyter: Server, visit:
 
 
 async def first_visible_cell(page: Any) -> int:
-    """Its number."""
+    """Its number; -1 while JupyterLab has rendered none there."""
     number: int = await page.evaluate(
         """() => {
           const top = document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect().top;
           const cells = [...document.querySelectorAll('.jp-Cell')];
           const first = cells.find(cell => cell.getBoundingClientRect().bottom > top);
-          return Number(first.dataset.windowedListIndex);
+          return first ? Number(first.dataset.windowedListIndex) : -1;
         }"""
     )
     return number
