@@ -8,9 +8,11 @@ little gets several products of one type, some of them free.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Set
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -53,20 +55,18 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """What is sold, by which unit, and for how much."""
+    """What is sold, and by which unit."""
 
     family: str
     """Empty where AWS names none."""
     attributes: Mapping[str, str]
     unit: str
-    usd: float
     description: str
-
-    @property
-    def fields(self) -> Mapping[str, str]:
-        """What filters are compared with."""
-        family = {"productFamily": self.family} if self.family else {}
-        return {**family, "ServiceCode": self.attributes["servicecode"], **self.attributes}
+    """A format string, with the price as `usd`."""
+    usd: float | None
+    """None for instances, whose prices can be set."""
+    fields: Mapping[str, str]
+    """What filters are compared with."""
 
 
 class PriceList:
@@ -86,79 +86,99 @@ class PriceList:
             raise EC2Error("NotFoundException", f"There are {here} here, and no other.")
         if asked.get("FormatVersion", FORMAT_VERSION) != FORMAT_VERSION:
             raise EC2Error("InvalidParameterException", f"FormatVersion is {FORMAT_VERSION}.")
-        every = [
-            product for product in self._products() if product.attributes["servicecode"] == service
-        ]
-        known = {field for product in every for field in product.fields}
+        sold = _products(self._region)[service]
+        known = {field for product in sold for field in product.fields}
         filters = asked.get("Filters") or ()
-        products = [each for each in every if _matches(each.fields, filters, known)]
+        products = [
+            (product, usd)
+            for product in sold
+            if _matches(product.fields, filters, known)
+            if (usd := self._usd(product)) is not None
+        ]
         shown, token = page(
             products, asked, "InvalidParameterException", "InvalidNextTokenException"
         )
         published = datetime.now(UTC).replace(microsecond=0, second=0, minute=0)
         return {
             "FormatVersion": FORMAT_VERSION,
-            "PriceList": [json.dumps(self._listed(product, published)) for product in shown],
+            "PriceList": [json.dumps(_listed(product, usd, published)) for product, usd in shown],
             **token,
         }
 
-    def _products(self) -> Iterator[_Product]:
-        """Every product that has a price."""
-        for known in instance_types().values():
-            if self._prices.price(known.name) is not None:
-                for way in WAYS:
-                    attributes = _attributes(known, way, self._region)
-                    usd = self._usd_per_hour(attributes)
-                    yield _Product(
-                        "Compute Instance",
-                        attributes,
-                        "Hrs",
-                        usd,
-                        f"${usd:.10g} per On Demand {way.operating_system} {known.name} "
-                        "Instance Hour",
-                    )
-        for each in RESOURCE_PRODUCTS:
-            attributes = {**each.attributes, **_place(self._region)}
-            yield _Product(each.family, attributes, each.unit, each.usd, each.description)
-
-    def _listed(self, product: _Product, published: datetime) -> dict[str, Any]:
+    def _usd(self, product: _Product) -> float | None:
+        """What a unit costs now; None where there is no price."""
+        if product.usd is not None:
+            return product.usd
         attributes = product.attributes
-        sku = sha256(json.dumps(attributes, sort_keys=True).encode()).hexdigest()[:16].upper()
-        term, rate = f"{sku}.{ON_DEMAND_TERM}", f"{sku}.{ON_DEMAND_TERM}.{HOURLY_RATE}"
-        instant = published.strftime("%Y-%m-%dT%H:%M:%SZ")
-        dimension = {
-            "unit": product.unit,
-            "endRange": "Inf",
-            "description": product.description,
-            "appliesTo": [],
-            "rateCode": rate,
-            "beginRange": "0",
-            "pricePerUnit": {"USD": f"{product.usd:.10f}"},
-        }
-        on_demand = {
-            "priceDimensions": {rate: dimension},
-            "sku": sku,
-            "effectiveDate": instant,
-            "offerTermCode": ON_DEMAND_TERM,
-            "termAttributes": {},
-        }
-        family = {"productFamily": product.family} if product.family else {}
-        return {
-            "product": {**family, "attributes": attributes, "sku": sku},
-            "serviceCode": attributes["servicecode"],
-            "terms": {"OnDemand": {term: on_demand}},
-            "version": published.strftime("%Y%m%d%H%M%S"),
-            "publicationDate": instant,
-        }
-
-    def _usd_per_hour(self, attributes: Mapping[str, str]) -> float:
         listed = self._prices.price(attributes["instanceType"])
-        assert listed is not None, "only priced types are products"
+        if listed is None:
+            return None
         if attributes["capacitystatus"] == "AllocatedCapacityReservation":
             return 0.0
         if attributes["operatingSystem"] == "Windows":
             return listed + WINDOWS_USD_PER_VCPU_HOUR * int(attributes["vcpu"])
         return listed * DEDICATED_FACTOR if attributes["tenancy"] == "Dedicated" else listed
+
+
+@cache
+def _products(region: str) -> Mapping[str, Sequence[_Product]]:
+    """All that a region may sell, by its service: hubs read the prices of all their types, one by
+    one, whenever they start."""
+    found: defaultdict[str, list[_Product]] = defaultdict(list)
+    for known in instance_types().values():
+        for way in WAYS:
+            attributes = _attributes(known, way, region)
+            description = (
+                f"${{usd:.10g}} per On Demand {way.operating_system} {known.name} Instance Hour"
+            )
+            found[SERVICE_CODE].append(
+                _product("Compute Instance", attributes, "Hrs", description, None)
+            )
+    for each in RESOURCE_PRODUCTS:
+        attributes = {**each.attributes, **_place(region)}
+        found[attributes["servicecode"]].append(
+            _product(each.family, attributes, each.unit, each.description, each.usd)
+        )
+    return found
+
+
+def _product(
+    family: str, attributes: Mapping[str, str], unit: str, description: str, usd: float | None
+) -> _Product:
+    of_family = {"productFamily": family} if family else {}
+    fields = {**of_family, "ServiceCode": attributes["servicecode"], **attributes}
+    return _Product(family, attributes, unit, description, usd, fields)
+
+
+def _listed(product: _Product, usd: float, published: datetime) -> dict[str, Any]:
+    attributes = product.attributes
+    sku = sha256(json.dumps(attributes, sort_keys=True).encode()).hexdigest()[:16].upper()
+    term, rate = f"{sku}.{ON_DEMAND_TERM}", f"{sku}.{ON_DEMAND_TERM}.{HOURLY_RATE}"
+    instant = published.strftime("%Y-%m-%dT%H:%M:%SZ")
+    dimension = {
+        "unit": product.unit,
+        "endRange": "Inf",
+        "description": product.description.format(usd=usd),
+        "appliesTo": [],
+        "rateCode": rate,
+        "beginRange": "0",
+        "pricePerUnit": {"USD": f"{usd:.10f}"},
+    }
+    on_demand = {
+        "priceDimensions": {rate: dimension},
+        "sku": sku,
+        "effectiveDate": instant,
+        "offerTermCode": ON_DEMAND_TERM,
+        "termAttributes": {},
+    }
+    family = {"productFamily": product.family} if product.family else {}
+    return {
+        "product": {**family, "attributes": attributes, "sku": sku},
+        "serviceCode": attributes["servicecode"],
+        "terms": {"OnDemand": {term: on_demand}},
+        "version": published.strftime("%Y%m%d%H%M%S"),
+        "publicationDate": instant,
+    }
 
 
 def _attributes(known: InstanceType, way: _Way, region: str) -> dict[str, str]:

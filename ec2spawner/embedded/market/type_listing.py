@@ -6,6 +6,7 @@ moto knows no pages, and takes seconds to word all of its tables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from ..api import pagination, protocol
@@ -17,6 +18,9 @@ OFFERINGS = "DescribeInstanceTypeOfferings"
 
 MAX_NAMES = 100
 """Types that a request may name, from the API reference."""
+
+WILDCARDS = frozenset("*?[")
+"""Where a filter's value has none of them, it is a name."""
 
 
 async def describe(moto: Moto, parameters: Mapping[str, Any]) -> RawResponse:
@@ -62,9 +66,21 @@ def _by_name(filters: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 def _matching(moto: Moto, filters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Only inside `moto.run`."""
+    by_name = _by_name(filters)
+    # moto would compare every type with every name as a pattern: a second for a hub's types.
+    patterns = by_name.pop("instance-type", None)
     try:
-        found = moto.backend.describe_instance_types(None, _by_name(filters))
+        found = moto.backend.describe_instance_types(None, by_name)
     except Exception as error:  # moto's errors are its web framework's
         message = f"The embedded EC2 does not do this: {error}"
         raise EC2Error("UnsupportedOperation", message) from error
-    return sorted(kind["InstanceType"] for kind in found)
+    names = sorted(kind["InstanceType"] for kind in found)
+    if patterns is None:
+        return names
+    exact = set(patterns)
+    wildcards = [each for each in patterns if WILDCARDS.intersection(each)]
+    return [
+        name
+        for name in names
+        if name in exact or any(fnmatchcase(name, pattern) for pattern in wildcards)
+    ]

@@ -312,6 +312,14 @@ def test_types_and_their_zones(lab: Any) -> None:
         code(lambda: lab.ec2.describe_instance_types(InstanceTypes=["z9.huge"]))
         == "InvalidInstanceType"
     )
+    names = {"Name": "instance-type", "Values": ["t3.micro", "g4dn.?xlarge", "z9.huge"]}
+    shown = lab.ec2.describe_instance_types(Filters=[names])["InstanceTypes"]
+    assert {each["InstanceType"] for each in shown} == {
+        "t3.micro",
+        "g4dn.2xlarge",
+        "g4dn.4xlarge",
+        "g4dn.8xlarge",
+    }
 
 
 def test_the_image_by_id_by_name_and_by_parameter(lab: Any) -> None:
