@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -93,14 +94,26 @@ def podman(*arguments: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
+def remove_containers() -> None:
+    """The engine's store is the machine's: what one test leaves there, the next would find.
+
+    Of a container whose monitor was killed, podman first notices only that it cannot be stopped.
+    """
+    for _ in range(2):
+        for name in podman("ps", "--all", *NAMES):
+            subprocess.run(["podman", "rm", "--force", name], capture_output=True, check=False)
+
+
 @pytest.fixture
-def with_podman(machine: Machine, containers: Path) -> Machine:
+def with_podman(machine: Machine, containers: Path) -> Iterator[Machine]:
     """An instance, not booted yet, whose agent finds podman and the image."""
     machine.environment |= {
         "CONTAINERS_CONF": str(containers),
         "EC2SPAWNER_CONTAINER_ENGINE": "podman",
     }
-    return machine
+    remove_containers()
+    yield machine
+    remove_containers()
 
 
 async def test_a_server_runs_in_a_new_container_with_the_users_home(
