@@ -196,6 +196,10 @@ def main() -> None:
         iri_grammar.defer()
     for module in PRELOADED[name]:
         importlib.import_module(module)
+    if name == "jupyterhub":
+        from sqlalchemy.orm import configure_mappers
+
+        configure_mappers()  # a quarter of a second of each hub
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, lambda *_: _note_ends(statuses))

@@ -38,6 +38,7 @@ RUN_AGAIN: Final = frozenset({PROCESS, BROWSER})
 
 KINDS: Final[Mapping[str, str]] = {
     "tests/unit/agent": PROCESS,
+    "tests/unit/agent/test_session_orders.py": LOCAL,
     "tests/unit/agent_socket": LOCAL,
     "tests/unit/aws": LOCAL,
     "tests/unit/bench": LOCAL,

@@ -7,6 +7,11 @@ import sys
 
 import pytest
 
+AT_NIGHT = pytest.mark.nightly(
+    guard="tests/unit/commands/test_iri_grammar.py::test_until_then_it_is_an_ordinary_module"
+)
+"""Each use compiles the grammar, for two seconds."""
+
 
 def test_the_iri_grammar_is_compiled_on_first_use() -> None:
     pytest.importorskip("rfc3987_syntax")
@@ -28,10 +33,14 @@ def test_the_iri_grammar_is_compiled_on_first_use() -> None:
     "used",
     [
         "assert 'iri' in m.RFC3987_SYNTAX_TERMS",
-        "assert importlib.reload(m) is m and m.is_valid_syntax('iri', 'http://a.b/c')",
-        (
+        pytest.param(
+            "assert importlib.reload(m) is m and m.is_valid_syntax('iri', 'http://a.b/c')",
+            marks=AT_NIGHT,
+        ),
+        pytest.param(
             "import rfc3987_syntax.syntax_helpers as h; m.is_valid_syntax('iri', 'http://a.b'); "
-            "assert m.syntax_helpers is h and m.utils and sys.modules['rfc3987_syntax'] is m"
+            "assert m.syntax_helpers is h and m.utils and sys.modules['rfc3987_syntax'] is m",
+            marks=AT_NIGHT,
         ),
     ],
 )

@@ -141,13 +141,19 @@ class Hit(NamedTuple):
 
 def hits(path: Path) -> Iterator[Hit]:
     text = path.read_text(encoding="utf-8")
-    words, code = as_words(prose(path, text)), as_words(names(path, text))
+    everything, words = as_words(text), as_words(prose(path, text))
+    code: str | None = None
     for retired in RETIRED:
         flags = 0 if retired.pattern.isupper() else re.IGNORECASE
         pattern = re.compile(rf"\b(?:{retired.pattern})\b", flags)
         if pattern.search(as_words(path.stem)):
             yield Hit(path, 0, path.name, retired)
-        searched = code if retired.names_only else words
+        searched = words
+        if retired.names_only:
+            if not pattern.search(everything):
+                continue  # to find the names takes longer than all else
+            code = as_words(names(path, text)) if code is None else code
+            searched = code
         for match in pattern.finditer(searched):
             line = searched.count("\n", 0, match.start()) + 1
             yield Hit(path, line, " ".join(match.group().split()), retired)

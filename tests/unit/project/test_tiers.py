@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -79,7 +80,13 @@ def run_tests(folder: Path, *arguments: str, **files: str) -> Ended:
             "tests",
         ],
         cwd=folder,
-        env={"PATH": "", "PYTHONPATH": f"{folder}:{tiers.TREE}", "PYTHONHASHSEED": "7"},
+        env={
+            "PATH": "",
+            "PYTHONPATH": f"{folder}:{tiers.TREE}",
+            "PYTHONHASHSEED": "7",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_PLUGINS": "pytest_asyncio.plugin,pytest_timeout,xdist.plugin",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -106,9 +113,10 @@ def test_a_test_that_is_skipped_the_second_time_has_failed(tmp_path: Path) -> No
     assert (ended.status, ended.flaky) == (1, [])
 
 
-@pytest.mark.parametrize("how", [IN_PROCESS, ON_WORKERS], ids=["alone", "on workers"])
 @pytest.mark.parametrize(
-    ("file", "text"), [(AGENT, UNREADABLE), ("tests/elsewhere/test_it.py", PASSES)]
+    ("how", "file", "text"),
+    [(IN_PROCESS, AGENT, UNREADABLE), (ON_WORKERS, "tests/elsewhere/test_it.py", PASSES)],
+    ids=["unreadable", "without a kind"],
 )
 def test_a_file_that_cannot_be_collected_fails_the_run(
     tmp_path: Path, how: tuple[str, ...], file: str, text: str
@@ -139,8 +147,13 @@ def test_a_broken_test_fails_the_run(tmp_path: Path) -> None:
         "tests/integration/hub/test_claims.py",
     ],
 )
-def test_neither_pure_tests_nor_invariants_run_again(tmp_path: Path, file: str) -> None:
-    ended = run_tests(tmp_path, **{file: FAILS_ONCE})
+def test_neither_pure_tests_nor_invariants_run_again(file: str) -> None:
+    assert file in run.why_not_again([HUB, file])
+    assert run.why_not_again([HUB]) == ""
+
+
+def test_what_does_not_run_again_has_failed(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **{"tests/unit/core/test_it.py": FAILS_ONCE})
     assert (ended.status, ended.flaky) == (1, [])
     assert "No file runs once more" in ended.output
 
@@ -164,10 +177,14 @@ def test_every_entry_names_something() -> None:
 
 
 LEFT_OUT = ("mark.nightly", "mark.long", "mark.gpu")
+TEST_OF_EXTENSION = re.compile(r"""^test\((?P<quote>["'])(?P<title>.+)(?P=quote),""", re.MULTILINE)
 
 
 def test_what_is_left_to_the_night_has_a_guard_in_each_run() -> None:
-    """`guard` names a file with tests of `make test`, or one of them."""
+    """`guard` names a file with tests of `make test`, or one of them.
+
+    A test of the lab extension is named by its file and its title.
+    """
     for file in (tiers.TREE / "tests").rglob("test_*.py"):
         text = file.read_text()
         if "mark.nightly" not in text:
@@ -188,18 +205,25 @@ def _guards(tree: ast.AST) -> list[str]:
 
 
 def _tests_of_each_run(file: Path) -> list[str]:
-    """Names of a file's tests that no mark leaves out."""
+    """Names of a file's tests that no mark leaves out, unless it does so for some parameters."""
+    if file.suffix == ".js":
+        return [each["title"] for each in TEST_OF_EXTENSION.finditer(file.read_text())]
     body = ast.parse(file.read_text()).body
     functions = [each for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    of_file = " ".join(
-        ast.unparse(each.value)
+    of_file = [
+        mark
         for each in body
         if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "pytestmark"
-    )
+        for mark in (each.value.elts if isinstance(each.value, ast.List) else [each.value])
+    ]
     return [
         each.name
         for each in functions
         if each.name.startswith("test_")
-        for marks in [of_file + " ".join(map(ast.unparse, each.decorator_list))]
-        if not any(mark in marks for mark in LEFT_OUT)
+        if not any(map(_leaves_out, [*of_file, *each.decorator_list]))
     ]
+
+
+def _leaves_out(mark: ast.expr) -> bool:
+    name = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark)
+    return name.endswith(LEFT_OUT)

@@ -70,11 +70,13 @@ COMPILED: Final[dict[Any, Any]] = {}
 """Statements that an engine of this process has compiled: else each test compiles its own."""
 
 
-def unsynced_engine(url: Any, **options: Any) -> Engine:
-    """An engine whose commits do not wait for the disk: no test cuts the power."""
+def impatient_engine(url: Any, **options: Any) -> Engine:
+    """An engine that waits neither for the disk, for no test cuts the power, nor for a lock, whose
+    other holder would stand still meanwhile."""
 
     def set_off(connection: Any, *_: Any) -> None:
         connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA busy_timeout = 0")
 
     engine = create_engine(url, **options)
     engine.dialect = DIALECT
@@ -84,18 +86,18 @@ def unsynced_engine(url: Any, **options: Any) -> Engine:
 
 
 @pytest.fixture(autouse=True)
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "create_engine", unsynced_engine)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "create_engine", impatient_engine)
 
 
 @pytest.fixture
-def one_engine(unsynced: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def one_engine(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """One engine for all processes of all hubs: each would compile the same statements again."""
     engines: dict[object, Engine] = {}
 
     def engine_of(url: Any, **options: Any) -> Engine:
         if url not in engines:
-            engines[url] = unsynced_engine(url, **options)
+            engines[url] = impatient_engine(url, **options)
         return engines[url]
 
     monkeypatch.setattr(sqlite, "create_engine", engine_of)

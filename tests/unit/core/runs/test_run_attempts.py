@@ -77,7 +77,8 @@ def test_a_run_that_is_stopped_in_time_costs_no_more_than_its_cap(
     max_usd: float, usd_per_hour: float, stop_seconds: float
 ) -> None:
     per_second = usd_per_hour / 3600
-    spent = 0.0
+    spent = max(0.0, max_usd - per_second * 600)  # the last ten minutes before the cap
+    assert spent == 0.0 or not is_reached(max_usd, spent, usd_per_hour, stop_seconds)
     while not is_reached(max_usd, spent, usd_per_hour, stop_seconds):
         spent += per_second * 5  # a pass comes every five seconds
         if spent > max_usd:
