@@ -53,6 +53,8 @@ BROWSER_MARKS = [
 """Of tests with this server; `conftest.py` says what all e2e tests need."""
 OUTPUT = ROOT / "tests" / "output"
 FOR_THE_DOCS = bool(os.environ.get("EC2SPAWNER_SCREENSHOTS"))
+TAKES_PICTURES = FOR_THE_DOCS or "nightly" not in os.environ.get("EC2SPAWNER_LEFT_OUT", "")
+"""Not in `make test`: each waits for what slides in."""
 STATUS_URL = re.compile(r"/ec2spawner/api/status\b")
 START_SECONDS = 180
 TIMEOUT_SECONDS = 120
@@ -148,6 +150,21 @@ class Server:
             file.unlink(missing_ok=True)
         else:
             file.write_text(history.model_dump_json())
+
+    def has_notebook(self, name: str, source: str, *tags: str) -> Path:
+        """Of one cell, not run yet."""
+        cell = {
+            "cell_type": "code",
+            "id": "a",
+            "source": source,
+            "metadata": {"tags": tags},
+            "outputs": [],
+            "execution_count": None,
+        }
+        content = {"cells": [cell], "metadata": KERNEL, "nbformat": 4, "nbformat_minor": 5}
+        file = self.folder / "work" / name
+        file.write_text(json.dumps(content))
+        return file
 
     def has_cluster(self, cluster: ClusterStatus | None) -> None:
         """What workers this server has from now on; None for none."""
@@ -412,6 +429,25 @@ def filled_item(page: Any) -> Any:
     return item
 
 
+def choose_theme(page: Any, theme: str) -> None:
+    """JupyterLab's curtain over a change must be gone before the next: all share one, and each
+    takes it away 200 ms later, whoever has done so before."""
+    from playwright.sync_api import expect
+
+    name, body = f"JupyterLab {theme}", page.locator("body")
+    curtain = page.locator("#jupyterlab-splash")
+    expect(curtain).to_have_count(0)
+    if body.get_attribute("data-jp-theme-name") == name:
+        return
+    page.evaluate(
+        """theme => window.jupyterapp.commands.execute(
+             'apputils:change-theme', { theme })""",
+        name,
+    )
+    expect(body).to_have_attribute("data-jp-theme-name", name)
+    expect(curtain).to_have_count(0)
+
+
 def hide(page: Any, hidden: bool = True) -> None:
     """As if another tab were before this one: a headless browser shows all of them."""
     page.evaluate(
@@ -427,6 +463,8 @@ def hide(page: Any, hidden: bool = True) -> None:
 
 def picture(page: Any, name: str) -> None:
     """For people: what slides in has arrived after a second."""
+    if not TAKES_PICTURES:
+        return
     OUTPUT.mkdir(parents=True, exist_ok=True)
     page.wait_for_timeout(1000)
     page.screenshot(path=OUTPUT / f"lab-{name}.png")
@@ -435,6 +473,8 @@ def picture(page: Any, name: str) -> None:
 def picture_of(part: Any, name: str) -> None:
     """Of a part of the page, without what slides in; with `EC2SPAWNER_SCREENSHOTS=1` those that
     the docs show go there."""
+    if not TAKES_PICTURES:
+        return
     docs = ROOT / "docs" / "images"
     folder = docs if FOR_THE_DOCS and (docs / f"{name}.png").exists() else OUTPUT
     folder.mkdir(parents=True, exist_ok=True)

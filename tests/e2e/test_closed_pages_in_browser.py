@@ -114,6 +114,10 @@ async def opens(jupyter: Server, visit: Visit, path: str) -> Any:
     return page
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/notebook/test_missed_outputs.py::"
+    "test_the_next_page_gets_what_the_closed_one_has_missed"
+)
 async def test_nothing_printed_or_typed_is_lost_with_the_page(
     jupyter: Server, visit: Visit
 ) -> None:
@@ -151,6 +155,10 @@ async def test_nothing_printed_or_typed_is_lost_with_the_page(
     assert printed == "begins\ncontinues\nends\n"
 
 
+@pytest.mark.nightly(
+    guard="labextension/test/scrollRestoration.test.js::"
+    "a notebook is scrolled to where it was until it stays there"
+)
 async def test_a_notebook_opens_where_it_was_scrolled_to(jupyter: Server, visit: Visit) -> None:
     """In a browser that has not seen it before: what is remembered is in the home."""
     tall = {"output_type": "stream", "name": "stdout", "text": "line\n" * 12}

@@ -29,6 +29,7 @@ from tests.e2e.person import (
     status_item,
 )
 from tests.e2e.running_demo import RunningDemo
+from tests.e2e.visits import WINDOW
 from tests.harness import until
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ MAX_BYTES = 220_000
 """Of a picture."""
 
 NOTEBOOK = "Untitled.ipynb"
+
+SMALL_WINDOWS: Any = ({"width": 390, "height": 844}, {"width": 640, "height": 400})
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=185)]
 
@@ -78,6 +81,10 @@ async def test_from_login_to_the_idle_stop_and_back(hasty_demo: RunningDemo, vis
     await log_in(page, "Ann Müller", demo.password)
 
     await sees_what_there_is_and_what_it_costs(page)
+    for small in SMALL_WINDOWS:
+        await page.set_viewport_size(small)
+        await sees_choice_and_price_beside_the_card(page)
+    await page.set_viewport_size(WINDOW)
     await choose_by_keyboard(page, "L40S, 48 GB")
     await sees_how_the_start_goes(page, "L40S, 48 GB", r"g6e\.\w+, on-demand")
     await arrives_in_jupyterlab(page)
@@ -117,6 +124,9 @@ async def test_from_login_to_the_idle_stop_and_back(hasty_demo: RunningDemo, vis
     assert not [address for address in addresses if answers(address)]
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_profiles_api.py::test_the_form_starts_what_its_button_names"
+)
 async def test_without_javascript(demo: RunningDemo, visit: Visit) -> None:
     """The hub's pages choose, start and arrive; only JupyterLab itself needs scripts."""
     page = await visit(demo.hub_url, java_script_enabled=False)
@@ -127,13 +137,17 @@ async def test_without_javascript(demo: RunningDemo, visit: Visit) -> None:
     await page.wait_for_url("**/user/carol/lab**", timeout=SPAWN_SECONDS * 1000)
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_usage_pages_in_browser.py::"
+    "test_the_choice_of_a_payer_opens_what_it_can_pay_for"
+)
 async def test_hub_pages_are_accessible(demo: RunningDemo, visit: Visit) -> None:
     """axe-core finds no violation on the pages of a start, in light and dark mode."""
     page = await visit(demo.hub_url)
     await log_in(page, "Dora", demo.password)
     await expect(page.get_by_role("radio").first).to_be_attached()
     await is_accessible(page)
-    for small in ({"width": 390, "height": 844}, {"width": 640, "height": 400}):
+    for small in SMALL_WINDOWS:
         await page.set_viewport_size(small)
         await sees_choice_and_price_beside_the_card(page)
     await is_accessible(page)
@@ -215,7 +229,7 @@ async def sees_what_there_is_and_what_it_costs(page: Any) -> None:
 
 
 BOTTOMS_IN_SIGHT = """() => [...document.querySelectorAll(".ec2-card")].map((card) => {
-  card.scrollIntoView({ block: "end" });
+  card.scrollIntoView({ block: "end", behavior: "instant" });
   const { left, bottom, width } = card.getBoundingClientRect();
   return document.elementFromPoint(left + width / 2, bottom - 4)?.closest(".ec2-card") === card;
 })"""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.wire import Cost, GpuSample, Market, Notice, ServerEnd, Stop, Telemetry, sentence
+from tests.e2e import panel_scenes as scenes
 from tests.e2e.canned_server import (
     BROWSER_MARKS,
     ITEM,
@@ -18,6 +19,7 @@ from tests.e2e.canned_server import (
     STATUS_URL,
     WHERE_THE_READER_IS,
     Server,
+    choose_theme,
     hide,
     idle,
     open_lab,
@@ -42,21 +44,24 @@ def texts(item: Any) -> list[str]:
     return [re.sub(r"\s+", " ", text) for text in item.locator("span").all_inner_texts()]
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_shows_as_much_as_there_is_room_for(page: Any, server: Server, theme: str) -> None:
-    server.choose_theme(theme)
-    item = open_lab(page, server)
-    expect(item).to_have_attribute("data-form", "wide")
-    for width, form, shown in (
-        (1280, "wide", ["A10G 87 % · 14.2/24 GB", "$1.37 · $0.42/h spot", "in use"]),
-        (1000, "medium", ["GPU 87 %", "$1.37", "in use"]),
-        (620, "narrow", ["$1.37"]),
-        (1280, "wide", ["A10G 87 % · 14.2/24 GB", "$1.37 · $0.42/h spot", "in use"]),
-    ):
-        page.set_viewport_size({"width": width, "height": 800})
-        expect(item).to_have_attribute("data-form", form)
-        assert texts(item) == shown
-        picture_of(item, f"status-{theme}-{form}".lower())
+def wait_for_texts(item: Any, shown: list[str]) -> None:
+    until(lambda: texts(item) == shown, explain=lambda: str(texts(item)))
+
+
+def test_shows_as_much_as_there_is_room_for(lab_page: Any, server: Server) -> None:
+    item = shows(lab_page, server, status())
+    for theme in ("Dark", "Light"):
+        choose_theme(lab_page, theme)
+        for width, form, shown in (
+            (1280, "wide", ["A10G 87 % · 14.2/24 GB", "$1.37 · $0.42/h spot", "in use"]),
+            (1000, "medium", ["GPU 87 %", "$1.37", "in use"]),
+            (620, "narrow", ["$1.37"]),
+            (1280, "wide", ["A10G 87 % · 14.2/24 GB", "$1.37 · $0.42/h spot", "in use"]),
+        ):
+            lab_page.set_viewport_size({"width": width, "height": 800})
+            expect(item).to_have_attribute("data-form", form)
+            wait_for_texts(item, shown)
+            picture_of(item, f"status-{theme}-{form}".lower())
 
 
 def test_says_everything_to_a_screen_reader(lab_page: Any, server: Server) -> None:
@@ -141,6 +146,9 @@ def test_problems_are_shown(lab_page: Any, server: Server) -> None:
     assert "The instance agent does not respond" in item.get_attribute("aria-label")
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_panel.py::test_an_unresponsive_server_is_reported_until_it_responds_again"
+)
 @pytest.mark.parametrize("status_code", [0, 404, 424])
 def test_an_unresponsive_server_is_reported(
     lab_page: Any, server: Server, status_code: int
@@ -189,7 +197,8 @@ def test_a_stopped_server_shows_when_and_why_it_stopped(page: Any, server: Serve
     expect(toast).to_contain_text(re.compile(r"This server was stopped at \d\d:\d\d"))
     expect(toast).to_contain_text("AWS reclaimed this instance.")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    page.locator(ITEM).click()
+    with page.expect_request(re.compile(r"/lab/api/workspaces/")):  # as after each change of layout
+        page.locator(ITEM).click()
     expect(page.locator(PANEL)).to_contain_text("AWS reclaimed this instance.")
     expect(page.locator(PANEL)).not_to_contain_text("Save your work")
     expect(page.locator(PANEL)).not_to_contain_text("stays on")
@@ -228,12 +237,25 @@ def test_without_the_server_extension_nothing_is_shown(page: Any, server: Server
     expect(page.locator(ITEM)).to_be_hidden()
 
 
-@pytest.mark.parametrize(("where", "theme"), [(open_lab, "Dark"), (open_notebook, "Light")])
+@pytest.mark.parametrize(
+    ("where", "theme"),
+    [
+        pytest.param(
+            open_lab,
+            "Dark",
+            marks=pytest.mark.nightly(
+                guard="tests/e2e/test_lab_extension.py::test_warns_before_the_stop_and_extends"
+            ),
+        ),
+        (open_notebook, "Light"),
+    ],
+)
 def test_warns_before_the_stop_and_extends(
     page: Any, server: Server, where: Callable[[Any, Server], Any], theme: str
 ) -> None:
     minutes = timedelta(minutes=1)
     server.choose_theme(theme)
+    server.remembers(scenes.last_hour())
     warned = idle(9.7 * minutes, 50 * minutes, 10 * minutes)
     server.says(status(idleness=warned))
     said_at = time.monotonic()
@@ -263,6 +285,9 @@ def test_warns_before_the_stop_and_extends(
     expect(item).to_contain_text("stops in 1 h")
     expect(page.get_by_text("This server stops in")).to_have_count(0)
     picture(page, f"extended-{where.__name__}-{theme}".lower())
+    item.click()
+    expect(page.locator(PANEL)).to_be_visible()
+    expect(page.locator(f"{PANEL} .ec2-Chart canvas")).to_have_count(4)
 
 
 @pytest.mark.nightly(
@@ -282,10 +307,10 @@ def test_a_dismissed_warning_stays_away(page: Any, server: Server) -> None:
     expect(toast).to_have_count(0)
 
 
-def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> None:
+def test_stop_asks_first_and_says_what_is_lost(lab_page: Any, server: Server) -> None:
     minutes = timedelta(minutes=1)
-    server.says(status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes)))
-    open_lab(page, server)
+    page = lab_page
+    shows(page, server, status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes)))
     toast = page.locator(".Toastify__toast")
     toast.get_by_role("button", name="Stop now").click()
     dialog = page.get_by_role("dialog")
@@ -309,6 +334,8 @@ def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> Non
     expect(toast).to_contain_text("This server is being stopped")
     expect(toast).to_contain_text("You requested it.")
     expect(page.get_by_text("This server stops in")).to_have_count(0)
+    shows(page, server, status())
+    expect(toast).to_have_count(0)
 
 
 @pytest.mark.nightly(
@@ -418,6 +445,9 @@ def test_a_hidden_tab_shows_the_last_minute_in_its_title(new_page: Any, server: 
     expect(new_page).to_have_title(title)
 
 
+@pytest.mark.nightly(
+    guard="labextension/test/lastSave.test.js::documents are saved shortly before the end"
+)
 def test_changes_after_the_spot_notice_are_saved_too(page: Any, server: Server) -> None:
     open_lab(page, server)
     end = datetime.now(UTC) + timedelta(seconds=28)
@@ -453,6 +483,7 @@ def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server
     expect(toasts).to_have_text(["A disk is full"])
 
 
+@pytest.mark.nightly(guard="tests/e2e/test_panel.py::test_problems_are_shown_in_words")
 def test_users_whom_a_server_is_shared_with_get_no_buttons(page: Any, server: Server) -> None:
     minutes = timedelta(minutes=1)
     warned = idle(5 * minutes, 55 * minutes, 10 * minutes)
@@ -535,6 +566,10 @@ LEAKS = """
 """
 
 
+@pytest.mark.nightly(
+    guard="labextension/test/kernelReconnection.test.js::"
+    "nothing is reconnected any more once it is disposed"
+)
 def test_deactivation_leaves_nothing_behind(new_page: Any, server: Server) -> None:
     new_page.add_init_script(LEAKS)
     minutes = timedelta(minutes=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,8 +26,9 @@ from ec2spawner.wire import (
     WokenKernel,
     sentence,
 )
+from tests.e2e import cluster_dialog, run_dialog
 from tests.e2e import panel_scenes as scenes
-from tests.e2e.accessibility import violations
+from tests.e2e.accessibility import COLOURS, violations
 from tests.e2e.canned_server import (
     BROWSER_MARKS,
     ITEM,
@@ -34,6 +36,7 @@ from tests.e2e.canned_server import (
     START_SECONDS,
     STATUS_URL,
     Server,
+    choose_theme,
     hide,
     idle,
     open_lab,
@@ -56,6 +59,19 @@ BUTTONS: list[Any] = ["Terminal 1, python serve.py", TIME, TIME, TIME, "Stop now
 pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=90)]
 
 
+OPEN = """async path => {
+  const opened = await window.jupyterapp.commands.execute('docmanager:open', { path });
+  await opened.revealed;
+  await opened.sessionContext.ready;
+}"""
+CLOSE = """async path => {
+  const { serviceManager, shell } = window.jupyterapp;
+  [...shell.widgets('main')].find(each => each.context?.path === path).dispose();
+  const sessions = [...serviceManager.sessions.running()].filter(each => each.path === path);
+  await Promise.all(sessions.map(each => serviceManager.sessions.shutdown(each.id)));
+}"""
+
+
 class Lab:
     """JupyterLab with the panel open."""
 
@@ -73,20 +89,7 @@ class Lab:
         return self.panel
 
     def choose_theme(self, theme: str) -> None:
-        """JupyterLab's curtain over a change must be gone before the next: all share one, and
-        each takes it away 200 ms later, whoever has done so before."""
-        name, body = f"JupyterLab {theme}", self.page.locator("body")
-        curtain = self.page.locator("#jupyterlab-splash")
-        expect(curtain).to_have_count(0)
-        if body.get_attribute("data-jp-theme-name") == name:
-            return
-        self.page.evaluate(
-            """theme => window.jupyterapp.commands.execute(
-                 'apputils:change-theme', { theme })""",
-            name,
-        )
-        expect(body).to_have_attribute("data-jp-theme-name", name)
-        expect(curtain).to_have_count(0)
+        choose_theme(self.page, theme)
 
     def widen(self, width: int) -> None:
         """Drag the sidebar's edge."""
@@ -99,6 +102,15 @@ class Lab:
         self.page.mouse.up()
         self.page.mouse.move(400, 600)  # away from the charts, however wide they are
         until(lambda: abs(self.panel.bounding_box()["width"] - width) < 12)
+
+    @contextmanager
+    def in_front(self, path: str) -> Iterator[None]:
+        """With this notebook and its kernel; afterwards both are gone."""
+        self.page.evaluate(OPEN, path)
+        try:
+            yield
+        finally:
+            self.page.evaluate(CLOSE, path)
 
     def charts_are_drawn(self, count: int) -> None:
         expect(self.panel.locator(".ec2-Chart canvas")).to_have_count(count)
@@ -250,7 +262,19 @@ def wake(phase: Any, **train: Any) -> Wake:
     )
 
 
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(
+    "theme",
+    [
+        "Light",
+        pytest.param(
+            "Dark",
+            marks=pytest.mark.nightly(
+                guard="tests/e2e/test_panel.py::"
+                "test_a_session_sleeps_wakes_and_is_back_with_an_honest_list"
+            ),
+        ),
+    ],
+)
 def test_a_session_sleeps_wakes_and_is_back_with_an_honest_list(lab: Lab, theme: str) -> None:
     lab.choose_theme(theme)
     policy = IdlePolicy(then="sleep")
@@ -344,7 +368,7 @@ def test_a_hidden_tab_sends_no_requests(lab: Lab) -> None:
     hide(lab.page)
     lab.page.wait_for_timeout(500)
     asked.clear()
-    lab.page.wait_for_timeout(9000)
+    lab.page.wait_for_timeout(6000)  # two intervals of the status
     assert [url for url in asked if "ec2spawner" in url] == []
     with lab.page.expect_request(STATUS_URL):
         hide(lab.page, False)
@@ -356,7 +380,7 @@ def test_a_hidden_panel_requests_no_history(lab: Lab) -> None:
     lab.page.evaluate("() => void window.jupyterapp.shell.collapseRight()")
     expect(lab.panel).to_be_hidden()
     asked.clear()
-    lab.page.wait_for_timeout(6000)
+    lab.page.wait_for_timeout(5500)
     assert [url for url in asked if "/history" in url] == []
     with lab.page.expect_request(re.compile(r"/history\?since=\d{9,}")):
         lab.page.locator(ITEM).click()
@@ -447,9 +471,21 @@ def test_pointing_at_a_chart_shows_the_values_of_that_moment(lab: Lab) -> None:
     expect(value).to_have_text(re.compile(r"87.%$"))
 
 
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(
+    "theme",
+    [
+        "Light",
+        pytest.param(
+            "Dark",
+            marks=pytest.mark.nightly(
+                guard="tests/e2e/test_panel.py::"
+                "test_is_accessible_and_nothing_overflows_at_any_width"
+            ),
+        ),
+    ],
+)
 def test_is_accessible_and_nothing_overflows_at_any_width(lab: Lab, theme: str) -> None:
-    """In both themes, with one GPU and with eight of which some are in trouble."""
+    """With one GPU, and with eight of which some are in trouble."""
     lab.choose_theme(theme)
     lab.panel.evaluate("panel => panel.blur()")
     policy = IdlePolicy(user_server_min_seconds=900, user_server_max_seconds=14400)
@@ -506,9 +542,22 @@ def test_eight_gpus_are_listed_each_with_its_problems(lab: Lab) -> None:
         expect(parts.nth(3).get_by_role("img", name=label)).to_have_count(1)
     expect(panel.get_by_text("and 3 more")).to_be_visible()
     assert lines(panel)["a long name of a notebook, number 0.ipynb"].startswith("GPU 0-3, 5 ·")
+    lab.choose_theme("Dark")
+    assert violations(lab.page, PANEL, COLOURS) == []
 
 
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(
+    "theme",
+    [
+        pytest.param(
+            "Light",
+            marks=pytest.mark.nightly(
+                guard="tests/e2e/test_panel.py::test_the_workers_of_a_cluster_are_listed"
+            ),
+        ),
+        "Dark",
+    ],
+)
 def test_the_workers_of_a_cluster_are_listed(lab: Lab, theme: str) -> None:
     lab.choose_theme(theme)
     try:
@@ -573,6 +622,36 @@ def test_a_cluster_is_scaled_after_its_price_is_shown_and_stopped_after_a_questi
         expect(section.get_by_role("button")).to_have_count(0)
     finally:
         lab.server.has_cluster(None)
+
+
+def test_a_cluster_is_started_from_the_panel_by_a_cell(lab: Lab) -> None:
+    file = lab.server.has_notebook(cluster_dialog.NAME, cluster_dialog.SOURCE)
+    try:
+        with lab.in_front(cluster_dialog.NAME):
+            section = shows_cluster(lab, cluster_dialog.ALLOWED)
+            cluster_dialog.can_be_used_by_keyboard(lab.page, lab.server, section)
+            lab.choose_theme("Dark")
+            cluster_dialog.can_be_read_in_the_dark(lab.page, section)
+            cluster_dialog.starts_a_cluster_by_a_cell(lab.page, lab.server, section)
+    finally:
+        lab.server.has_cluster(None)
+        file.unlink()
+
+
+def test_a_notebook_is_run_elsewhere_from_its_toolbar_and_from_the_file_browser(lab: Lab) -> None:
+    page, server = lab.page, lab.server
+    file = server.has_notebook(run_dialog.NAME, run_dialog.SOURCE, run_dialog.TAG)
+    try:
+        with lab.in_front(run_dialog.NAME):
+            run_dialog.can_be_used_by_keyboard(page, server)
+            lab.choose_theme("Dark")
+            run_dialog.can_be_read_in_the_dark(page)
+            run_dialog.saves_and_runs_what_is_on_the_screen(page, server, file)
+        run_dialog.runs_files_of_the_file_browser(page, server)
+    finally:
+        server.offers([])
+        file.unlink()
+        page.evaluate("window.jupyterapp.commands.execute('apputils:dismiss-notification')")
 
 
 def cluster_posts(lab: Lab) -> list[dict[str, Any]]:
@@ -650,6 +729,9 @@ def test_an_unresponsive_server_is_reported_until_it_responds_again(lab: Lab) ->
     expect(lab.panel).not_to_contain_text("does not respond")
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_lab_extension.py::test_warns_before_the_stop_and_extends"
+)
 def test_notebook_7_shows_the_panel_too(page: Any, server: Server) -> None:
     server.says(working())
     server.remembers(scenes.last_hour())

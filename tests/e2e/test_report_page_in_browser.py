@@ -38,6 +38,9 @@ def written(folder: Path) -> str:
     return page.as_uri()
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/report/test_report_forms.py::test_html_needs_nothing_from_outside"
+)
 async def test_the_page_is_readable_in_each_theme_on_a_phone_and_asks_for_nothing(
     visit: Visit, tmp_path: Path
 ) -> None:

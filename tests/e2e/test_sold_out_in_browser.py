@@ -34,7 +34,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=60)]
 
 @pytest.fixture
 async def embedded(tmp_path: Path) -> AsyncIterator[Embedded]:
-    running = await Embedded(tmp_path / "embedded").start()
+    # Time to look at the page of a start.
+    running = await Embedded(tmp_path / "embedded", boot_seconds=3.0).start()
     yield running
     await running.stop()
 
@@ -108,6 +109,10 @@ async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
     await expect(failure).to_be_hidden()
     await expect(page.locator(".ec2-title").first).to_contain_text("Found one: g4dn.xlarge, spot")
     await expect(lines(page)).to_have_text([re.compile("Spot, g4dn.xlarge .*: available")])
+    await page.get_by_text("Where the time goes").click()
+    phases = page.locator("#ec2-phase-rows tr")
+    bought = re.compile(r"^Buying the machine.* s$")
+    await expect(phases.filter(has_text=bought)).to_be_visible()
     await page.wait_for_url("**/user/ann/")
 
 

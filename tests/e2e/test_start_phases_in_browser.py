@@ -35,6 +35,10 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         await embedded.stop()
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_sold_out_in_browser.py::"
+    "test_a_sold_out_start_offers_alternatives_that_one_click_starts"
+)
 async def test_the_parts_of_a_start_that_are_over_are_listed(hub: Hub, visit: Visit) -> None:
     page = await visit(hub.url)
     await log_in(page, "ann")

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import pytest_asyncio
 
-from tests.e2e.accessibility import is_accessible
+from tests.e2e.accessibility import is_accessible, violations
 from tests.e2e.usage_scenes import (
     IDLE_SAVINGS,
     MARKUP,
@@ -23,8 +23,8 @@ from tests.e2e.usage_scenes import (
     server,
     usage,
 )
-from tests.e2e.visits import Visit, chromium, visits
-from tests.harness import BUSY, PASSWORD, Embedded, Hub, demo_config
+from tests.e2e.visits import Visit, chromium, cookies_of, visits
+from tests.harness import BUSY, Embedded, Hub, demo_config
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect
@@ -67,24 +67,29 @@ async def shared_chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIter
         yield browser
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def admin(hub: Hub, shared_chromium: Any) -> Any:
+    """The cookies of one who has logged in."""
+    return await cookies_of(shared_chromium, hub.url, "admin")
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def visit(shared_chromium: Any, request: pytest.FixtureRequest) -> AsyncIterator[Visit]:
-    """Each test has contexts of its own in one browser."""
-    async with visits(shared_chromium, request.node) as visit:
+async def visit(
+    shared_chromium: Any, admin: Any, request: pytest.FixtureRequest
+) -> AsyncIterator[Visit]:
+    """Each test has contexts of its own in one browser, in which an admin has logged in."""
+    async with visits(shared_chromium, request.node, admin) as visit:
         yield visit
 
 
 async def open_page(hub: Hub, visit: Visit, path: str, answers: dict[str, Any]) -> Any:
     """The hub's page, whose script gets these answers of the API."""
-    page = await visit(f"{hub.url}/hub/login?next=/hub/ec2/{path}")
+    page = await visit("about:blank")
     await page.route("**/hub/api/ec2/**costs?*", _answer_costs)
     await page.route("**/hub/api/ec2/idle-savings?*", _answering(IDLE_SAVINGS))
     for call, answer in answers.items():
         await page.route(f"**/hub/api/ec2/{call}", _answering(answer))
-    await page.get_by_label("Username").fill("admin")
-    await page.get_by_label("Password", exact=False).first.fill(PASSWORD)
-    await page.keyboard.press("Enter")
-    await page.wait_for_url(f"**/ec2/{path}")
+    await page.goto(f"{hub.url}/hub/ec2/{path}")
     return page
 
 
@@ -152,7 +157,7 @@ async def test_a_thousand_servers_are_there_at_once_and_found(hub: Hub, visit: V
     await expect(rows(page).first).to_contain_text("idle 38 min, stops at")
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
-    await is_accessible(page)
+    assert await violations(page) == []
 
 
 async def test_workers_follow_their_server_and_have_no_buttons(hub: Hub, visit: Visit) -> None:
@@ -187,6 +192,9 @@ async def test_workers_follow_their_server_and_have_no_buttons(hub: Hub, visit: 
     assert await is_as_wide_as_the_screen(page)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/hub/test_instances_answer.py::test_a_run_has_its_number_and_a_server_has_none"
+)
 async def test_a_run_is_shown_as_one_and_has_no_buttons(hub: Hub, visit: Visit) -> None:
     named = {"user": "ann", "server": "/run/12", "run": 12, "usd": 9e9, "doing": ""}
     scene = instances(3)
@@ -258,7 +266,7 @@ async def test_the_pool_is_shown_with_its_reasons_and_set_by_hand(hub: Hub, visi
     assert sent[-1][:2] == ("DELETE", "ec2/pool/a10g")
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
-    await is_accessible(page)
+    assert await violations(page) == []
 
 
 async def test_an_action_asks_first_and_calls_the_api(hub: Hub, visit: Visit) -> None:
@@ -308,6 +316,10 @@ async def test_an_action_asks_first_and_calls_the_api(hub: Hub, visit: Visit) ->
     ]
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_runs_page_in_browser.py::"
+    "test_a_hub_that_is_away_is_said_and_the_rows_stay"
+)
 async def test_a_hub_that_is_away_is_said_and_the_rows_stay(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "instances", {"instances": instances(3)})
     await expect(rows(page)).to_have_count(3)
@@ -352,7 +364,7 @@ async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> N
     await is_accessible(page)
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
-    await is_accessible(page)
+    assert await violations(page) == []
 
 
 @pytest.mark.nightly(
@@ -523,7 +535,7 @@ async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) ->
     await is_accessible(page)
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
-    await is_accessible(page)
+    assert await violations(page) == []
 
 
 @pytest.mark.nightly(
@@ -560,11 +572,7 @@ async def test_the_chart_is_stacked_by_what_costs_the_most(hub: Hub, visit: Visi
 
 
 async def test_the_choice_of_a_payer_opens_what_it_can_pay_for(hub: Hub, visit: Visit) -> None:
-    page = await visit(f"{hub.url}/hub/login?next=/hub/spawn/admin")
-    await page.get_by_label("Username").fill("admin")
-    await page.get_by_label("Password", exact=False).first.fill(PASSWORD)
-    await page.keyboard.press("Enter")
-    await page.wait_for_url("**/spawn/admin")
+    page = await visit(f"{hub.url}/hub/spawn/admin")
     payer, radios = page.get_by_label("Charge this server to"), page.locator(".ec2-radio")
     closed = page.locator(".ec2-radio:disabled")
     await expect(payer).to_have_value("group:lab")

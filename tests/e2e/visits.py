@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
+from tests.harness import PASSWORD
 
 OUTPUT = Path(__file__).resolve().parents[1] / "output"
 WINDOW: Any = {"width": 1280, "height": 800}
@@ -37,12 +38,28 @@ async def chromium(home: Path) -> AsyncIterator[Any]:
         await browser.close()
 
 
+async def cookies_of(browser: Any, hub_url: str, name: str) -> Any:
+    """Those of a person who has logged in, for `visits`."""
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(f"{hub_url}/hub/login?next=/hub/home")
+    await page.get_by_label("Username").fill(name)
+    await page.get_by_label("Password", exact=False).first.fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"{hub_url}/hub/home")
+    cookies = await context.storage_state()
+    await context.close()
+    return cookies
+
+
 @contextlib.asynccontextmanager
-async def visits(browser: Any, node: pytest.Item) -> AsyncIterator[Visit]:
-    """Where the test fails, each page is photographed into `tests/output/`."""
+async def visits(browser: Any, node: pytest.Item, state: Any = None) -> AsyncIterator[Visit]:
+    """Of people with these cookies, or without any. Where the test fails, each page is photographed
+    into `tests/output/`."""
 
     async def visit(url: str, **options: Any) -> Any:
-        context = await browser.new_context(viewport=WINDOW, locale="en-US", **options)
+        given = {"viewport": WINDOW, "locale": "en-US", "storage_state": state} | options
+        context = await browser.new_context(**given)
         context.set_default_timeout(180_000)
         page = await context.new_page()
         await page.goto(url)

@@ -101,6 +101,7 @@ async def test_a_server_that_does_not_start_says_why(machine: Machine, hub: Stub
     assert hub.steps() == ["home", "notebook", "failed"]
 
 
+@pytest.mark.nightly(guard="tests/unit/agent/test_agent_home.py::test_only_a_volume_id_is_searched")
 async def test_a_home_that_never_attaches_fails_the_start(machine: Machine, hub: StubHub) -> None:
     await machine.boot()
     hub.give(machine.lease(home=HomeMount(kind="ebs", volume_id="../../etc")))
@@ -200,6 +201,9 @@ async def test_without_a_hub_only_idle_instances_power_off(machine: Machine, hub
     assert "unreachable for too long" in quoted(machine.log()), "its admin sees why"
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/agent/test_failures_on_instance.py::test_only_410_ends_a_lease"
+)
 async def test_a_hub_that_returns_finds_the_server_unchanged(
     machine: Machine, hub: StubHub
 ) -> None:
@@ -217,7 +221,15 @@ async def test_a_hub_that_returns_finds_the_server_unchanged(
     assert hub.steps() == ["home", "notebook", "ready"]
 
 
-@pytest.mark.parametrize("status", [404, 401, 500])
+OTHER_STATUSES = pytest.mark.nightly(
+    guard="tests/integration/agent/test_failures_on_instance.py::test_only_410_ends_a_lease"
+)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [pytest.param(404, marks=OTHER_STATUSES), pytest.param(401, marks=OTHER_STATUSES), 500],
+)
 async def test_only_410_ends_a_lease(machine: Machine, hub: StubHub, status: int) -> None:
     hub.idle = NOTHING_WORKS
     await boot_small(machine, hub)

@@ -38,6 +38,10 @@ def notebook() -> Notebook:
     return "jupyterlab"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/core/idle/test_idle.py::"
+    "test_a_silent_kernel_is_culled_when_it_has_been_idle_for_long_enough"
+)
 async def test_idle_then_silent_kernels_are_shut_down_and_busy_ones_never(
     machine: Machine, hub: StubHub
 ) -> None:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import aiohttp
+import pytest
 
 from ec2spawner.notebook.status.notice_events import SCHEMA_ID
 from ec2spawner.wire import SAVE_SECONDS, Stop
@@ -54,6 +55,10 @@ async def until_announced(events: aiohttp.ClientWebSocketResponse) -> None:
                 return
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_last_save_on_hub.py::"
+    "test_an_open_page_saves_before_its_route_is_removed"
+)
 async def test_changes_that_an_open_page_saves_after_the_stop_are_in_the_home(
     machine: Machine, hub: StubHub
 ) -> None:

@@ -244,23 +244,19 @@ async def test_requests_of_the_buttons_reach_the_hub(machine: Machine, hub: Stub
             assert answer.status == 403
 
 
+WITH_A_DAEMON = f"""
+import subprocess
+subprocess.Popen(["setsid", "sleep", "300"], start_new_session=True)
+{SMALL_SERVER}
+"""
+
+
 async def test_a_killed_server_leaves_nothing_behind(machine: Machine, hub: StubHub) -> None:
-    machine.notebook = "jupyterlab"
     await machine.boot()
-    hub.give(machine.lease())
+    hub.give(machine.lease(command=machine.small_server(WITH_A_DAEMON)))
     await until(lambda: hub.event("ready"), what="ready")
-    async with Jupyter(machine.base_url, API_TOKEN) as ada:
-        kernel = await ada.start_notebook("a.ipynb")
-        code = (
-            "import subprocess, time\n"
-            "subprocess.Popen(['setsid', 'sleep', '300'], start_new_session=True)\n"
-            "open('started', 'w').close(); time.sleep(300)"
-        )
-        channels = await ada.execute(kernel, code)
-        await until((machine.home / "started").exists, what="a busy kernel with a daemon")
-        server = await machine.notebook_server()
-        assert len(machine.processes()) >= 3
-        await channels.close()
+    server = await machine.notebook_server()
+    assert len(machine.processes()) >= 2
     server.kill()
     stopped = await until(lambda: hub.event("stopped"), what="stopped")
     assert "was killed by SIGKILL" in stopped.message

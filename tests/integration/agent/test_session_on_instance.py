@@ -33,6 +33,10 @@ async def woken(ada: Jupyter) -> Any:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/agent/test_sleep_on_instance.py::"
+    "test_without_the_hub_the_agent_saves_in_time_and_reports_when_it_is_back"
+)
 async def test_variables_survive_a_spot_notice_that_the_hub_never_answers(
     machine: Machine, hub: StubHub
 ) -> None:
@@ -76,6 +80,10 @@ async def test_variables_survive_a_spot_notice_that_the_hub_never_answers(
         )
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/notebook/test_sleep_of_notebook.py::"
+    "test_a_busy_kernel_is_interrupted_at_half_of_the_time"
+)
 async def test_a_stop_with_sleep_saves_within_its_time_what_a_busy_kernel_has(
     machine: Machine, hub: StubHub
 ) -> None:

@@ -139,11 +139,17 @@ async def test_a_stop_without_sleep_orders_none(machine: Machine, hub: StubHub) 
     assert orders(machine) == []
 
 
+WAITED_FOR = pytest.mark.nightly(
+    guard="tests/unit/agent/test_session_orders.py::"
+    "test_who_does_not_save_is_waited_for_as_long_as_agreed"
+)
+
+
 @pytest.mark.parametrize(
     ("behaviour", "limit"),
     [
-        pytest.param("accepts", 2.0 + 1.0, id="accepts, then says nothing"),
-        pytest.param("old", ACCEPT_SECONDS, id="knows no sleep"),
+        pytest.param("accepts", 2.0 + 1.0, id="accepts, then says nothing", marks=WAITED_FOR),
+        pytest.param("old", ACCEPT_SECONDS, id="knows no sleep", marks=WAITED_FOR),
         pytest.param("dies", 1.0, id="dies in the middle"),
     ],
 )
@@ -192,6 +198,10 @@ async def test_without_the_hub_the_agent_saves_in_time_and_reports_when_it_is_ba
     assert event.interruption_at == reclaimed_at, "for a hub that has heard of no notice"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/agent/test_session_orders.py::"
+    "test_a_notice_that_comes_meanwhile_sends_the_same_order_with_a_nearer_end"
+)
 async def test_a_notice_shortens_a_save_under_way(machine: Machine, hub: StubHub) -> None:
     await begin(machine, hub, "accepts")
     stop(hub, save_seconds=120.0)

@@ -35,6 +35,7 @@ async def stop(machine: Machine, hub: StubHub) -> None:
     hub.stop = None
 
 
+@pytest.mark.nightly(guard="tests/unit/notebook/test_home_environment.py")
 async def test_packages_stay_in_the_home_and_cannot_break_the_server(
     machine: Machine, hub: StubHub
 ) -> None:

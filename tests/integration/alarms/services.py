@@ -1,4 +1,5 @@
-"""Real services on loopback that alarms are sent to, and that fail when a test says so."""
+"""Real services on loopback that a hub sends alarms to, or receives events from. Those that alarms
+are sent to fail when a test says so."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
+from moto.server import ThreadedMotoServer
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
@@ -91,5 +93,16 @@ def webhook() -> Iterator[Webhook]:
     server.add_socket(socket)
     try:
         yield hook
+    finally:
+        server.stop()
+
+
+@contextmanager
+def aws(port: int = 0) -> Iterator[str]:
+    """moto's SNS and SQS; all such servers of a process have the same topics and queues."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
+    server.start()
+    try:
+        yield "http://{}:{}".format(*server.get_host_and_port())
     finally:
         server.stop()

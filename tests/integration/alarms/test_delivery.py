@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from ec2spawner.alarms import delivery as alarm_delivery
 from ec2spawner.alarms.delivery import Delivery
@@ -30,7 +29,7 @@ from ec2spawner.provisioner.runtime.clock import Clock
 from ec2spawner.provisioner.store.store import Store
 from tests.harness import free_ports
 
-from .services import mail_server, webhook
+from .services import aws, mail_server, webhook
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TIMEOUT = 30.0
@@ -83,31 +82,6 @@ async def delivered(outbox: Outbox) -> None:
     async with asyncio.timeout(TIMEOUT):
         while await outbox._store.alarms.undelivered():
             await asyncio.sleep(0.01)
-
-
-@pytest.fixture(autouse=True)
-def aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (
-        ("AWS_ACCESS_KEY_ID", "testing"),
-        ("AWS_SECRET_ACCESS_KEY", "testing"),
-        ("AWS_CONFIG_FILE", "/dev/null"),
-        ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
-        ("AWS_EC2_METADATA_DISABLED", "true"),
-    ):
-        monkeypatch.setenv(name, value)
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@contextmanager
-def aws(port: int = 0) -> Iterator[str]:
-    """moto's SNS and SQS; all such servers of a process have the same topics and queues."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
-    server.start()
-    try:
-        yield "http://{}:{}".format(*server.get_host_and_port())
-    finally:
-        server.stop()
 
 
 class Queue:

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
 
 import pytest
+from botocore import loaders
+from botocore import session as botocore_session
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.calls.client import Timeouts
@@ -11,6 +13,16 @@ from ec2spawner.embedded.iam.hub_policy import cluster_statements
 
 from .embedded_ec2 import Embedded, running_embedded
 from .scripted_ec2 import ScriptedEC2, scripted_ec2
+
+
+@pytest.fixture(scope="package", autouse=True)
+def service_models() -> Iterator[None]:
+    """Have botocore parse its service models once, which takes longer than most of these tests:
+    without this, each of them does so for its own client."""
+    loader = loaders.Loader()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore_session, "create_loader", lambda search_path: loader)
+        yield
 
 
 @pytest.fixture(autouse=True)

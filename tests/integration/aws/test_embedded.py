@@ -225,6 +225,10 @@ async def test_a_hanging_call_times_out_and_can_be_repeated(
     assert len((await cloud.launch(request_of)).instances) == 2
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/aws/test_launch.py::"
+    "test_a_failed_call_is_not_repeated_and_says_whether_a_retry_helps"
+)
 @pytest.mark.parametrize(
     ("kind", "retryable"),
     [
@@ -246,7 +250,19 @@ async def test_a_failed_launch_is_not_repeated_by_the_client(
     assert embedded.calls("CreateFleet")[made:] == [kind]
 
 
-@pytest.mark.parametrize("kind", ["RequestLimitExceeded", "http-500", "cut-after"])
+OTHER_FAULTS = pytest.mark.nightly(
+    guard="tests/integration/aws/test_embedded.py::test_a_listing_that_fails_once_is_retried"
+)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "RequestLimitExceeded",
+        pytest.param("http-500", marks=OTHER_FAULTS),
+        pytest.param("cut-after", marks=OTHER_FAULTS),
+    ],
+)
 async def test_a_listing_that_fails_once_is_retried(
     cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str, kind: str
 ) -> None:
@@ -323,6 +339,10 @@ async def test_an_unknown_subnet_is_a_configuration_error(cloud: EC2Cloud) -> No
     assert not failed.value.retryable
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/aws/test_volumes.py::"
+    "test_a_volume_that_another_instance_holds_is_refused"
+)
 async def test_a_volume_has_one_holder(
     cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
 ) -> None:

@@ -290,6 +290,9 @@ async def test_check_passes_on_the_demo_and_changes_nothing(
     assert "ok" not in {c["outcome"] for c in changing}
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/check/test_check_report.py::test_findings_are_grouped_by_section"
+)
 async def test_without_json_the_output_is_a_table(admin: Admin) -> None:
     ended = await admin.types("check", f"--config={CONFIG}")
     assert ended.status == 0, ended.output + ended.errors

@@ -50,6 +50,9 @@ async def test_a_class_is_compared_with_what_the_account_has(
     assert reservation["usd"] == pytest.approx(41 * 2 * 0.526)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/plan/test_plan_verdicts.py::test_quotas_that_cannot_be_read_are_unknown"
+)
 async def test_a_quota_that_cannot_be_read_is_unknown(admin: Admin, embedded: Embedded) -> None:
     fault = {"action": "ListServiceQuotas", "kind": "AccessDeniedException", "times": 1}
     await embedded.control("faults", fault)

@@ -181,6 +181,10 @@ def test_ctrl_c_while_the_embedded_ec2_starts_starts_nothing_more(
     assert not (demo.data_dir / "jupyterhub.log").exists()
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/embedded/test_embedded_demo.py::"
+    "test_ctrl_c_stops_the_servers_before_everything_ends"
+)
 def test_ctrl_c_while_the_hub_starts_leaves_no_proxy(
     demo: Demo, wait_until: Callable[..., Any]
 ) -> None:

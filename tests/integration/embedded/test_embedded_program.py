@@ -86,7 +86,14 @@ def has_two_processes(instance_id: str) -> None:
         time.sleep(polling.pause(waited))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+SAME_AS_SIGTERM = pytest.mark.nightly(
+    guard="tests/integration/embedded/test_embedded_program.py::test_a_signal_ends_everything"
+)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=SAME_AS_SIGTERM)]
+)
 def test_a_signal_ends_everything(start: Start, number: signal.Signals) -> None:
     program, facts = start()
     assert facts.keys() >= {"ec2_endpoint", "region", "subnets", "image_id", "certificate"}

@@ -234,7 +234,7 @@ async def test_calls_of_a_lease_are_rate_limited_without_affecting_others(
     patient = httpx.AsyncClient(verify=False, timeout=60)
     async with server_by_hand(hub, "sue") as sue, patient as client:
         url, headers = f"{hub.agent_api}/leases/{sue.lease_id}/{what}", sue.headers
-        flood = [client.post(url, json=CALLS[what], headers=headers) for _ in range(300)]
+        flood = [client.post(url, json=CALLS[what], headers=headers) for _ in range(150)]
         replies = await asyncio.gather(*flood)
         assert {reply.status_code for reply in replies} == {200, 429}
         limited = [reply for reply in replies if reply.status_code == 429]
@@ -528,3 +528,35 @@ async def test_a_broken_instance_is_replaced_and_the_start_continues(hub: Hub) -
         assert (await call(hub, "claims", too_long)).status_code == 400
     finally:
         await end_by_hand(agent, "uma")
+
+
+# --- other hardware ---
+
+
+async def answer_to(agent: AgentByHand, what: str, **body: Any) -> dict[str, Any]:
+    reply = await agent.say(what, body)
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+async def test_the_owner_chooses_other_hardware_through_the_agent(hub: Hub) -> None:
+    async with server_by_hand(hub, "ned") as agent:
+        choices = (await answer_to(agent, "hardware"))["choices"]
+        own = agent.grant["profile"]
+        assert choices, "the demo has several profiles"
+        assert own not in {each["name"] for each in choices}
+        assert await answer_to(agent, "continue") == {
+            "state": "none",
+            "profile_name": "",
+            "message": "",
+        }
+        refused = await agent.say("continue", {"profile": "no-such-profile"})
+        assert (refused.status_code, "no-such-profile" in refused.text) == (409, True)
+        wanted = next(each for each in choices if each["is_available"] and not each["refusal"])
+        move = await answer_to(agent, "continue", profile=wanted["profile"])
+        assert move["profile_name"] == wanted["name"]
+        assert move["state"] == "looking"
+        again = await agent.say("continue", {"profile": wanted["profile"]})
+        assert again.status_code == 409
+        assert (await agent.heartbeat()).json()["stop"] is None, "the server runs on meanwhile"

@@ -178,6 +178,10 @@ async def test_a_cluster_is_priced_started_scaled_and_stopped(hub: Hub) -> None:
         assert (await agent.heartbeat()).json()["stop"] is None, "the server runs on"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/clusters/test_cluster_placement_groups.py::"
+    "test_all_workers_are_launched_into_it_by_one_call"
+)
 async def test_workers_of_a_profile_that_asks_for_it_are_launched_close_together(hub: Hub) -> None:
     ec2 = hub.embedded.client()
 
@@ -236,6 +240,10 @@ async def test_only_a_running_server_has_a_cluster(hub: Hub) -> None:
     await until_running(hub, 0)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/hub/test_cluster_refusal.py::"
+    "test_a_hub_without_clusters_and_a_server_without_groups_say_so"
+)
 async def test_a_hub_without_clusters_says_so_and_allows_them_to_servers_with_groups_only(
     tmp_path: Path, embedded: Embedded
 ) -> None:
@@ -323,6 +331,10 @@ async def test_a_worker_asks_for_nothing_on_its_owners_behalf(hub: Hub) -> None:
         assert shown["state"] == "ready"
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_other_users_instances.py::"
+    "test_secrets_of_ones_instances_open_no_lease_of_another"
+)
 async def test_the_token_of_another_lease_does_not_reach_a_cluster(hub: Hub) -> None:
     async with server(hub, "ann") as ann:
         worker = await new_worker(hub, ann)
@@ -341,6 +353,10 @@ async def test_the_token_of_another_lease_does_not_reach_a_cluster(hub: Hub) -> 
         await until_running(hub, 2)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/clusters/test_clusters.py::"
+    "test_a_worker_reports_once_that_it_has_joined"
+)
 async def test_ready_twice_and_late_failures_change_nothing(hub: Hub) -> None:
     async with server(hub, "ann") as agent:
         worker = await new_worker(hub, agent)
@@ -352,6 +368,10 @@ async def test_ready_twice_and_late_failures_change_nothing(hub: Hub) -> None:
         assert (await ask(agent, "status"))["status"]["workers"] == before
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_agent_api.py::"
+    "test_calls_of_a_lease_are_rate_limited_without_affecting_others"
+)
 async def test_a_worker_that_floods_the_hub_is_limited_and_its_server_is_not(hub: Hub) -> None:
     async with server(hub, "ann") as agent:
         worker = await new_worker(hub, agent)
@@ -360,6 +380,10 @@ async def test_a_worker_that_floods_the_hub_is_limited_and_its_server_is_not(hub
         assert (await ask(agent, "status"))["status"]["wanted"] == 1
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/clusters/test_clusters.py::"
+    "test_workers_that_keep_claiming_to_be_reclaimed_are_replaced_once_and_end_with_a_stop"
+)
 async def test_a_reclaimed_worker_that_never_goes_is_replaced_once(hub: Hub) -> None:
     """Its agent claims without an end that EC2 reclaims the instance."""
     async with server(hub, "ann") as agent:
@@ -382,6 +406,10 @@ async def test_a_reclaimed_worker_that_never_goes_is_replaced_once(hub: Hub) -> 
         await until_running(hub, 1)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/clusters/test_clusters.py::"
+    "test_the_ledger_has_what_each_worker_cost"
+)
 async def test_the_ledger_has_the_time_of_server_and_workers_at_ec2s_price(hub: Hub) -> None:
     """Also of a worker that EC2 reclaims, which is free, and of its replacement."""
     async with server(hub, "dora") as agent:
@@ -407,6 +435,10 @@ async def joined(hub: Hub, agent: AgentByHand, known: set[str]) -> AgentByHand:
     return worker
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/clusters/test_clusters.py::"
+    "test_workers_end_with_their_server_whatever_ends_it"
+)
 async def test_an_admins_stop_of_the_server_ends_the_workers(hub: Hub) -> None:
     async with server(hub, "ann") as agent:
         await start(agent, 2)
@@ -416,6 +448,10 @@ async def test_an_admins_stop_of_the_server_ends_the_workers(hub: Hub) -> None:
         await until_running(hub, 0)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/clusters/test_clusters.py::"
+    "test_workers_end_with_their_server_whatever_ends_it"
+)
 async def test_the_deletion_of_the_user_ends_the_workers(hub: Hub) -> None:
     async with server(hub, "eve") as agent:
         await start(agent, 2)

@@ -140,6 +140,10 @@ async def test_timed_out_start_names_its_last_step_and_leaves_no_instance(
     await wait_until_nothing_runs(embedded)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_start.py::"
+    "test_an_instance_that_dies_before_its_claim_is_replaced"
+)
 async def test_instance_that_dies_while_booting_is_replaced(hub: Hub, embedded: Embedded) -> None:
     await embedded.control("boot", {"seconds": 3})
     async with asyncio.TaskGroup() as tasks:
@@ -174,6 +178,10 @@ async def test_failing_notebook_start_says_why(hub: Hub, embedded: Embedded) -> 
     await wait_until_nothing_runs(embedded)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_start_timeout.py::"
+    "test_an_agent_that_never_calls_fails_the_start_with_the_boot_log"
+)
 async def test_silent_instance_fails_its_start_with_the_end_of_its_boot_log(
     tmp_path: Path,
 ) -> None:

@@ -112,6 +112,9 @@ async def test_files_move_when_their_zone_is_sold_out(hub: Hub, embedded: Embedd
     await hub.stop_server("ada")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/homes/test_server_copies.py::test_it_is_deleted_like_any_home"
+)
 async def test_a_home_is_deleted_with_its_user_where_the_admin_says_so(
     hub: Hub, embedded: Embedded
 ) -> None:

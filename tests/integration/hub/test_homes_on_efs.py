@@ -82,6 +82,10 @@ def silent_agents(hub: Hub) -> Iterator[None]:
     hub.embedded.install("stub")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/hub/test_cluster_refusal.py::"
+    "test_a_home_on_efs_is_read_only_for_workers_and_a_volume_is_not_theirs"
+)
 @pytest.mark.usefixtures("silent_agents")
 async def test_a_worker_may_only_read_the_home_of_its_server(hub: Hub) -> None:
     others = {each["instance_id"] for each in await hub.embedded.instances()}

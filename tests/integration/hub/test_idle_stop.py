@@ -100,6 +100,10 @@ async def wait_in_input(hub: Hub, user: str) -> None:
         await until(is_believed, 20, "the cell to run")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_idle_choice.py::"
+    "test_a_server_follows_the_configuration_until_its_profile_is_removed"
+)
 async def test_a_changed_policy_reaches_running_servers(embedded: Embedded, tmp_path: Path) -> None:
     config = demo_config(tmp_path / "config", *BEFORE)
     hub = Hub(tmp_path / "hub", embedded, config=config)

@@ -82,6 +82,10 @@ def warning(instance_id: str) -> str:
     return json.dumps(event)
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/alarms/test_interruption_queue.py::"
+    "test_events_of_the_queue_are_passed_on_and_every_message_is_deleted"
+)
 async def test_an_interruption_is_known_and_every_message_is_deleted(
     hub: Hub, embedded: Embedded, queue: str, agent: AgentByHand
 ) -> None:

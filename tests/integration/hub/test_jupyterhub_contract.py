@@ -301,6 +301,9 @@ async def test_stop_revokes_the_token_that_a_poll_gave_back(
     assert kinds[:3] == ["poll", "poll", "stop"]
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_restart.py::test_a_restarted_hub_recovers_its_servers"
+)
 async def test_check_after_a_hub_start_ends_with_start_polling(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:

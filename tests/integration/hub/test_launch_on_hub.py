@@ -237,6 +237,10 @@ def fresh() -> Iterator[str]:
 # --- the ways a start can go -----------------------------------------------------------------
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_spot_sold_out_everywhere_is_an_on_demand_server_after_two_calls"
+)
 async def test_spot_sold_out_everywhere_is_an_on_demand_server(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
@@ -253,6 +257,9 @@ async def test_spot_sold_out_everywhere_is_an_on_demand_server(
     await shop.hub.stop_server("ann")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/hub/test_progress.py::test_on_demand_instead_of_spot_has_reason_and_cost"
+)
 async def test_the_page_says_that_spot_is_sold_out_and_what_it_costs_instead(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
@@ -271,6 +278,10 @@ async def test_the_page_says_that_spot_is_sold_out_and_what_it_costs_instead(
     assert note.startswith("Spot is sold out, so this is an on-demand machine at $")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_spot_in_one_zone_of_six_is_found_by_the_first_call"
+)
 async def test_spot_sold_out_in_all_zones_but_one_is_a_spot_server_from_there(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
@@ -286,6 +297,10 @@ async def test_spot_sold_out_in_all_zones_but_one_is_a_spot_server_from_there(
     assert start.last["notes"] == []
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_no_capacity.py::"
+    "test_sold_out_in_both_markets_comes_with_alternatives"
+)
 async def test_both_markets_sold_out_offers_alternatives_at_once(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
@@ -304,6 +319,10 @@ async def test_both_markets_sold_out_offers_alternatives_at_once(
     assert "/hub/spawn/" in start.last["html_message"]
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_second_start_requests_nothing_known_to_be_sold_out"
+)
 async def test_known_sold_out_offers_are_not_requested_again(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
@@ -319,6 +338,10 @@ async def test_known_sold_out_offers_are_not_requested_again(
     assert "spot and on-demand are sold out" in second.refusal
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_home_gets_another_type_in_its_zone_and_then_on_demand_there"
+)
 async def test_a_home_zone_without_spot_gets_on_demand_and_a_reason(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
@@ -353,6 +376,10 @@ async def test_a_home_zone_without_spot_gets_on_demand_and_a_reason(
 # --- prices ----------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_spot_dearer_than_on_demand_comes_last"
+)
 async def test_spot_that_rises_above_on_demand_is_not_bought(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
@@ -374,6 +401,10 @@ async def test_spot_that_rises_above_on_demand_is_not_bought(
     assert profile["offers"][0]["market"] == "on-demand"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/offers/test_prices.py::"
+    "test_a_failing_refresh_keeps_old_prices_with_their_age"
+)
 async def test_unreadable_prices_keep_their_values_with_their_age(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
@@ -407,6 +438,10 @@ def by(way: str, code: str) -> str:
     return code if way == "call" else f"entry:{code}"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_sold_out_offer_is_not_requested_for_three_minutes"
+)
 @pytest.mark.parametrize("way", ["call", "entry"])
 @pytest.mark.parametrize(
     "code",
@@ -435,6 +470,10 @@ async def test_a_sold_out_offer_is_not_requested_for_three_minutes(
     assert "sold out, seen at" in second.attempts[0]["skipped"]
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_type_that_a_zone_lacks_is_not_requested_there_for_a_day"
+)
 @pytest.mark.parametrize("code", ["Unsupported", "InvalidFleetConfiguration"])
 async def test_a_type_that_a_zone_lacks_is_not_requested_there_for_a_day(
     shop: Shop, fresh: Iterator[str], code: str
@@ -454,6 +493,10 @@ async def test_a_type_that_a_zone_lacks_is_not_requested_there_for_a_day(
     assert "us-east-1c" not in second.attempts[0]["zones"]
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_busy_response_is_retried_with_another_token"
+)
 @pytest.mark.parametrize("way", ["call", "entry"])
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError", "Unavailable"])
 async def test_a_busy_ec2_is_retried_and_nothing_is_marked_sold_out(
@@ -471,6 +514,10 @@ async def test_a_busy_ec2_is_retried_and_nothing_is_marked_sold_out(
     assert await shop.marks(slug) == {}
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_start.py::"
+    "test_a_lost_response_launches_no_second_instance"
+)
 @pytest.mark.parametrize("kind", ["http-500", "cut-before", "cut-after"])
 async def test_a_lost_response_launches_one_instance(
     shop: Shop, fresh: Iterator[str], kind: str
@@ -488,6 +535,10 @@ async def test_a_lost_response_launches_one_instance(
     assert await shop.marks(slug) == {}
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_refusal_fails_at_once_with_its_fix_and_marks_nothing"
+)
 @pytest.mark.parametrize("way", ["call", "entry"])
 @pytest.mark.parametrize(
     ("code", "fix"),
@@ -516,6 +567,10 @@ async def test_configuration_errors_fail_at_once_and_mark_nothing(
     assert fixed.story == [("spot", "found")]
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_zone_whose_only_subnet_is_full_is_skipped_with_a_reason"
+)
 async def test_a_full_subnet_is_skipped_and_another_serves(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
@@ -545,6 +600,10 @@ async def test_a_full_subnet_is_skipped_and_another_serves(
 # --- quotas: each test has a market and class of its own -------------------------------------
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_quota_in_every_market_is_the_named_reason"
+)
 async def test_a_zero_quota_is_reported_by_its_name(shop: Shop) -> None:
     slug = await shop.offer_unpriced("p5.4xlarge", market="spot-only")
     await shop.embedded.control("limits", {"quotas": {"spot": {"p5": 0}}})
@@ -559,6 +618,10 @@ async def test_a_zero_quota_is_reported_by_its_name(shop: Shop) -> None:
         assert "An admin can ask AWS for a larger quota" in start.refusal
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_quota_closes_its_market_to_all_types_of_its_class"
+)
 @pytest.mark.parametrize(
     ("code", "market", "kind", "other"),
     [
@@ -584,6 +647,10 @@ async def test_a_quota_applies_to_the_whole_class_in_its_market(
     assert theirs == {("quota", code, MINUTES)}
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_launch_controller.py::"
+    "test_a_quota_closes_its_market_to_all_types_of_its_class"
+)
 async def test_a_used_up_spot_quota_leaves_on_demand(shop: Shop) -> None:
     slug, alike = await shop.offer("g4dn.xlarge"), await shop.offer("g5.xlarge")
     await shop.fault("MaxSpotInstanceCountExceeded")

@@ -146,6 +146,10 @@ async def test_nobody_sees_what_others_may_spend(hub: Hub) -> None:
             assert user == "pat" or not re.search(r"\b(lab|nlp|tiny)\b", text), text
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_running.py::"
+    "test_a_server_ends_at_max_age_even_when_active"
+)
 async def test_a_server_stops_at_its_maximum_run_and_the_next_page_says_so(hub: Hub) -> None:
     await hub.start_server("meg")
     await hub.wait_gone("meg")
@@ -157,6 +161,10 @@ async def test_a_server_stops_at_its_maximum_run_and_the_next_page_says_so(hub: 
     await until(said, 20, "the reason on the spawn page")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/limits/test_limits.py::"
+    "test_a_groups_limit_stops_what_is_charged_to_it"
+)
 async def test_a_limit_of_usd_stops_what_is_charged_to_it_with_its_work_saved(hub: Hub) -> None:
     """Its admin lowers the limit; nothing else of the group's members is stopped."""
     with hub.embedded.jupyterlab():

@@ -119,6 +119,9 @@ async def test_users_do_everything_that_a_browser_does(
     assert await servers(hub) == {}
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/load_test/test_session.py::test_a_failure_has_the_hubs_words"
+)
 async def test_a_hubs_refusal_is_reported_in_its_words(hub: Hub, load_test: LoadTest) -> None:
     wrong = {"EC2SPAWNER_LOAD_TEST_PASSWORD": "wrong"}
     ended = await load_test.run(wrong, "--users=1")

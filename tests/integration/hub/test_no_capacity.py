@@ -105,6 +105,10 @@ async def test_sold_out_in_both_markets_comes_with_alternatives(
     assert "g4dn.12xlarge" not in await running_types(embedded)
 
 
+@pytest.mark.nightly(
+    guard="tests/e2e/test_sold_out_in_browser.py::"
+    "test_a_sold_out_start_offers_alternatives_that_one_click_starts"
+)
 async def test_the_pages_of_a_failed_start_offer_links_and_one_of_them_starts(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -216,6 +220,9 @@ async def start_and_listen(hub: Hub, user: str, profile: str) -> dict[str, Any]:
     return [event for event in events if "attempts" in event][-1]
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/hub/test_progress.py::test_on_demand_instead_of_spot_has_reason_and_cost"
+)
 async def test_each_launch_call_is_shown_and_on_demand_has_reason_and_cost(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -295,6 +302,10 @@ async def test_a_start_waits_for_spot_and_buys_on_demand_once_its_user_agrees(
 # --- cancelling ------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_failed_starts.py::"
+    "test_cancelled_at_any_step_leaves_no_instance_and_another_can_be_started"
+)
 async def test_after_a_cancel_while_ec2_hangs_the_next_choice_starts_and_nothing_leaks(
     hub: Hub, embedded: Embedded
 ) -> None:

@@ -114,6 +114,10 @@ async def test_two_notices_while_the_hub_is_down(hub: Hub, embedded: Embedded) -
     await nothing_left(hub, embedded, "ann")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_start.py::"
+    "test_an_instance_that_dies_before_its_claim_is_replaced"
+)
 async def test_a_notice_during_a_start(hub: Hub, embedded: Embedded) -> None:
     await embedded.control("boot", {"seconds": 2})
     launched = {i["instance_id"] for i in await embedded.instances()}
@@ -153,6 +157,10 @@ async def sell(embedded: Embedded, available: int | None) -> None:
     await embedded.control("capacity", offer | {"available": available})
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_resume.py::"
+    "test_a_server_that_ends_while_a_hook_is_awaited_starts_no_other"
+)
 async def test_a_server_that_cannot_continue_while_a_hook_is_awaited(
     hub: Hub, embedded: Embedded
 ) -> None:

@@ -178,6 +178,9 @@ async def test_refusals_on_the_spawn_page_log_a_line_and_no_traceback(hub: Hub) 
     assert "Traceback" not in said
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/hub/test_stored_options.py::test_refused_options_are_never_stored"
+)
 async def test_stored_options_are_checked_against_current_bounds(hub: Hub) -> None:
     choice = {"profile": "t4", "disk_gib": 200}
     await hub.start_server("cara", options=choice)
@@ -192,6 +195,9 @@ async def test_stored_options_are_checked_against_current_bounds(hub: Hub) -> No
     await hub.stop_server("cara")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/hub/test_stored_options.py::test_refused_options_are_never_stored"
+)
 async def test_a_stored_profile_that_was_closed_since_is_refused(hub: Hub) -> None:
     await hub.start_server("dan", options={"profile": "t4"})
     await hub.stop_server("dan")
@@ -204,7 +210,19 @@ async def test_a_stored_profile_that_was_closed_since_is_refused(hub: Hub) -> No
 # --- accepted --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by", ["form", "REST"])
+@pytest.mark.parametrize(
+    "by",
+    [
+        pytest.param(
+            "form",
+            marks=pytest.mark.nightly(
+                guard="tests/integration/hub/test_profiles_api.py::"
+                "test_the_form_starts_what_its_button_names"
+            ),
+        ),
+        "REST",
+    ],
+)
 async def test_the_chosen_options_are_started(hub: Hub, embedded: Embedded, by: str) -> None:
     choice = {"profile": "t4", "market": "on-demand", "disk_gib": "200", "idle": "30m"}
     if by == "form":
@@ -219,6 +237,9 @@ async def test_the_chosen_options_are_started(hub: Hub, embedded: Embedded, by: 
     await hub.stop_server("eve")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/hub/test_profile_list.py::test_group_overrides_are_checked_and_capped"
+)
 async def test_without_a_choice_the_group_overrides_apply(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("stu")
     assert await asyncio.to_thread(disk_of_the_one_instance, embedded) == 80

@@ -138,6 +138,10 @@ async def test_nothing_starts_without_consent(hub: Hub, plan: Plan) -> None:
     assert await rehearsing(hub) == []
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/plan/test_rehearsal.py::"
+    "test_what_is_short_for_the_class_may_do_for_the_rehearsal"
+)
 async def test_what_the_plan_calls_short_is_not_tried(
     hub: Hub, embedded: Embedded, plan: Plan
 ) -> None:
@@ -190,6 +194,10 @@ async def test_a_signal_stops_all_that_was_started(hub: Hub, plan: Plan) -> None
     await assert_nothing_left(hub)
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
+    "test_servers_start_are_measured_and_leave_nothing"
+)
 async def test_what_a_killed_rehearsal_leaves_is_found_and_removed(hub: Hub, plan: Plan) -> None:
     running = asyncio.create_task(plan.run(*THREE, "--yes"))
     await begun(hub, plan, running)

@@ -150,6 +150,10 @@ async def test_what_is_refused(hub: Hub) -> None:
     assert (await send(hub, "DELETE", f"{PATH}/small")).status_code == 404
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/pool/test_pool_costs.py::"
+    "test_a_number_set_by_hand_holds_until_its_end"
+)
 async def test_what_an_admin_sets_holds_at_once_and_after_a_restart(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -173,6 +177,10 @@ async def test_the_command_shows_the_pool_and_clears_what_was_set(
     hub: Hub, embedded: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     token = {"JUPYTERHUB_API_TOKEN": await hub.user_token("oscar")}
+    given = asked(hub, "set", "other", "1", "--json")
+    assert await asyncio.to_thread(run_pool, given, token) == 0
+    await waiting(hub, 1, "other")
+    capsys.readouterr()
     shown = asked(hub)
     assert await asyncio.to_thread(run_pool, shown, token) == 0
     said = " ".join(capsys.readouterr().out.split())

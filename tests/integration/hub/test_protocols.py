@@ -193,6 +193,10 @@ async def test_a_second_key_is_counted_in_the_metrics(hub: Hub) -> None:
     await hub.wait_gone("kim")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/hub/test_claim_rate_limit.py::"
+    "test_unknown_claims_share_one_limit_without_affecting_our_instances"
+)
 async def test_a_flood_of_foreign_claims_is_limited_without_affecting_instances(hub: Hub) -> None:
     request, agent = await starting(hub, "lea")
     strange = agent.document.replace(agent.instance_id, "i-0123456789abcdef0")

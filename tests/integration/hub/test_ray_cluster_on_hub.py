@@ -167,8 +167,8 @@ async def join_ray(folder: Path, address: str, token: str) -> str:
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/hub/test_clusters_by_agent.py::"
-    "test_a_reclaimed_worker_that_never_goes_is_replaced_once"
+    guard="tests/unit/provisioner/clusters/test_clusters.py::"
+    "test_a_worker_is_replaced_at_the_notice"
 )
 async def test_training_completes_although_a_worker_is_interrupted(
     embedded: Embedded, tmp_path: Path

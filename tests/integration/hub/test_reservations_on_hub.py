@@ -105,6 +105,10 @@ def reservations(embedded: Embedded) -> list[str | None]:
     return [each.get("CapacityReservationId") for each in instances]
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/launch/test_reserved_launches.py::"
+    "test_places_come_before_spot_and_the_rest_follows"
+)
 async def test_a_place_is_offered_first_and_taken_once(
     hub: Hub, embedded: Embedded, reservation: str
 ) -> None:
@@ -124,6 +128,10 @@ async def test_a_place_is_offered_first_and_taken_once(
     assert sorted(reservations(embedded), key=str) == [None, reservation]
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_capacity_blocks.py::"
+    "test_a_server_is_launched_into_the_block_at_its_price"
+)
 async def test_a_server_runs_in_a_block_at_its_price(
     hub: Hub, embedded: Embedded, block: str
 ) -> None:

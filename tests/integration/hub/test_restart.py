@@ -132,6 +132,10 @@ async def test_a_hub_killed_during_a_stop_does_not_search_for_the_server(
     await until_nothing_runs(embedded)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/failures/test_recovery.py::"
+    "test_a_server_is_rebuilt_after_its_store_is_lost"
+)
 async def test_lost_store_ends_no_server(hub: Hub, embedded: Embedded) -> None:
     made = len(await embedded.calls("CreateVolume"))
     await hub.start_server("cat")
@@ -218,6 +222,10 @@ async def freeze(embedded: Embedded, instance_id: str) -> None:
                     os.kill(process["pid"], signal.SIGSTOP)
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_start_check.py::"
+    "test_an_unresponsive_server_is_awaited_until_it_ends"
+)
 async def test_a_silent_server_does_not_block_others_after_a_restart(
     hub: Hub, embedded: Embedded
 ) -> None:

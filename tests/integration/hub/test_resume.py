@@ -108,6 +108,10 @@ async def page(client: httpx.AsyncClient) -> int:
     return reply.status_code
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_sessions_wake.py::"
+    "test_variables_are_back_after_an_interruption"
+)
 @pytest.mark.usefixtures("jupyterlab")
 async def test_a_server_continues_at_the_same_address(hub: Hub, embedded: Embedded) -> None:
     before = await hub.start_server("ann")
@@ -166,6 +170,10 @@ async def until_none_is_left_for(embedded: Embedded, seconds: float) -> None:
     await until(is_quiet, 30, "all instances to be gone")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_continuation.py::"
+    "test_the_hub_restarts_while_the_server_moves"
+)
 @pytest.mark.usefixtures("jupyterlab")
 async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("cid")
@@ -191,7 +199,8 @@ async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded)
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/hub/test_resume.py::test_a_hub_that_is_killed_while_it_moves"
+    guard="tests/unit/provisioner/lifecycle/test_continuation.py::"
+    "test_the_hub_restarts_while_the_server_moves"
 )
 @pytest.mark.usefixtures("jupyterlab")
 async def test_a_hub_that_is_killed_while_the_server_starts_again(
@@ -219,6 +228,9 @@ async def test_a_hub_that_is_killed_while_the_server_starts_again(
     assert not await server_tokens(hub, "dan")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_resume.py::test_its_user_stops_a_server_that_moves"
+)
 async def test_its_user_stops_it_while_it_moves(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("eva")
     old = await the_instance(embedded)
@@ -239,6 +251,10 @@ async def test_its_user_stops_it_while_it_moves(hub: Hub, embedded: Embedded) ->
     assert not await server_tokens(hub, "eva")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_continuation.py::"
+    "test_its_user_reads_why_it_did_not_continue_whichever_lease_is_closed_last"
+)
 async def test_no_other_instance_can_be_had(hub: Hub, embedded: Embedded) -> None:
     # The hub remembers for minutes what was sold out: none of this is another test's.
     await hub.start_server("fay", options={"profile": "cpu"})
@@ -267,6 +283,10 @@ async def test_an_admin_who_wants_it_to_stop(hub: Hub, embedded: Embedded) -> No
     assert not await server_tokens(hub, "gus")
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_continue_on_other_hardware.py::"
+    "test_a_server_moves_once_the_other_instance_has_booted"
+)
 async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedded) -> None:
     before = await hub.start_server("hal")
     old, tokens = await the_instance(embedded), await server_tokens(hub, "hal")

@@ -43,6 +43,10 @@ def disk(embedded: Embedded, instance_id: str) -> Path:
     return embedded.data_dir / "ec2" / "instances" / instance_id / "root"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/retention/test_retained_instances.py::"
+    "test_a_restart_reuses_the_lingering_instance_and_launches_none"
+)
 async def test_a_restart_in_time_reuses_the_lingering_instance(
     hub: Hub, embedded: Embedded
 ) -> None:

@@ -33,6 +33,10 @@ async def ask(agent: AgentByHand, action: str, **more: Any) -> list[dict[str, An
     return found
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_runs_on_hub.py::"
+    "test_a_repeated_submission_is_answered_whatever_would_refuse_it_by_now"
+)
 async def test_the_id_of_a_submission_names_its_runs(embedded: Embedded, tmp_path: Path) -> None:
     silence_agents(embedded)
     config = demo_config(tmp_path / "config", "c.EC2Spawner.runs = {'at_once': 1}")

@@ -69,6 +69,10 @@ async def none_runs(hub: Hub) -> None:
     await until(is_over, 60, "all instances to end")
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_runs_on_hub.py::"
+    "test_the_result_comes_into_the_home_of_the_server_that_sent_it"
+)
 async def test_a_notebook_is_executed_with_parameters_and_leaves_only_its_result(hub: Hub) -> None:
     ann = await runs_of(hub, "ann")
     document = notebook("seed = 1", "print('seed', seed)", tags=("parameters",))
@@ -125,6 +129,10 @@ print("total", state["total"])
     assert max(steps.count(step) for step in steps) <= 2
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/runs/test_runs.py::"
+    "test_what_a_killed_hub_has_begun_is_neither_lost_nor_done_twice"
+)
 async def test_a_killed_hub_finds_its_runs_again(hub: Hub) -> None:
     ann = await runs_of(hub, "ann")
     number = await ann.submit("import time\ntime.sleep(8)\nprint('done')\n", "slow.py")
@@ -136,6 +144,9 @@ async def test_a_killed_hub_finds_its_runs_again(hub: Hub) -> None:
     assert await ann.result(number) == "done\n"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_run_of_notebook.py::test_the_first_error_ends_a_run"
+)
 async def test_an_error_ends_the_run_and_says_which_cell(hub: Hub) -> None:
     ann = await runs_of(hub, "ann")
     number = await ann.submit(notebook("1 + 1", "raise ValueError('no data')", "print('never')"))
@@ -145,6 +156,10 @@ async def test_an_error_ends_the_run_and_says_which_cell(hub: Hub) -> None:
     assert "never" not in outputs(await ann.result(number))
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/runs/test_runs.py::"
+    "test_one_run_of_an_array_is_cancelled_or_all_of_them"
+)
 async def test_a_cancelled_run_ends_with_its_instance(hub: Hub) -> None:
     ann = await runs_of(hub, "ann")
     number = await ann.submit("import time\ntime.sleep(600)\n", "wait.py")
@@ -205,6 +220,10 @@ async def test_nobody_reads_or_cancels_anothers_run(hub: Hub) -> None:
     assert [each["outcome"] for each in cancelled.json()["runs"]] == ["cancelled"]
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/runs/test_runs.py::"
+    "test_a_new_user_does_not_see_the_runs_of_a_deleted_one_of_the_name"
+)
 async def test_a_new_account_has_no_runs_of_a_deleted_one_of_its_name(hub: Hub) -> None:
     old = await runs_of(hub, "ned")
     number = await old.submit("print('secret')\n", "secret.py")

@@ -61,6 +61,19 @@ FOR_EVERYONE = {
 `aws` by the test of the hub's machine."""
 
 
+AT_NIGHT = {
+    "class": pytest.mark.nightly(
+        guard="tests/unit/project/test_docs.py::test_the_configuration_for_a_class_works"
+    ),
+    "shared-data": pytest.mark.nightly(
+        guard="tests/unit/project/test_docs.py::test_the_configuration_with_shared_data_works"
+    ),
+    "small-team": pytest.mark.nightly(
+        guard="tests/unit/project/test_docs.py::test_the_configuration_for_a_small_team_works"
+    ),
+}
+
+
 async def fail_a_start(hub: Hub, user: str, token: Mapping[str, str]) -> None:
     """The policy of the embedded EC2's key is for another `hub_name` than the sample's."""
     reply = await hub.api.post(f"/users/{user}/server", json={"profile": "cpu"}, headers=token)
@@ -90,7 +103,9 @@ async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("name", FOR_EVERYONE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=AT_NIGHT.get(name, ())) for name in FOR_EVERYONE]
+)
 async def test_a_sample_starts_a_hub_that_offers_its_profiles(
     name: str, embedded: Embedded, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

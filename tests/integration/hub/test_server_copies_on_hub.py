@@ -87,6 +87,10 @@ def wakes(hub: Hub) -> dict[str, str]:
     return {server: json.loads(sleep)["wake"] for server, sleep in rows}
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/homes/test_server_copies.py::"
+    "test_a_named_server_has_the_files_while_the_default_server_runs"
+)
 async def test_servers_start_from_one_home_and_write_to_their_own(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -114,6 +118,10 @@ async def test_servers_start_from_one_home_and_write_to_their_own(
     assert len(volumes(embedded)) == 3
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/homes/test_server_copies.py::"
+    "test_its_first_start_is_asked_for_in_the_zone_of_the_source_and_as_large"
+)
 async def test_the_spawn_page_offers_the_zone_of_the_source(hub: Hub, embedded: Embedded) -> None:
     full = {"market": "*", "instance_type": "*", "zone": (await embedded.instances())[0]["zone"]}
     await embedded.control("capacity", full | {"available": 0})
@@ -126,6 +134,9 @@ async def test_the_spawn_page_offers_the_zone_of_the_source(hub: Hub, embedded: 
     assert set(re.findall(r"us-east-1[a-f]", shown)) == {zone}
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/homes/test_server_copies.py::test_it_is_deleted_like_any_home"
+)
 async def test_the_copy_is_deleted_with_its_server(hub: Hub, embedded: Embedded) -> None:
     before = volumes(embedded)
     await hub.start_server("ada", "short")
@@ -137,6 +148,10 @@ async def test_the_copy_is_deleted_with_its_server(hub: Hub, embedded: Embedded)
     assert volumes(embedded) == before
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/homes/test_server_copies.py::"
+    "test_an_empty_home_instead_is_empty_and_in_any_zone"
+)
 async def test_an_empty_home_is_given_to_who_chooses_it(hub: Hub) -> None:
     async with browser(hub, "ada") as page:
         assert 'name="replace_home" value="empty"' in (await page.get("/hub/spawn/ada/blank")).text

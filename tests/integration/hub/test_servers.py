@@ -71,6 +71,7 @@ async def test_several_servers_at_once_with_odd_names(hub: Hub, embedded: Embedd
     await until(none_left, 15, "all instances to be gone")
 
 
+@pytest.mark.nightly(guard="tests/e2e/test_journey.py::test_from_login_to_the_idle_stop_and_back")
 async def test_files_survive_a_stop_and_another_profile(hub: Hub) -> None:
     await hub.start_server("ben", options={"profile": "cpu"})
     async with await notebook(hub, "ben") as client:
@@ -190,6 +191,10 @@ async def aws_takes_the_machine_back(hub: Hub, embedded: Embedded) -> None:
     assert "AWS took the spot machine back. Your files are kept." in page
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/homes/test_renaming.py::"
+    "test_a_home_follows_its_server_with_its_tags"
+)
 async def test_a_renamed_server_finds_its_files(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("rob", "old")
     await hub.stop_server("rob", "old")
@@ -201,6 +206,9 @@ async def test_a_renamed_server_finds_its_files(hub: Hub, embedded: Embedded) ->
     await hub.stop_server("rob", "new")
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/hub/test_options.py::test_rest_is_refused_with_the_reason"
+)
 async def test_options_are_refused_with_the_reason(hub: Hub) -> None:
     reply = await hub.request_server("dan", options={"profile": "t5"})
     assert reply.status_code == 400

@@ -156,6 +156,10 @@ async def test_what_a_fresh_start_left_asleep_stays_so_on_other_hardware(hub: Hu
         known = {each["instance_id"] for each in await hub.embedded.instances()}
         headers = {"Authorization": f"Bearer {await hub.user_token('ivy')}"}
         path, body = "/ec2/users/ivy/server/continue", {"profile": "a10g-24-gb"}
+        foreign = await hub.api.post(path, json=body)
+        assert foreign.status_code == 403, "a session is its owner's alone"
+        unknown = await hub.api.post(path, json={"profile": "t5"}, headers=headers)
+        assert unknown.status_code == 400
         reply = await hub.api.post(path, json=body, headers=headers)
         assert reply.status_code == 202, reply.text
         other = await agent_of_new_instance(hub, known)
@@ -197,6 +201,10 @@ async def test_the_pages_of_its_owner_lead_to_the_wake(hub: Hub) -> None:
         assert "train.ipynb" not in spawn, "names are their owner's alone"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_sleep.py::"
+    "test_a_session_is_recorded_with_its_end_and_outlives_the_hub"
+)
 async def test_what_sleeps_survives_the_hub(hub: Hub) -> None:
     async with server_by_hand(hub, "dan") as agent:
         await put_to_sleep(hub, agent, "dan", saved("s-9"))

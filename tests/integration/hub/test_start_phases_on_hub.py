@@ -24,6 +24,9 @@ async def embedded(tmp_path: Path) -> AsyncIterator[Embedded]:
     await running.stop()
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/core/test_starts.py::test_a_start_on_a_new_instance_has_ten_phases"
+)
 async def test_a_start_has_ten_phases_that_add_up_to_what_its_user_waited(hub: Hub) -> None:
     url = f"sqlite:///{hub.directory / 'ec2spawner.sqlite'}"
     async with asyncio.timeout(120):

@@ -12,7 +12,19 @@ from tests.harness import START_TIMEOUT, Embedded, Hub
 SENTENCE = "The proxy could not listen on"
 
 
-@pytest.mark.parametrize("taken", ["port", "proxy_port"])
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "port",
+        pytest.param(
+            "proxy_port",
+            marks=pytest.mark.nightly(
+                guard="tests/integration/hub/test_taken_ports.py::"
+                "test_a_hub_ends_whose_proxy_found_a_port_taken"
+            ),
+        ),
+    ],
+)
 async def test_a_hub_ends_whose_proxy_found_a_port_taken(
     embedded: Embedded, tmp_path: Path, taken: str
 ) -> None:

@@ -156,6 +156,10 @@ async def test_the_next_page_gets_what_the_closed_one_has_missed(server: Sleepin
     assert await missed(server) == []
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/notebook/test_missed_executions.py::"
+    "test_only_pages_that_are_gone_have_missed_something"
+)
 async def test_a_page_that_comes_back_has_missed_nothing(server: SleepingServer) -> None:
     page = Page(server.ada)
     await page.open()

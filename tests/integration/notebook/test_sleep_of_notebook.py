@@ -112,6 +112,7 @@ async def test_what_was_woken_wakes_again_only_where_that_is_asked_for(
     assert (await server.woken())["kernels"][0]["variables"] == 1
 
 
+@pytest.mark.nightly(guard="tests/unit/notebook/test_killed_sleep.py::test_a_complete_sleep")
 async def test_the_last_sleep_stays_until_the_next_is_complete(server: SleepingServer) -> None:
     await server.start()
     kernel = await server.notebook("a.ipynb", "x = 1")
@@ -152,8 +153,8 @@ async def test_the_last_sleep_stays_until_the_next_is_complete(server: SleepingS
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/notebook/test_sleep_of_notebook.py::"
-    "test_the_last_sleep_stays_until_the_next_is_complete"
+    guard="tests/unit/notebook/test_waking_beside_pages.py::"
+    "test_what_the_user_saved_since_is_restored"
 )
 async def test_what_the_user_saved_since_is_restored_after_a_failure(
     server: SleepingServer,
@@ -189,6 +190,10 @@ async def test_what_the_user_saved_since_is_restored_after_a_failure(
     assert len(server.generations()) == 2
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/notebook/test_waking_beside_pages.py::"
+    "test_a_kernel_that_something_has_ended_is_restored_without_that"
+)
 async def test_a_module_that_ends_its_kernel_is_not_imported_again(server: SleepingServer) -> None:
     flaky = server.home / "flaky.py"
     flaky.write_text("class Thing: pass")
@@ -216,6 +221,10 @@ async def test_a_module_that_ends_its_kernel_is_not_imported_again(server: Sleep
     assert "flaky.Thing" in said
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/notebook/test_session_record.py::"
+    "test_a_kernel_that_has_moved_to_another_folder_leaves_the_first"
+)
 async def test_what_is_not_of_the_session_any_more_leaves_the_disk(server: SleepingServer) -> None:
     await server.start()
     await server.notebook("a.ipynb", "x = 1")
@@ -251,14 +260,22 @@ async def test_a_busy_kernel_is_interrupted_at_half_of_the_time(server: Sleeping
     kernel = await server.notebook("a.ipynb", "x = 1")
     running = await server.running(kernel, "y = 2", BUSY)
     began = time.monotonic()
-    said = await server.sleep(40)
-    assert time.monotonic() - began > 19, "not before"
+    said = await server.sleep(16)
+    assert time.monotonic() - began > 7.5, "not before"
     [saved] = said.session.kernels
     assert (saved.variables, saved.code) == (2, "")
     await running
 
 
-@pytest.mark.parametrize(("may", "seconds"), [(False, 120), (True, 12)])
+INTERRUPTED = pytest.mark.nightly(
+    guard="tests/integration/notebook/test_sleep_of_notebook.py::"
+    "test_a_kernel_that_stays_busy_is_reported_and_delays_no_other"
+)
+
+
+@pytest.mark.parametrize(
+    ("may", "seconds"), [(False, 120), pytest.param(True, 12, marks=INTERRUPTED)]
+)
 async def test_a_kernel_that_stays_busy_is_reported_and_delays_no_other(
     server: SleepingServer, may: bool, seconds: int
 ) -> None:
@@ -337,6 +354,10 @@ async def test_kernels_that_cannot_be_saved_say_why(server: SleepingServer) -> N
     assert codes == {"shell.ipynb": "not-python", "old.ipynb": "no-extension"}
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/notebook/test_waking_beside_pages.py::"
+    "test_what_is_gone_is_reported_and_the_rest_wakes"
+)
 async def test_what_is_gone_is_reported_and_the_rest_wakes(server: SleepingServer) -> None:
     await server.start()
     for name in ("deleted.ipynb", "spec.ipynb", "damaged.ipynb", "good.ipynb"):
@@ -383,6 +404,10 @@ async def test_a_damaged_or_foreign_record_wakes_nothing(server: SleepingServer)
     assert "cannot be read" in server.log()
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/notebook/test_session_record.py::"
+    "test_an_expired_session_that_is_killed_while_it_is_removed_is_removed_again"
+)
 async def test_an_expired_session_is_removed(server: SleepingServer) -> None:
     await server.start()
     await server.notebook("a.ipynb", "x = 1")
@@ -416,7 +441,13 @@ for step in checkpoint.resumable(range(1000), every=0, restart={restart}):
 """
 
 
-@pytest.mark.parametrize("restart", [True, False])
+NOT_ASKED_FOR = pytest.mark.nightly(
+    guard="tests/unit/checkpoint/test_resumable.py::"
+    "test_a_cell_runs_again_only_if_its_user_asked_for_that"
+)
+
+
+@pytest.mark.parametrize("restart", [True, pytest.param(False, marks=NOT_ASKED_FOR)])
 async def test_a_loop_runs_again_once_if_its_user_asked_for_that(
     server: SleepingServer, restart: bool
 ) -> None:
@@ -508,6 +539,10 @@ async def test_the_hook_runs_before_variables_are_saved_and_knows_its_time(
     assert said.session.kernels[0].variables == 1
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/notebook/test_sleep_hooks.py::"
+    "test_an_entry_point_that_hangs_is_ended_with_what_it_started"
+)
 async def test_a_hook_that_hangs_is_killed_with_what_it_started(server: SleepingServer) -> None:
     write_hook(server, "sleep 1000 & echo $! > pid; wait")
     await server.start()
@@ -521,8 +556,7 @@ async def test_a_hook_that_hangs_is_killed_with_what_it_started(server: Sleeping
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/notebook/test_sleep_of_notebook.py::"
-    "test_a_hook_that_hangs_is_killed_with_what_it_started"
+    guard="tests/unit/notebook/test_sleep_hooks.py::test_what_a_hook_prints_is_bounded"
 )
 async def test_what_a_hook_prints_is_bounded(server: SleepingServer) -> None:
     write_hook(server, "head -c 3000000 /dev/zero | tr '\\0' x")

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,9 @@ def test_killed_at_every_file_operation() -> None:
     assert all(len(first) == 4 for first, _ in found[-3:]), "there are more operations"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/checkpoint/test_killed_loop.py::test_killed_at_every_file_operation"
+)
 @settings(max_examples=10)
 @given(
     steps=st.integers(0, 5),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,13 +12,12 @@ from types import SimpleNamespace
 import pytest
 
 from ec2spawner.clusters import head, run_folder
+from ec2spawner.clusters.engines import ray_head
 from ec2spawner.clusters.engines.ray_head import RayHead
 from ec2spawner.clusters.errors import ClusterError
 from ec2spawner.clusters.run_folder import Record
 
 from .cluster_hub import ClusterHub, agent_of
-
-pytestmark = pytest.mark.slow(seconds=25)
 
 KERNEL = """
 import sys
@@ -49,6 +49,11 @@ print("done")
 """
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/clusters/test_ray_in_kernel.py::"
+    "test_a_kernel_leaves_the_cluster_that_ended_for_the_next"
+)
+@pytest.mark.slow(seconds=25)
 def test_it_outlives_each_cluster_and_finds_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,6 +69,61 @@ def test_it_outlives_each_cluster_and_finds_the_next(
     assert said.stdout.endswith("done\n"), said.stdout + said.stderr
 
 
+class FakeRay:
+    """The module `ray` as a kernel uses it: one connection, to a head with another name."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self._there = ""
+
+    def is_initialized(self) -> bool:
+        return bool(self._there)
+
+    def get_runtime_context(self) -> SimpleNamespace:
+        return SimpleNamespace(gcs_address=self._there)
+
+    def read_environment(self) -> None:
+        self.calls.append("environment")
+
+    def init(self, address: str, **_: object) -> None:
+        token = Path(os.environ[ray_head.TOKEN_PATH]).read_text()
+        self.calls.append(f"init {address} with {token}")
+        self._there = f"node-of-{address}"
+
+    def shutdown(self) -> None:
+        self.calls.append("shutdown")
+        self._there = ""
+
+
+def record(address: str, token: str) -> Record:
+    return Record("ray", "2.60.0", address, token, 1, 0.0, "3.11.0")
+
+
+def test_a_kernel_leaves_the_cluster_that_ended_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = FakeRay()
+    monkeypatch.setattr(run_folder, "ROOT", tmp_path)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    monkeypatch.setattr(ray_head, "_connections", {})
+    monkeypatch.setattr(ray_head, "_read_environment_again", ray.read_environment)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    first, second = record("10.0.0.1:6379", "one"), record("10.0.0.1:6380", "two")
+    engine = RayHead()
+    assert engine.client(first) is ray
+    assert engine.client(first) is ray
+    assert ray.calls == ["environment", "init 10.0.0.1:6379 with one"]
+    assert os.environ[ray_head.RECONNECT] == str(ray_head.RECONNECT_SECONDS), "it outlives its head"
+
+    ray.calls.clear()
+    engine.client(second)
+    assert ray.calls == ["shutdown", "environment", "init 10.0.0.1:6380 with two"]
+    engine.disconnect(first)
+    assert ray.is_initialized(), "to the second"
+    engine.disconnect(second)
+    assert not ray.is_initialized(), "Ray would end this process a minute later"
+
+
 def test_a_ray_of_the_users_own_is_not_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +131,7 @@ def test_a_ray_of_the_users_own_is_not_the_cluster(
     there = SimpleNamespace(gcs_address="10.0.0.9:6379")
     own = SimpleNamespace(is_initialized=lambda: True, get_runtime_context=lambda: there)
     monkeypatch.setitem(sys.modules, "ray", own)
-    record = Record("ray", "2.60.0", "10.0.0.1:6379", "t" * 32, 1, 0.0, "3.11.0")
+    ours = record("10.0.0.1:6379", "t" * 32)
     with pytest.raises(ClusterError, match=r"10\.0\.0\.9:6379"):
-        RayHead().client(record)
-    RayHead().disconnect(record)  # which shuts down nothing of theirs
+        RayHead().client(ours)
+    RayHead().disconnect(ours)  # which shuts down nothing of theirs

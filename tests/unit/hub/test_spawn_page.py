@@ -703,15 +703,17 @@ def test_user_supplied_text_is_escaped(text: str) -> None:
 
 
 def hub_page(name: str, **context: Any) -> Page:
+    return Page(hub_html(name, **context))
+
+
+def hub_html(name: str, **context: Any) -> str:
     """A page as JupyterHub renders it, from our template over its own."""
     stock = FileSystemLoader(Path(DATA_FILES_PATH) / "templates")
     loader = ChoiceLoader(
         [PrefixLoader({"templates": stock}), FileSystemLoader(TEMPLATES), stock],
     )
     base = {"base_url": "/hub/", "static_url": lambda path, **_: path, "parsed_scopes": {}}
-    return Page(
-        Environment(loader=loader, autoescape=True).get_template(name).render(base | context)
-    )
+    return Environment(loader=loader, autoescape=True).get_template(name).render(base | context)
 
 
 def person(name: str) -> SimpleNamespace:
@@ -801,6 +803,19 @@ def test_the_progress_page_knows_whose_start_it_shows() -> None:
     )
     assert plain.attributes["ec2-progress"]["data-spawn-url"] == "/hub/spawn/escaped"
     assert plain.elements.count("script") == shown.elements.count("script")
+
+
+def test_without_scripts_the_progress_page_reloads_itself() -> None:
+    html = hub_html(
+        "spawn_pending.html",
+        user=person("ann"),
+        no_spawner_check=True,
+        spawner=SimpleNamespace(name="", user=person("ann")),
+        progress_url="",
+    )
+    of_no_script = "".join(re.findall(r"<noscript>(.*?)</noscript>", html, re.DOTALL))
+    assert '<meta http-equiv="refresh" content="4">' in of_no_script
+    assert "This page reloads every few seconds" in of_no_script
 
 
 def test_a_server_under_check_has_a_page_that_follows_no_start() -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ec2spawner.agent.notebook_server import prewarmed
+from ec2spawner.agent.notebook_server.process import base_environment
+from ec2spawner.agent.settings import NotebookUser
 from ec2spawner.notebook.kernels.home_environment import PTH, HomeEnvironment, activate
 
 
@@ -51,6 +54,30 @@ def test_installed_packages_survive_an_image_with_another_interpreter(
     assert not home.prepare()
     subprocess.run([home.programs / "python", "-c", "import own, traitlets"], check=True)
     assert (home.programs / "pip").exists()
+
+
+def test_what_the_user_installs_is_not_seen_by_the_server(
+    home: HomeEnvironment, tmp_path: Path
+) -> None:
+    home.prepare()
+    (home.site_packages / "jupyter_server.py").write_text("raise SystemExit('broken')")
+    installed = home.programs / prewarmed.SERVER
+    installed.touch(mode=0o755)
+    user = NotebookUser("ada", os.getuid(), os.getgid(), (), tmp_path, "/bin/sh")
+    environment = base_environment(user, os.environ)
+    assert prewarmed.find_program(prewarmed.SERVER, environment) != str(installed)
+    pythons = {"of the server": sys.executable, "of the kernel": str(home.programs / "python")}
+    said = {
+        whose: subprocess.run(
+            [python, "-c", "import jupyter_server"],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        ).stderr
+        for whose, python in pythons.items()
+    }
+    assert said == {"of the server": "", "of the kernel": "broken\n"}
 
 
 def test_the_kernel_runs_in_it_unless_there_is_another_one(

@@ -59,7 +59,14 @@ def killed(home: Path, second: object, stride: int, **about: object) -> tuple[in
     return said["points"], said["states"]
 
 
-STRIDES = [pytest.param(7), pytest.param(1, marks=pytest.mark.long)]
+MORE_POINTS = pytest.mark.nightly(
+    guard="tests/unit/notebook/test_killed_sleep.py::test_a_complete_sleep"
+)
+STRIDES = [
+    17,
+    pytest.param(7, marks=MORE_POINTS),
+    pytest.param(1, marks=pytest.mark.long),
+]
 
 
 @pytest.mark.slow(seconds=10)
@@ -142,7 +149,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.parametrize("reserve", ["reserve", "none"])
+WITHOUT_RESERVE = pytest.mark.nightly(
+    guard="tests/unit/notebook/test_killed_sleep.py::test_on_a_full_disk"
+)
+
+
+@pytest.mark.parametrize("reserve", ["reserve", pytest.param("none", marks=WITHOUT_RESERVE)])
 def test_on_a_full_disk(small_disk: Path, reserve: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL, small_disk, reserve],

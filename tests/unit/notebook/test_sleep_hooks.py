@@ -119,6 +119,14 @@ async def test_a_hook_that_fails_says_how(home: Path, script: str) -> None:
     assert result.detail in ("exit status 7", "exit status -9", "exit status 127")
 
 
+async def test_what_a_hook_prints_is_bounded(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    executable(home, "head -c 3000000 /dev/zero | tr '\\0' x")
+    result = await run_hooks(hooks(home), 30.0, "idle", log)
+    assert result.outcome == "done", "the rest is read, too"
+    assert 60_000 < len(caplog.text) < 200_000
+
+
 async def test_a_hook_that_cannot_be_started_says_why(home: Path) -> None:
     file = home / ".ec2spawner" / "on-interruption"
     file.write_text("#!/no/such/interpreter\n")

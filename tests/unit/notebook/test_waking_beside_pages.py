@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import types
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_server.services.contents.filemanager import AsyncFileContentsManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from jupyter_server.services.sessions.sessionmanager import SessionManager
@@ -29,7 +31,7 @@ from ec2spawner.wire import SavedKernel, SavedSession
 
 NOTEBOOK, SESSION, KERNEL = "a.ipynb", str(uuid4()), str(uuid4())
 OTHER = "00000000-0000-4000-8000-00000000000f"
-GENERATION = "a-0/20260101000000000-00000000"
+GENERATION, OTHER_GENERATION = (f"{key}-0/20260101000000000-00000000" for key in "ab")
 
 
 class Process:
@@ -120,11 +122,15 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def sleeping(tmp_path: Path, server: Server, **about: str) -> Waking:
     saved = SavedKernel(path=NOTEBOOK, kernel_name="python3", variables=1, size_bytes=1)
     given = {"kernel_id": KERNEL, "session_id": SESSION, "path": NOTEBOOK, "name": NOTEBOOK}
-    kernel = SleepingKernel(saved=saved, **(given | about))
+    return waking_of(tmp_path, server, SleepingKernel(saved=saved, **(given | about)))
+
+
+def waking_of(tmp_path: Path, server: Server, *kernels: SleepingKernel) -> Waking:
+    saved = [each.saved for each in kernels]
     session = SavedSession(
-        id="s", slept_at=datetime.now(UTC), trigger="idle", seconds=1, size_bytes=1, kernels=[saved]
+        id="s", slept_at=datetime.now(UTC), trigger="idle", seconds=1, size_bytes=1, kernels=saved
     )
-    record = SessionRecord(session=session, kernels=[kernel])
+    record = SessionRecord(session=session, kernels=list(kernels))
     return Waking(server, tmp_path, record, lambda *_: None, lambda: None)  # type: ignore[arg-type]
 
 
@@ -172,11 +178,9 @@ async def test_a_second_kernel_of_a_notebook_is_not_restored_into_the_first(
     tmp_path: Path, server: Server
 ) -> None:
     server.kernel_manager.may_start.set()
-    woken = sleeping(tmp_path, server, generation="")
-    [first] = woken.kernels
+    [first] = sleeping(tmp_path, server, generation="").kernels
     second = first.model_copy(update={"kernel_id": OTHER, "session_id": OTHER})
-    record = SessionRecord(session=woken._record.session, kernels=[first, second])
-    woken = Waking(server, tmp_path, record, lambda *_: None, lambda: None)  # type: ignore[arg-type]
+    woken = waking_of(tmp_path, server, first, second)
     await woken.run()
     assert sorted(each.state for each in woken.state.kernels) == ["done", "failed"]
     assert len(server.kernel_manager.processes) == 1
@@ -187,6 +191,63 @@ async def test_a_second_kernel_of_a_notebook_is_not_restored_into_the_first(
 
 async def restored(kernel: object, code: str, hear: Callable[[Any], None]) -> None:
     hear({"kind": "restored", "restored": ["x"]})
+
+
+@pytest.mark.parametrize("code", ["notebook-gone", "kernel-spec-gone", "damaged"])
+async def test_what_is_gone_is_reported_and_the_rest_wakes(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    def spec(name: str) -> object:
+        if name == "gone":
+            raise NoSuchKernel(name)
+        return types.SimpleNamespace(language="python")
+
+    monkeypatch.setattr(server.kernel_spec_manager, "get_kernel_spec", spec)
+    monkeypatch.setattr(waking, "call", restored)
+    server.kernel_manager.may_start.set()
+    [gone] = sleeping(tmp_path, server, generation=GENERATION).kernels
+    folder = tmp_path / "kernels" / GENERATION
+    shutil.copytree(folder, tmp_path / "kernels" / OTHER_GENERATION)
+    other = {"kernel_id": OTHER, "session_id": OTHER, "path": "b.ipynb", "name": "b.ipynb"}
+    good = gone.model_copy(update=other | {"generation": OTHER_GENERATION})
+    (tmp_path / "b.ipynb").touch()
+    match code:
+        case "notebook-gone":
+            (tmp_path / NOTEBOOK).unlink()
+        case "kernel-spec-gone":
+            saved = gone.saved.model_copy(update={"kernel_name": "gone"})
+            gone = gone.model_copy(update={"saved": saved})
+        case _:
+            (folder / "manifest.json").write_text("{")
+    woken = waking_of(tmp_path, server, gone, good)
+    await woken.run()
+    found = [(each.state, each.code) for each in woken.state.kernels]
+    assert found == [("failed", code), ("done", "")]
+    assert [each.kernel_id for each in woken.failed()] == [KERNEL], "the next sleep keeps its files"
+
+
+async def test_what_the_user_saved_since_is_restored(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `%sleep`, before the process was killed, perhaps during another one."""
+    codes = []
+
+    async def call(kernel: object, code: str, hear: Callable[[Any], None]) -> None:
+        codes.append(code)
+        await restored(kernel, code, hear)
+
+    monkeypatch.setattr(waking, "call", call)
+    server.kernel_manager.may_start.set()
+    folder = tmp_path / "kernels" / GENERATION
+    since, incomplete = (
+        folder.with_name(folder.name.replace("20260101", day)) for day in ("20260102", "20260103")
+    )
+    shutil.copytree(folder, since)
+    incomplete.mkdir()
+    woken = sleeping(tmp_path, server, generation=GENERATION)
+    await woken.run()
+    assert codes == [waking.CODE.format(folder=str(since), eager=waking.EAGER_BYTES)]
+    assert woken.state.kernels[0].state == "done"
 
 
 async def test_a_cell_runs_again_in_the_kernel_that_a_page_has_started(

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.agent.notebook_server.local_socket import LocalSocket
+from ec2spawner.agent_socket import SOCKET
+from ec2spawner.run_executor import __main__ as program
 from ec2spawner.run_executor import activity, executor, hub_reports
 from ec2spawner.run_executor.execution import CannotExecute, Outcome, Progress
 from ec2spawner.run_executor.executor import Executor
 from ec2spawner.run_executor.hub_reports import HubReports
 from ec2spawner.wire import NotebookReply, NotebookRequest
 from tests import polling
+from tests.harness import free_ports
 from tests.unit.run_executor.executor_process import (
     Hub,
     agent_of,
@@ -249,3 +252,28 @@ async def test_every_error_is_an_end(
     end = await hub.until_end()
     assert not end.succeeded
     assert message in end.message
+
+
+async def test_a_refusal_ends_the_program_with_a_status_of_its_own(
+    hub: Hub,
+    agent: LocalSocket,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    [port] = free_ports(1)
+    monkeypatch.setenv(program.SERVICE_URL, f"http://127.0.0.1:{port}/run/")
+    monkeypatch.setenv(SOCKET, str(agent.path))
+    hub.refusal = "no run is waiting for this instance"
+    assert await program.run() == program.REFUSED
+    assert hub.refusal in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", [program.SERVICE_URL, SOCKET])
+async def test_without_an_agent_the_program_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], missing: str
+) -> None:
+    for name in (program.SERVICE_URL, SOCKET):
+        monkeypatch.setenv(name, "given")
+    monkeypatch.delenv(missing)
+    assert await program.run() == program.NO_AGENT
+    assert missing in capsys.readouterr().err

@@ -69,6 +69,10 @@ def test_metadata_of_any_form_is_read(kernels: KernelSpecManager) -> None:
     assert choose_kernel(kernels, strange).name == "python3"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_kernel_of_run.py::"
+    "test_in_place_of_an_unknown_one_the_default_is_used"
+)
 async def test_a_replaced_kernel_is_said_in_message_and_result(tmp_path: Path) -> None:
     hub = Hub(notebook_work(of("conda-env", "python")))
     async with executor(hub, tmp_path / "home"):

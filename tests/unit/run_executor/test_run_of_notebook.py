@@ -204,6 +204,10 @@ async def test_a_run_that_has_ended_says_so_also_when_it_is_stopped(tmp_path: Pa
     assert hub.reports[-1].action == "end"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_executor.py::"
+    "test_a_refusal_ends_the_program_with_a_status_of_its_own"
+)
 async def test_a_refusal_ends_the_executor(tmp_path: Path) -> None:
     hub = Hub(notebook_work(notebook("1")))
     hub.refusal = "no run is waiting for this instance"
@@ -212,6 +216,9 @@ async def test_a_refusal_ends_the_executor(tmp_path: Path) -> None:
         assert hub.refusal in await running.errors()
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_notebook_document.py::test_what_is_no_notebook_is_said_so"
+)
 async def test_a_document_that_is_no_notebook_fails_the_run(tmp_path: Path) -> None:
     hub = Hub(notebook_work(notebook("1"), document="AAAA"))
     async with executor(hub, tmp_path / "home"):
@@ -220,6 +227,9 @@ async def test_a_document_that_is_no_notebook_fails_the_run(tmp_path: Path) -> N
     assert "it is damaged" in end.message
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_run_of_script.py::test_its_log_is_the_result"
+)
 async def test_a_file_of_the_same_name_stays(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "projects").mkdir(parents=True)
@@ -230,6 +240,10 @@ async def test_a_file_of_the_same_name_stays(tmp_path: Path) -> None:
     assert (home / "projects/train.ipynb").read_text() == "changed since"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_executor.py::"
+    "test_without_an_agent_the_program_says_what_is_missing"
+)
 def test_without_an_agent_it_says_what_is_missing() -> None:
     bare = {key: value for key, value in os.environ.items() if "SOCKET" not in key}
     command = [sys.executable, "-m", "ec2spawner.run_executor"]

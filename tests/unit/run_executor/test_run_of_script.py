@@ -95,6 +95,9 @@ async def test_it_is_interrupted_and_continues_from_its_checkpoint(tmp_path: Pat
     assert unpacked(end.result) == "step 2\nstep 3\nTrue\n"
 
 
+@pytest.mark.nightly(
+    guard="tests/unit/run_executor/test_parameters.py::test_what_no_argument_can_be_is_refused"
+)
 async def test_parameters_that_cannot_be_arguments_are_refused(tmp_path: Path) -> None:
     hub = Hub(script_work("print(1)", parameters={"a b": 1}))
     async with executor(hub, tmp_path / "home"):

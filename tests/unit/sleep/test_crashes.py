@@ -79,7 +79,19 @@ def test_a_module_that_is_imported_already_is_not_doubted(tmp_path: Path, genera
         assert woken.say("print(thing.a)") == "1"
 
 
-@pytest.mark.parametrize("code", [ABORTS, "import time; time.sleep(1000)", "raise ValueError"])
+LESS_GRAVE = pytest.mark.nightly(
+    guard="tests/unit/sleep/test_crashes.py::test_a_library_of_another_version_does_not_even_once"
+)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ABORTS,
+        pytest.param("import time; time.sleep(1000)", marks=LESS_GRAVE),
+        pytest.param("raise ValueError", marks=LESS_GRAVE),
+    ],
+)
 def test_a_library_of_another_version_does_not_even_once(
     tmp_path: Path, generation: Path, code: str
 ) -> None:

@@ -82,7 +82,13 @@ def test_what_could_not_be_woken_is_kept_beside_the_next_sleep(tmp_path: Path) -
         assert woken.say("print(a, b)") == "1 2"
 
 
-@pytest.mark.parametrize("how", ["order", "magic"])
+BY_MAGIC = pytest.mark.nightly(
+    guard="tests/unit/sleep/test_earlier_values.py::"
+    "test_a_process_that_is_new_deletes_nothing_of_the_one_before"
+)
+
+
+@pytest.mark.parametrize("how", ["order", pytest.param("magic", marks=BY_MAGIC)])
 def test_a_process_that_is_new_deletes_nothing_of_the_one_before(tmp_path: Path, how: str) -> None:
     """It was killed, or its user started fresh beside a session that sleeps."""
     with Notebook(tmp_path) as notebook:

@@ -53,6 +53,7 @@ def load(generation: Path) -> Restored:
     return Restoring({}, generation, manifest.read(generation)).begin(1 << 30)
 
 
+@pytest.mark.nightly(guard="tests/unit/notebook/test_killed_sleep.py::test_a_complete_sleep")
 @pytest.mark.slow(seconds=20)
 def test_killed_at_every_point_the_last_complete_generation_is_there(tmp_path: Path) -> None:
     kernel = tmp_path / "sleep" / "kernels" / "key"

@@ -28,6 +28,8 @@ OPEN = IdlePolicy(
     server_seconds=3600, user_server_min_seconds=900, user_server_max_seconds=8 * 3600
 )
 
+T4 = {"display_name": "T4", "slug": "t4", "gpu": "T4"}
+
 
 async def test_a_choice_is_bounded_stored_and_sent_at_once(world: World) -> None:
     lease, agent = await world.ready(idle=OPEN)
@@ -136,11 +138,33 @@ async def test_a_server_follows_the_configuration_until_its_profile_is_removed(
     world: World,
 ) -> None:
     lease, _ = await world.ready(idle=OPEN)
-    t4 = {"display_name": "T4", "slug": "t4", "gpu": "T4", "idle": {"server": "8h"}}
+    t4 = {**T4, "idle": {"server": "8h"}}
     await follow(world, lease, profile_list=[t4])
     assert world.now(lease).idle.server_seconds == 8 * 3600
     await follow(world, lease, profile_list=[{**t4, "slug": "another"}], idle={"server": "10m"})
     assert world.now(lease).idle.server_seconds == 8 * 3600
+
+
+async def test_a_function_that_fails_leaves_a_running_server_its_policy(world: World) -> None:
+    """What it gave before may be what keeps the server on."""
+
+    def fails(*_: Any) -> None:
+        raise LookupError("no such role")
+
+    lease, _ = await world.ready(idle=OPEN)
+    changed: dict[str, Any] = {"profile_list": [T4], "idle": {"server": "3h"}}
+    await follow(world, lease, **changed, idle_hook=fails)
+    assert world.now(lease).idle == OPEN
+    await follow(world, lease, **changed, idle_hook=lambda *_: {})
+    assert world.now(lease).idle.server_seconds == 3 * 3600
+
+
+async def test_new_bounds_hold_for_what_the_user_of_a_running_server_chose(world: World) -> None:
+    lease, _ = await world.ready(idle=OPEN)
+    await world.provisioner._heartbeats.choose_idle(world.now(lease), 1800)
+    idle = {"server": "1h", "user_may_set": {"server": ["1s", "12s"]}}
+    await follow(world, lease, profile_list=[T4], idle=idle)
+    assert in_force(world.now(lease).idle).server_seconds == 12
 
 
 async def test_reports_from_before_the_notebook_listened_do_not_count(world: World) -> None:

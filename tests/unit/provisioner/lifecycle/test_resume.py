@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from jupyterhub import orm, roles
-from jupyterhub.objects import Server
+from jupyterhub.objects import Hub, Server
 from jupyterhub.spawner import SpawnException
 from jupyterhub.user import User, UserDict
 from sqlalchemy import event
@@ -28,6 +28,7 @@ from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH
 from ec2spawner.spawner import EC2Spawner
+from ec2spawner.wire import Market
 from tests.unit.provisioner.lifecycle.test_continuation import (
     RESUME,
     boot_for,
@@ -70,6 +71,7 @@ class JupyterHubByHand:
             "cookie_secret": SECRET,
             "config": self.config,
             "base_url": "/",
+            "hub": Hub(base_url="/hub/"),
         }
         self.users = UserDict(lambda: self.db, settings)
         self.proxy = Proxy()
@@ -398,6 +400,42 @@ async def test_a_hook_that_refuses_is_named_as_the_reason(
     assert (stop.reason, stop.sleep) == ("failed", None), "there is no session yet"
     assert stop.message.endswith(f"It could not continue: {words}")
     assert hub.db.query(orm.Spawner).one().user_options == CHOSEN
+    assert hub.db.query(orm.APIToken).count() == 0
+
+
+async def test_a_server_that_ends_while_a_hook_is_awaited_starts_no_other(
+    world: World, hub: JupyterHubByHand
+) -> None:
+    awaited, is_over = asyncio.Event(), asyncio.Event()
+
+    async def hold(_spawner: EC2Spawner) -> None:
+        awaited.set()
+        await is_over.wait()
+
+    hub.config.EC2Spawner.pre_spawn_hook = hold
+    lease, agent = await runs(world)
+    user = hub.add("ada")
+    user.spawners[""].orm_spawner.user_options = {"profile": "cpu"}  # which is offered
+    other = await leaves(world, lease, agent)
+    await hub.resumes.reconcile()
+    await awaited.wait()
+
+    for market in Market:
+        world.cloud.sell_out(market)
+    for each in (agent, other):
+        world.cloud.end(each.instance_id, SPOT_TERMINATION)
+    await world.state(lease, LeaseState.ENDED)
+    stop = await world.stop_of(successor(world, lease))
+    launches = len(world.cloud.requests())
+    is_over.set()
+    with pytest.raises(SpawnError, match="there was no other"):
+        await hub.started(user)
+    await hub.resumes.reconcile()
+
+    assert "there was no other" in stop.message
+    assert world.now(successor(world, lease)).stop == stop
+    assert len(world.cloud.requests()) == launches
+    assert world.provisioner.lease_of("ada", "") is None
     assert hub.db.query(orm.APIToken).count() == 0
 
 

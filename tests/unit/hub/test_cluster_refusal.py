@@ -1,0 +1,78 @@
+"""Which servers may have a cluster, and what of their home its workers get."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ec2spawner.config import Options, validate_options
+from ec2spawner.hub.spawn.cluster_request import max_workers, wanted_cluster
+from ec2spawner.provisioner.clusters.clusters import CannotCluster
+from ec2spawner.provisioner.model.leases.cluster import Cluster
+from ec2spawner.provisioner.model.leases.lease import Lease
+from ec2spawner.provisioner.model.leases.mounts import Mounts
+from ec2spawner.spawner import EC2Spawner
+from ec2spawner.wire import HomeMount
+from tests.unit.provisioner.world import SPEC, World
+
+pytestmark = pytest.mark.virtual_time
+
+CONFIGURED = {
+    "region": "us-east-1",
+    "subnets": ["subnet-a", "subnet-b"],
+    "security_groups": ["sg-0123456789abcdef0"],
+    "profile_list": [{"display_name": "T4", "slug": "t4", "instance_types": ["g4dn.xlarge"]}],
+}
+SHARED = {"kind": "efs", "file_system": "fs-0123456789abcdef0"}
+EFS = HomeMount(kind="efs", file_system="fs-0123456789abcdef0", directory="homes/ada")
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    made = World(tmp_path)
+    await made.start()
+    yield made
+    await made.kill()
+
+
+def options_with(**changes: Any) -> Options:
+    return validate_options(
+        {**CONFIGURED, "clusters": {"max_workers": 2}, **changes}, cleanup_servers=False, environ={}
+    )
+
+
+async def wanted(world: World, options: Options, head: Lease) -> Cluster:
+    """What the hub makes of a call for one worker. Raises `CannotCluster`."""
+    running: Any = SimpleNamespace(options=options)
+    spawner = EC2Spawner(user=SimpleNamespace(name=head.user, groups=[]))
+    url = "http://hub.test/hub/api"
+    return await wanted_cluster(running, world.provisioner, spawner, head, url, None, 1)
+
+
+async def test_a_hub_without_clusters_and_a_server_without_groups_say_so(world: World) -> None:
+    head, _ = await world.ready()
+    without, options = options_with(clusters={}), options_with()
+    with pytest.raises(CannotCluster, match="this hub allows no clusters"):
+        await wanted(world, without, head)
+    assert max_workers(without, head) == 0
+    ungrouped = replace(head, spec=replace(SPEC, security_groups=()))
+    with pytest.raises(CannotCluster, match="default security group"):
+        await wanted(world, options, ungrouped)
+    assert max_workers(options, ungrouped) == 0
+    assert (await wanted(world, options, head)).workers == 1
+    assert max_workers(options, head) == 2
+
+
+async def test_a_home_on_efs_is_read_only_for_workers_and_a_volume_is_not_theirs(
+    world: World,
+) -> None:
+    head, _ = await world.ready(home_kind="efs", mounts=Mounts(efs=EFS))
+    cluster = await wanted(world, options_with(home=SHARED), head)
+    assert cluster.mounts.efs == EFS.model_copy(update={"read_only": True})
+    head, _ = await world.ready("bea", home_kind="ebs")
+    assert (await wanted(world, options_with(), head)).mounts.efs is None
