@@ -65,6 +65,8 @@ WHERE_THE_READER_IS = timezone(timedelta(hours=5, minutes=30))
 WINDOW: Any = {"width": 1280, "height": 800}
 ITEM = ".ec2-StatusItem"
 PANEL = "#ec2spawner-panel"
+TOAST = ".Toastify__toast:not([class*=slide-exit])"
+"""A notification, without one that slides out: another may have taken its place."""
 
 
 def status(**changes: Any) -> NotebookStatus:

@@ -17,6 +17,7 @@ from tests.e2e.canned_server import (
     ITEM,
     PANEL,
     STATUS_URL,
+    TOAST,
     WHERE_THE_READER_IS,
     Server,
     choose_theme,
@@ -184,7 +185,7 @@ def test_a_stopped_server_shows_when_and_why_it_stopped(page: Any, server: Serve
     expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
     taken = status(interruption_at=datetime.now(UTC) + timedelta(seconds=60))
     server.says(taken)
-    toast = page.locator(".Toastify__toast")
+    toast = page.locator(TOAST)
     expect(toast).to_contain_text("Save your work now")
     expect(page.locator(".jp-mod-dirty")).to_have_count(0)
 
@@ -260,7 +261,7 @@ def test_warns_before_the_stop_and_extends(
     server.says(status(idleness=warned))
     said_at = time.monotonic()
     item = where(page, server)
-    toast = page.locator(".Toastify__toast")
+    toast = page.locator(TOAST)
     expect(toast).to_contain_text(re.compile(r"This server stops in \d+ minutes"))
     expect(toast).to_contain_text("Files are kept; kernel memory is lost.")
     since = warned.idle_since.astimezone(WHERE_THE_READER_IS)
@@ -298,7 +299,7 @@ def test_a_dismissed_warning_stays_away(page: Any, server: Server) -> None:
     warned = status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes))
     server.says(warned)
     item = open_lab(page, server)
-    toast = page.locator(".Toastify__toast")
+    toast = page.locator(TOAST)
     toast.get_by_title("Hide notification").click()
     expect(toast).to_have_count(0)
     later = status(idleness=warned.idleness, cost=None)
@@ -311,12 +312,12 @@ def test_stop_asks_first_and_says_what_is_lost(lab_page: Any, server: Server) ->
     minutes = timedelta(minutes=1)
     page = lab_page
     shows(page, server, status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes)))
-    toast = page.locator(".Toastify__toast")
+    toast = page.locator(TOAST)
     toast.get_by_role("button", name="Stop now").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Open documents are saved first")
     expect(dialog).to_contain_text("kernel memory is lost")
-    expect(toast).to_have_count(0)  # or it still fades when another takes its place
+    expect(toast).to_have_count(0)
     dialog.get_by_role("button", name="Cancel").click()
     expect(toast).to_have_count(1)
     expect(toast).to_contain_text("This server stops in")
@@ -344,7 +345,7 @@ def test_stop_asks_first_and_says_what_is_lost(lab_page: Any, server: Server) ->
 def test_a_stop_whose_response_is_lost_is_no_error(page: Any, server: Server) -> None:
     open_lab(page, server)
     stop = re.compile(r"/ec2spawner/api/stop\b")
-    dialog, toast = page.get_by_role("dialog"), page.locator(".Toastify__toast")
+    dialog, toast = page.get_by_role("dialog"), page.locator(TOAST)
 
     def press_stop() -> None:
         page.evaluate("() => void window.jupyterapp.commands.execute('ec2spawner:stop')")
@@ -371,7 +372,7 @@ def test_a_hidden_tab_gets_desktop_notices_and_expired_ones_are_withdrawn(
     page: Any, server: Server
 ) -> None:
     open_lab(page, server)
-    toast = page.locator(".Toastify__toast")
+    toast = page.locator(TOAST)
     hide(page)
     error = Notice(
         id="gpu-xid-0-79",
@@ -429,7 +430,7 @@ def test_a_hidden_tab_shows_the_last_minute_in_its_title(new_page: Any, server: 
         until=datetime.now(UTC) + timedelta(minutes=5),
     )
     server.emits(end)
-    expect(new_page.locator(".Toastify__toast")).to_contain_text("This server stops in")
+    expect(new_page.locator(TOAST)).to_contain_text("This server stops in")
     assert new_page.title() == title
     near = end.model_copy(update={"until": datetime.now(UTC) + timedelta(seconds=50)})
     server.emits(near)
@@ -452,7 +453,7 @@ def test_changes_after_the_spot_notice_are_saved_too(page: Any, server: Server) 
     open_lab(page, server)
     end = datetime.now(UTC) + timedelta(seconds=28)
     server.says(status(interruption_at=end))
-    toast = page.locator(".Toastify__toast")
+    toast = page.locator(TOAST)
     expect(toast).to_contain_text("AWS is reclaiming this instance in")
     assert toast.get_by_role("button", name="Stop now").count() == 0
     page.locator(".jp-Notebook-cell .cm-content").first.click()
@@ -477,7 +478,7 @@ def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server
     warning = Notice(id="disk-full", kind="disk-full", level="warning", title=full)
     server.says(status(notices=[suggestion, warning]))
     open_lab(page, server)
-    toasts = page.locator(".Toastify__toast")
+    toasts = page.locator(TOAST)
     expect(toasts).to_have_count(2)
     page.reload()
     expect(toasts).to_have_text(["A disk is full"])
@@ -489,7 +490,7 @@ def test_users_whom_a_server_is_shared_with_get_no_buttons(page: Any, server: Se
     warned = idle(5 * minutes, 55 * minutes, 10 * minutes)
     server.says(status(idleness=warned, can_control=False))
     open_lab(page, server)
-    toast = page.locator(".Toastify__toast")
+    toast = page.locator(TOAST)
     expect(toast).to_contain_text("only its owner can keep it on or stop it")
     expect(toast.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
 
@@ -519,7 +520,7 @@ def test_settings_choose_what_is_shown(page: Any, server: Server) -> None:
     expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
     server.says(status(interruption_at=datetime.now(UTC) + 2 * minutes))
     expect(page.locator(".jp-mod-dirty")).to_have_count(0)  # saved, though nothing is said
-    expect(page.locator(".Toastify__toast")).to_have_count(0)
+    expect(page.locator(TOAST)).to_have_count(0)
 
 
 @pytest.mark.nightly(
@@ -576,7 +577,7 @@ def test_deactivation_leaves_nothing_behind(new_page: Any, server: Server) -> No
     server.says(status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes)))
     item = open_lab(new_page, server)
     item.click()
-    toast = new_page.locator(".Toastify__toast")
+    toast = new_page.locator(TOAST)
     expect(toast).to_have_count(1)
     expect(new_page.locator(PANEL)).to_be_visible()
     assert new_page.evaluate("held.size") > 0
