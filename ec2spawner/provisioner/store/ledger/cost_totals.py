@@ -96,7 +96,26 @@ def sums_of_lines(
     connection: Connection, where: ColumnElement[bool], by: Sequence[Dimension]
 ) -> tuple[CostSum, ...]:
     """The sums of some lines, without totals."""
-    return _read(connection, [_lines(where, by)], by)
+    return read_sums(connection, query_of_lines(where, by), by)
+
+
+def query_of_lines(where: ColumnElement[bool], by: Sequence[Dimension]) -> Select[Any]:
+    """The query of `sums_of_lines`, for `read_sums`: building it takes longer than executing it."""
+    return _query([_lines(where, by)], by)
+
+
+def read_sums(
+    connection: Connection,
+    query: Select[Any],
+    by: Sequence[Dimension],
+    values: Mapping[str, Any] | None = None,
+) -> tuple[CostSum, ...]:
+    """Execute a query of sums by these dimensions, with the values of its parameters."""
+    size = len(by)
+    rows = connection.execute(query, values).all()  # row by row takes three times as long
+    # A sum of no lines is none. SQLite before 3.39 would refuse HAVING without GROUP BY.
+    summed = (row for row in rows if row[size])
+    return tuple(sorted(CostSum(tuple(map(str, row[:size])), *row[size + 1 :]) for row in summed))
 
 
 def sums_of_totals(
@@ -116,7 +135,7 @@ def sums_of_totals(
         else:
             parts.append(_lines(column.day.between(run.first_day, run.last_day), by, run.sign))
     parts += [_lines(and_(column.day.between(*days), some), by, sign=-1) for some in without]
-    return _read(connection, parts, by)
+    return read_sums(connection, _query(parts, by), by) if parts else ()
 
 
 class _Run(NamedTuple):
@@ -216,11 +235,8 @@ def _values_in_sql() -> Mapping[str, ColumnElement[Any]]:
     }
 
 
-def _read(
-    connection: Connection, parts: Sequence[Select[Any]], by: Sequence[Dimension]
-) -> tuple[CostSum, ...]:
-    if not parts:
-        return ()
+def _query(parts: Sequence[Select[Any]], by: Sequence[Dimension]) -> Select[Any]:
+    """Sum the parts, of which there is at least one."""
     found = (parts[0] if len(parts) == 1 else union_all(*parts)).subquery().c
     keys = [found[name.value] for name in by]
     # Of PostgreSQL's BIGINT the sum is NUMERIC: each would be a Decimal, made from a text.
@@ -228,12 +244,7 @@ def _read(
         cast(func.sum(found[f"sum_{name}"]), cost_total_table.c[name].type)
         for name in ("lines", *CostSum._fields[1:])
     )
-    query = select(*keys, *sums).group_by(*keys)
-    size = len(by)
-    rows = connection.execute(query).all()  # at once: row by row takes three times as long
-    # A sum of no lines is none. SQLite before 3.39 would refuse HAVING without GROUP BY.
-    summed = (row for row in rows if row[size])
-    return tuple(sorted(CostSum(tuple(map(str, row[:size])), *row[size + 1 :]) for row in summed))
+    return select(*keys, *sums).group_by(*keys)
 
 
 # --- writing ---

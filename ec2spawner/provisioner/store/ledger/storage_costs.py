@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from itertools import zip_longest
 from typing import Final
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, and_, bindparam, select, update
 
 from ....core.ledger.cost_rows import STORAGE, CostSum, Dimension, Filter, Resource
 from ....core.ledger.storage.costs import Booked, grown, storage_rows
@@ -16,7 +16,7 @@ from ....core.ledger.storage.held import Counted, Owner, StorageKey
 from ..databases.database import StoreError
 from ..tables import cost_table, store_table
 from . import cost_queries
-from .cost_totals import Line
+from .cost_totals import Line, query_of_lines, read_sums
 
 Prices = Mapping[tuple[Resource, str], float | None]
 """USD per GiB and month of a resource, by its volume type; None where unknown."""
@@ -28,6 +28,10 @@ ONLY: Final[Filter] = {Dimension.RESOURCE: _RESOURCES}
 
 _BY: Final = (Dimension.DAY, Dimension.USER, Dimension.PAYER)
 
+_SINCE: Final = query_of_lines(
+    and_(cost_table.c.day >= bindparam("first"), cost_table.c.resource.in_(_RESOURCES)), _BY
+)
+
 
 def counted_until(connection: Connection) -> datetime | None:
     """Up to when storage is in the ledger; None if it never was."""
@@ -37,7 +41,7 @@ def counted_until(connection: Connection) -> datetime | None:
 
 def sums_since(connection: Connection, first: date) -> tuple[CostSum, ...]:
     """What homes and their snapshots have cost from that day on, by day, user and payer."""
-    return cost_queries.costs(connection, first, date.max, _BY, ONLY)
+    return read_sums(connection, _SINCE, _BY, {"first": first})
 
 
 def add(connection: Connection, counted: Counted, prices: Prices) -> tuple[CostSum, ...]:

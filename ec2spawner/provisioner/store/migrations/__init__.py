@@ -7,9 +7,15 @@ A new one is made in the repository's root with
 from __future__ import annotations
 
 import threading
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
 
 _ALEMBIC = threading.Lock()
 """Alembic keeps the migration at work in module globals: one at a time in a process."""
@@ -37,14 +43,10 @@ def upgrade(connection: Connection) -> str | None:
     """
     # Imported here, in the store's thread: together they take a tenth of a second.
     from alembic import command
-    from alembic.config import Config
     from alembic.runtime.migration import MigrationContext
-    from alembic.script import ScriptDirectory
     from alembic.util import CommandError
 
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
-    script = ScriptDirectory.from_config(config)
+    script = _scripts()
     current = MigrationContext.configure(connection).get_current_revision()
     if current == script.get_current_head():
         return current
@@ -55,7 +57,24 @@ def upgrade(connection: Connection) -> str | None:
             if not current.isdecimal():
                 raise ForeignSchemaError(current) from error
             raise SchemaTooNewError(current) from error
+    config = _config()
     config.attributes["connection"] = connection
     with _ALEMBIC:
         command.upgrade(config, "head")
     return current
+
+
+def _config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    return config
+
+
+@cache
+def _scripts() -> ScriptDirectory:
+    """Cached: it imports all versions once."""
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(_config())
