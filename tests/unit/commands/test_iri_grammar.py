@@ -13,6 +13,7 @@ AT_NIGHT = pytest.mark.nightly(
 """Each use compiles the grammar, for two seconds."""
 
 
+@AT_NIGHT
 def test_the_iri_grammar_is_compiled_on_first_use() -> None:
     pytest.importorskip("rfc3987_syntax")
     code = (
