@@ -39,7 +39,7 @@ export PYTHONHASHSEED ?= 0
 # each hub, embedded EC2, agent and notebook would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv demo quick test test-all test-long checks lint types unit core frontend docs pytest bench deflake clean \
+.PHONY: help venv demo quick affected test test-all test-long checks lint types unit core frontend docs pytest bench deflake clean \
 	system chromium containers postgresql boot torch focus
 
 help:  ## What there is to make
@@ -51,6 +51,9 @@ demo: venv  ## JupyterHub on an embedded EC2, on this machine: open the address 
 quick: venv  ## At each save: lint, types, unit tests of what is pure
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) lint types
 	$(MAKE) --no-print-directory unit
+
+affected: venv  ## SINCE=COMMIT: what a change can reach, by default since origin/main; ARGS=--list lists it
+	python -m tests.affected $(if $(SINCE),--since $(SINCE)) $(ARGS)
 
 # The folder in which the embedded EC2s note which permissions of the hub's policy were needed.
 test: export EC2SPAWNER_POLICY_USE = $(CURDIR)/tests/output/policy-use
