@@ -27,15 +27,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell's background job: all programs that the tests start would ignore it, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-NIGHT = os.environ.get("EC2SPAWNER_LEFT_OUT") == "long"
-"""Whether this is `make test-all`: see the Makefile."""
+NIGHT = os.environ.get("EC2SPAWNER_LEFT_OUT") == "long" or ORDER_VARIABLE in os.environ
+"""Whether this is `make test-all`, see the Makefile, or a run of `make deflake`."""
 
 gc.disable()  # until all is collected, see below
 iri_grammar.defer()  # two seconds of each worker, for what no test checks
 
 # A shared machine may stop for a moment anywhere; pytest's own timeout ends what hangs. A change is
 # judged by examples that follow from the test, so that it cannot fail for those of another's; each
-# night has new ones, and more.
+# night and each run of `make deflake` has new ones, and more.
 settings.register_profile(
     "of a change", deadline=None, print_blob=True, derandomize=True, database=None, max_examples=40
 )

@@ -115,20 +115,24 @@ def saves_and_runs_what_is_on_the_screen(page: Any, server: Server, notebook: Pa
 
 def runs_files_of_the_file_browser(page: Any, server: Server) -> None:
     """Of which each is run as it is."""
-    (server.folder / "work" / "train.py").write_text("print('x')\n")
+    script = server.folder / "work" / "train.py"
+    script.write_text("print('x')\n")
     page.evaluate("window.jupyterapp.commands.execute('filebrowser:refresh')")
-    for name, parameter in ((NAME, "lr"), ("train.py", "Name of the parameter")):
-        _right_click(page.locator(".jp-DirListing-item", has_text=name))
-        page.get_by_role("menuitem", name="Run on…").click()
-        dialog = page.locator(DIALOG)
-        expect(dialog).to_contain_text(name)
-        expect(dialog.get_by_label(parameter)).to_be_visible()
-        server.forget_posts()
-        dialog.get_by_role("button", name="Run", exact=True).click()
-        until(lambda: bool(server.posts("runs")))
-        [sent] = server.posts("runs")
-        assert (sent["path"], sent["parameters"], sent["max_usd"]) == (name, {}, None)
-        expect(dialog).to_have_count(0)
+    try:
+        for name, parameter in ((NAME, "lr"), (script.name, "Name of the parameter")):
+            _right_click(page.locator(".jp-DirListing-item", has_text=name))
+            page.get_by_role("menuitem", name="Run on…").click()
+            dialog = page.locator(DIALOG)
+            expect(dialog).to_contain_text(name)
+            expect(dialog.get_by_label(parameter)).to_be_visible()
+            server.forget_posts()
+            dialog.get_by_role("button", name="Run", exact=True).click()
+            until(lambda: bool(server.posts("runs")))
+            [sent] = server.posts("runs")
+            assert (sent["path"], sent["parameters"], sent["max_usd"]) == (name, {}, None)
+            expect(dialog).to_have_count(0)
+    finally:
+        script.unlink()
 
 
 def _right_click(item: Any) -> None:

@@ -156,8 +156,7 @@ async def test_nothing_printed_or_typed_is_lost_with_the_page(
 
 
 @pytest.mark.nightly(
-    guard="labextension/test/scrollRestoration.test.js::"
-    "a notebook is scrolled to where it was until it stays there"
+    guard="tests/e2e/test_panel.py::test_a_notebook_opens_again_where_it_was_scrolled_to"
 )
 async def test_a_notebook_opens_where_it_was_scrolled_to(jupyter: Server, visit: Visit) -> None:
     """In a browser that has not seen it before: what is remembered is in the home."""

@@ -56,7 +56,7 @@ NOTEBOOK = "Untitled.ipynb"
 
 SMALL_WINDOWS: Any = ({"width": 390, "height": 844}, {"width": 640, "height": 400})
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=185)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=80)]
 
 
 @pytest.fixture

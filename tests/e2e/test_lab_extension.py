@@ -35,7 +35,7 @@ from tests.e2e.canned_server import (
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
 
-pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=165)]
+pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=90)]
 
 NOT_NOW = {"code": "refused", "params": {"detail": "<b>not</b> now"}}
 
@@ -447,7 +447,8 @@ def test_a_hidden_tab_shows_the_last_minute_in_its_title(new_page: Any, server: 
 
 
 @pytest.mark.nightly(
-    guard="labextension/test/lastSave.test.js::documents are saved shortly before the end"
+    guard="labextension/test/noticeNotifications.test.js::"
+    "what is typed after a notice is saved again shortly before the end"
 )
 def test_changes_after_the_spot_notice_are_saved_too(page: Any, server: Server) -> None:
     open_lab(page, server)
@@ -567,15 +568,13 @@ LEAKS = """
 """
 
 
-@pytest.mark.nightly(
-    guard="labextension/test/kernelReconnection.test.js::"
-    "nothing is reconnected any more once it is disposed"
-)
 def test_deactivation_leaves_nothing_behind(new_page: Any, server: Server) -> None:
+    new_page.clock.install()
     new_page.add_init_script(LEAKS)
     minutes = timedelta(minutes=1)
     server.says(status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes)))
-    item = open_lab(new_page, server)
+    with new_page.expect_response(re.compile(r"/ec2spawner/api/outputs")):  # of the notebook
+        item = open_lab(new_page, server)
     item.click()
     toast = new_page.locator(TOAST)
     expect(toast).to_have_count(1)
@@ -587,7 +586,9 @@ def test_deactivation_leaves_nothing_behind(new_page: Any, server: Server) -> No
     expect(new_page.locator(ITEM)).to_have_count(0)
     asked: list[str] = []
     new_page.on("request", lambda request: asked.append(request.url))
-    new_page.wait_for_timeout(4000)  # longer than from one question for the status to the next
+    for _ in range(2):
+        with new_page.expect_response(re.compile(r"/api/sessions")):  # as JupyterLab itself asks
+            new_page.clock.fast_forward(11_000)
     assert not [url for url in asked if "ec2spawner/api" in url]
     left = "[...held].map(each => each.kind ?? each.name ?? each.constructor.name)"
     assert new_page.evaluate(left) == []

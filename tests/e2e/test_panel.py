@@ -8,25 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from ec2spawner.wire import (
-    ClusterStatus,
-    History,
-    Idleness,
-    IdlePolicy,
-    LostVariable,
-    NotebookStatus,
-    Stop,
-    Wake,
-    WokenKernel,
-    sentence,
-)
-from tests.e2e import cluster_dialog, run_dialog
+from ec2spawner.wire import IdlePolicy, Stop, sentence
+from tests.e2e import cluster_dialog, cluster_section, open_notebooks, run_dialog, session_section
+from tests.e2e import panel_layout as layout
 from tests.e2e import panel_scenes as scenes
 from tests.e2e.accessibility import COLOURS, violations
 from tests.e2e.canned_server import (
@@ -36,9 +25,7 @@ from tests.e2e.canned_server import (
     START_SECONDS,
     STATUS_URL,
     Server,
-    choose_theme,
     hide,
-    idle,
     open_lab,
     open_notebook,
     picture,
@@ -46,74 +33,23 @@ from tests.e2e.canned_server import (
     status,
     until,
 )
+from tests.e2e.panel_lab import WIDTHS, Lab, lines, warned, working
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
 
-THEMES = ("Light", "Dark")
-WIDTHS = (250, 400, 700)
-MINUTE = timedelta(minutes=1)
 TIME = re.compile(r"^\d\d:\d[05]$")
 BUTTONS: list[Any] = ["Terminal 1, python serve.py", TIME, TIME, TIME, "Stop now…"]
 
 pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=90)]
 
-
-OPEN = """async path => {
-  const opened = await window.jupyterapp.commands.execute('docmanager:open', { path });
-  await opened.revealed;
-  await opened.sessionContext.ready;
-}"""
-CLOSE = """async path => {
-  const { serviceManager, shell } = window.jupyterapp;
-  [...shell.widgets('main')].find(each => each.context?.path === path).dispose();
-  const sessions = [...serviceManager.sessions.running()].filter(each => each.path === path);
-  await Promise.all(sessions.map(each => serviceManager.sessions.shutdown(each.id)));
-}"""
-
-
-class Lab:
-    """JupyterLab with the panel open."""
-
-    def __init__(self, page: Any, server: Server) -> None:
-        self.page = page
-        self.server = server
-        self.panel = page.locator(PANEL)
-
-    def shows(self, answer: NotebookStatus, history: History | None = None) -> Any:
-        """The panel, when it has that status."""
-        self.server.remembers(history or scenes.last_hour())
-        self.server.says(answer)
-        with self.page.expect_response(STATUS_URL):
-            self.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-        return self.panel
-
-    def choose_theme(self, theme: str) -> None:
-        choose_theme(self.page, theme)
-
-    def widen(self, width: int) -> None:
-        """Drag the sidebar's edge."""
-        handle = self.page.locator("#jp-main-split-panel > .lm-SplitPanel-handle:visible").last
-        box, panel = handle.bounding_box(), self.panel.bounding_box()
-        y = box["y"] + box["height"] / 2
-        self.page.mouse.move(box["x"] + box["width"] / 2, y)
-        self.page.mouse.down()
-        self.page.mouse.move(box["x"] + box["width"] / 2 + panel["width"] - width, y, steps=3)
-        self.page.mouse.up()
-        self.page.mouse.move(400, 600)  # away from the charts, however wide they are
-        until(lambda: abs(self.panel.bounding_box()["width"] - width) < 12)
-
-    @contextmanager
-    def in_front(self, path: str) -> Iterator[None]:
-        """With this notebook and its kernel; afterwards both are gone."""
-        self.page.evaluate(OPEN, path)
-        try:
-            yield
-        finally:
-            self.page.evaluate(CLOSE, path)
-
-    def charts_are_drawn(self, count: int) -> None:
-        expect(self.panel.locator(".ec2-Chart canvas")).to_have_count(count)
+AT_NIGHT = pytest.mark.nightly(
+    guard="tests/e2e/test_panel.py::test_eight_gpus_are_listed_each_with_its_problems"
+)
+IN_THE_DARK_AT_NIGHT = pytest.mark.parametrize(
+    "theme", ["Light", pytest.param("Dark", marks=AT_NIGHT)]
+)
+"""The guard checks the contrast of the dark theme."""
 
 
 @pytest.fixture(scope="module")
@@ -140,32 +76,14 @@ def opened(server: Server, browser: Any) -> Iterator[Lab]:
 @pytest.fixture
 def lab(opened: Lab) -> Lab:
     opened.server.forget_posts()
+    opened.server.has_cluster(None)
+    opened.server.offers([])
     hide(opened.page, False)
     opened.choose_theme("Light")
     panel = opened.shows(working())
     expect(panel.locator("button:visible")).to_have_text(BUTTONS)
     expect(panel).to_contain_text("$1.37")
     return opened
-
-
-def working(**changes: Any) -> NotebookStatus:
-    """The sketch's server: an A10G on spot that trains."""
-    values: dict[str, Any] = {"cost": scenes.cost(), "telemetry": scenes.machine(scenes.gpu())}
-    return status(**values | changes)
-
-
-def warned() -> Idleness:
-    """The server stops in ten minutes from now: a file is imported long before its tests run."""
-    return idle(9.7 * MINUTE, 50 * MINUTE, 10 * MINUTE)
-
-
-def lines(panel: Any) -> dict[str, str]:
-    """Each name with its value, with every kind of space as one."""
-    found = {}
-    for line in panel.locator(".ec2-Line:visible").all():
-        name, *_, value = [re.sub(r"\s+", " ", t).strip() for t in line.inner_text().split("\n")]
-        found[name] = value
-    return found
 
 
 def test_shows_cost_activity_and_the_time_of_the_stop(lab: Lab) -> None:
@@ -235,90 +153,13 @@ def test_an_extension_without_effect_is_disabled_with_its_reason(lab: Lab) -> No
     expect(panel.get_by_role("group", name="Keep until")).to_have_count(0)
 
 
-def wake(phase: Any, **train: Any) -> Wake:
-    """A session of three notebooks; `train` changes the first."""
-    loader = LostVariable(name="loader", code="not-storable")
-    trained: dict[str, Any] = {
-        "state": "done",
-        "variables": 10,
-        "later": 2,
-        "expected": 12,
-        "lost": [loader, LostVariable(name="<b>conn</b>", code="a-later-code")],
-        "lost_count": 4,
-    }
-    kernels = [
-        WokenKernel(path="train.ipynb", kernel_name="python3", **trained | train),
-        WokenKernel(path="", kernel_name="python3", state="done", variables=2, expected=2),
-        WokenKernel(path="x" * 60, kernel_name="r", state="failed", code="kernel-spec-gone"),
-    ]
-    slept_at = datetime.now(UTC) - 60 * MINUTE
-    return Wake(
-        id="s",
-        slept_at=slept_at,
-        trigger="idle",
-        state=phase,
-        kernels=kernels if phase == "done" else kernels[:2],
-        kernel_count=3,
-    )
-
-
-@pytest.mark.parametrize(
-    "theme",
-    [
-        "Light",
-        pytest.param(
-            "Dark",
-            marks=pytest.mark.nightly(
-                guard="tests/e2e/test_panel.py::"
-                "test_a_session_sleeps_wakes_and_is_back_with_an_honest_list"
-            ),
-        ),
-    ],
-)
+@IN_THE_DARK_AT_NIGHT
 def test_a_session_sleeps_wakes_and_is_back_with_an_honest_list(lab: Lab, theme: str) -> None:
     lab.choose_theme(theme)
-    policy = IdlePolicy(then="sleep")
-    panel = lab.shows(working(idleness=warned(), idle_policy=policy, can_sleep=True))
-    expect(panel.get_by_role("region", name="When it sleeps")).to_contain_text(
-        "Files and variables are kept"
-    )
-    expect(lab.page.locator(ITEM)).to_contain_text(re.compile(r"sleeps in \d:\d\d"))
-    picture_of(panel, f"panel-sleeps-{theme}")
-    panel.get_by_role("button", name="Continue on…").press("Enter")
-    dialog = lab.page.get_by_role("dialog")
-    expect(dialog.get_by_role("radio", name="A10G, 24 GB")).to_be_focused()
-    expect(dialog.get_by_role("radio", name="H100")).to_be_disabled()
-    expect(dialog).to_contain_text("No GPU: what is on the GPU comes back in main memory.")
-    assert violations(lab.page, ".jp-Dialog-content") == []
-    picture_of(lab.page.locator(".jp-Dialog-content"), f"dialog-continues-{theme}")
-    lab.page.keyboard.press("ArrowDown")
-    dialog.get_by_role("button", name="Continue there").click()
-    toast = lab.page.locator(".Toastify__toast", has_text="Your server stays as it is")
-    expect(toast).to_contain_text("EC2 has none")
-    assert lab.server.posts("continue") == [{"action": "continue", "profile": "cpu"}]
-    toast.get_by_title("Hide notification").click()
-    panel.get_by_role("button", name="Sleep now…").press("Enter")
-    dialog = lab.page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Documents and variables are saved in your home")
-    picture_of(lab.page.locator(".jp-Dialog-content"), f"dialog-sleeps-{theme}")
-    dialog.get_by_role("button", name="Sleep now").click()
-    until(lambda: lab.server.posts("sleep") != [])
-    restoring = wake("waking", state="restoring", variables=8, later=1, lost=[], lost_count=0)
-    lab.shows(working(idle_policy=policy, wake=restoring))
-    session = panel.get_by_role("region", name="Your session")
-    expect(session).to_contain_text("Waking train.ipynb: 9 of 12 variables")
-    expect(session.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "79")
-    picture_of(panel, f"panel-wakes-{theme}")
-    lab.shows(working(idle_policy=policy, wake=wake("done")))
-    expect(session).to_contain_text("Your session is back: 14 variables. 4 did not come back.")
-    expect(session.get_by_role("progressbar")).to_have_count(0)
-    session.get_by_text("What came back").click()
-    expect(session).to_contain_text("loader: it cannot be saved")
-    expect(session).to_contain_text("<b>conn</b>: it could not be saved")
-    expect(session).to_contain_text("Its kernel is not installed on this machine.")
-    assert violations(lab.page, PANEL) == []
-    picture_of(panel, f"panel-is-back-{theme}")
-    session.get_by_text("What came back").click()
+    session_section.announces_its_sleep(lab, theme)
+    session_section.continues_on_other_hardware(lab, theme)
+    session_section.sleeps_on_request(lab, theme)
+    session_section.wakes_and_lists_what_came_back(lab, theme)
 
 
 def test_names_are_links_to_what_they_name(lab: Lab) -> None:
@@ -334,6 +175,10 @@ def test_names_are_links_to_what_they_name(lab: Lab) -> None:
         expect(tab).to_contain_text("Launcher")
         panel.get_by_role("button", name=name, exact=True).press("Enter")
         expect(tab).to_contain_text("train.ipynb")
+
+
+def test_a_notebook_opens_again_where_it_was_scrolled_to(lab: Lab) -> None:
+    open_notebooks.is_scrolled_to_where_it_was(lab)
 
 
 def test_every_control_is_reached_by_keyboard_with_visible_focus(lab: Lab) -> None:
@@ -390,19 +235,7 @@ def test_a_hidden_panel_requests_no_history(lab: Lab) -> None:
 def test_nothing_moves_when_digits_change(lab: Lab) -> None:
     lab.charts_are_drawn(4)
     lab.page.wait_for_timeout(500)
-    lab.page.evaluate(
-        """panel => {
-          window.shifts = [];
-          new PerformanceObserver(list => {
-            for (const entry of list.getEntries()) {
-              const nodes = entry.sources.map(source => source.node);
-              const within = nodes.filter(node => node?.parentElement?.closest(panel));
-              window.shifts.push(...within.map(node => node.className));
-            }
-          }).observe({ type: 'layout-shift' });
-        }""",
-        PANEL,
-    )
+    layout.record_shifts(lab.page)
     boxes = set()
     for percent, dollars in ((7, 1.37), (42, 9.01), (100, 8.4)):
         gpu = scenes.gpu(
@@ -415,42 +248,20 @@ def test_nothing_moves_when_digits_change(lab: Lab) -> None:
         telemetry = scenes.machine(gpu, cpu_percent=percent)
         panel = lab.shows(working(telemetry=telemetry, cost=scenes.cost(usd=dollars)))
         expect(panel).to_contain_text(f"{percent}\u00a0%")
-        parts = ".ec2-Section, .ec2-Line, .ec2-Chart, .ec2-Gpu-fact, button, .ec2-Cost"
-        boxes.add(
-            panel.evaluate(
-                """(panel, parts) => JSON.stringify([...panel.querySelectorAll(parts)]
-                     .map(node => Object.values(node.getBoundingClientRect().toJSON())
-                     .map(Math.round)))""",
-                parts,
-            )
-        )
+        boxes.add(layout.boxes(panel))
     assert len(boxes) == 1
-    assert lab.page.evaluate("window.shifts") == []
+    assert layout.shifts(lab.page) == []
 
 
 def test_charts_take_the_colours_of_the_theme(lab: Lab) -> None:
     lab.charts_are_drawn(4)
-    line_is_drawn = """chart => {
-      const probe = document.createElement('canvas').getContext('2d');
-      probe.fillStyle = getComputedStyle(chart).getPropertyValue('--ec2-chart-line').trim();
-      probe.fillRect(0, 0, 1, 1);
-      const [red, green, blue] = probe.getImageData(0, 0, 1, 1).data;
-      const canvas = chart.querySelector('canvas');
-      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-      for (let i = 0; i < data.length; i += 4) {
-        if (data[i] === red && data[i + 1] === green && data[i + 2] === blue && data[i + 3]) {
-          return `${red} ${green} ${blue}`;
-        }
-      }
-      return '';
-    }"""
     chart = lab.panel.locator(".ec2-Chart").first
     colours = []
-    for theme in THEMES:
+    for theme in ("Light", "Dark"):
         lab.choose_theme(theme)
-        until(lambda: chart.evaluate(line_is_drawn) != "")
-        colours.append(chart.evaluate(line_is_drawn))
-    assert len(set(colours)) == len(THEMES)
+        until(lambda: layout.line_colour(chart) != "")
+        colours.append(layout.line_colour(chart))
+    assert len(set(colours)) == 2
 
 
 @pytest.mark.nightly(guard="tests/e2e/test_panel.py::test_charts_take_the_colours_of_the_theme")
@@ -471,19 +282,7 @@ def test_pointing_at_a_chart_shows_the_values_of_that_moment(lab: Lab) -> None:
     expect(value).to_have_text(re.compile(r"87.%$"))
 
 
-@pytest.mark.parametrize(
-    "theme",
-    [
-        "Light",
-        pytest.param(
-            "Dark",
-            marks=pytest.mark.nightly(
-                guard="tests/e2e/test_panel.py::"
-                "test_is_accessible_and_nothing_overflows_at_any_width"
-            ),
-        ),
-    ],
-)
+@IN_THE_DARK_AT_NIGHT
 def test_is_accessible_and_nothing_overflows_at_any_width(lab: Lab, theme: str) -> None:
     """With one GPU, and with eight of which some are in trouble."""
     lab.choose_theme(theme)
@@ -503,27 +302,12 @@ def test_is_accessible_and_nothing_overflows_at_any_width(lab: Lab, theme: str) 
                 lab.widen(width)
                 lab.shows(answer, scenes.last_hour(gpus))
                 lab.charts_are_drawn(charts)
-                assert sticks_out(lab.panel) == []
+                assert layout.sticks_out(lab.panel) == []
                 lab.panel.evaluate("panel => { panel.scrollTop = 0; }")
                 picture_of(lab.panel, f"{name}-{width}")
             assert violations(lab.page, PANEL) == []
     finally:
         lab.widen(WIDTHS[0])
-
-
-def sticks_out(panel: Any) -> Any:
-    return panel.evaluate(
-        """panel => {
-          const { left, right } = panel.getBoundingClientRect();
-          return [...panel.querySelectorAll('*')]
-            .filter(node => !node.closest('.ec2-mod-unseen') && node.getClientRects().length)
-            .filter(node => {
-              const box = node.getBoundingClientRect();
-              return box.right > right + 1 || box.left < left - 1;
-            })
-            .map(node => `${node.className}: ${node.textContent}`);
-        }"""
-    )
 
 
 def test_eight_gpus_are_listed_each_with_its_problems(lab: Lab) -> None:
@@ -560,81 +344,25 @@ def test_eight_gpus_are_listed_each_with_its_problems(lab: Lab) -> None:
 )
 def test_the_workers_of_a_cluster_are_listed(lab: Lab, theme: str) -> None:
     lab.choose_theme(theme)
-    try:
-        section = shows_cluster(lab, scenes.cluster())
-        expect(section).to_contain_text("3 of 5 joined")
-        expect(section).to_contain_text("$1.24/h estimate")
-        expect(section).to_contain_text("EC2 has no g5.xlarge in us-east-1b now.")
-        states = ["busy", "idle", "being reclaimed", "ending", "joining", "looking for a machine"]
-        expect(section.locator(".ec2-ClusterWorker-state")).to_have_text(states)
-        for width in WIDTHS[:2]:
-            lab.widen(width)
-            assert sticks_out(lab.panel) == []
-            section.scroll_into_view_if_needed()
-            picture_of(section, f"cluster-{theme.lower()}-{width}")
-        assert violations(lab.page, PANEL) == []
-    finally:
-        lab.widen(WIDTHS[0])
-        lab.server.has_cluster(None)
-
-
-def shows_cluster(lab: Lab, cluster: ClusterStatus) -> Any:
-    """The section, once the panel has asked."""
-    lab.server.has_cluster(cluster)
-    with lab.page.expect_response(re.compile(r"/api/cluster")):
-        lab.page.evaluate("window.jupyterapp.shell.collapseRight()")
-        lab.page.evaluate("window.jupyterapp.shell.activateById('ec2spawner-panel')")
-    return lab.panel.get_by_role("region", name="Cluster")
+    cluster_section.lists_the_workers(lab, theme)
 
 
 def test_a_cluster_is_scaled_after_its_price_is_shown_and_stopped_after_a_question(
     lab: Lab,
 ) -> None:
-    ready = [scenes.worker(number) for number in (1, 2, 3)]
-    try:
-        section = shows_cluster(lab, scenes.cluster(wanted=3, workers=ready, problem=""))
-        said = section.get_by_role("status")
-        section.get_by_role("button", name="One worker more").press("Enter")
-        expect(said).to_have_text(
-            "4 workers: about $1.24/h, at most $3.72/h (estimate, without disks)."
-        )
-        expect(section.get_by_role("button", name="Change to 4")).to_be_enabled()
-        number = section.get_by_role("spinbutton", name="Workers")
-        number.fill("7")
-        expect(said).to_have_text("The hub refused: this hub allows at most 5 workers.")
-        expect(section.get_by_role("button", name="Change to 7")).to_be_disabled()
-        number.fill("0")
-        expect(said).to_contain_text("Choose 1 to 64 workers")
-        expect(section.get_by_role("button", name="Change to")).to_have_count(0)
-        number.fill("2")
-        expect(said).to_contain_text("At least 1 busy worker ends, with what runs on it.")
-        assert {each["body_action"] for each in cluster_posts(lab)} == {"price"}
-        number.press("Enter")
-        expect(section).to_contain_text("3 of 2 joined")
-        assert cluster_posts(lab)[-1] == {"body_action": "scale", "workers": 2}
-        section.get_by_role("button", name="Stop cluster…").press("Enter")
-        dialog = lab.page.get_by_role("dialog")
-        expect(dialog).to_contain_text("This server stays on")
-        assert violations(lab.page, ".jp-Dialog-content") == []
-        dialog.get_by_role("button", name="Stop cluster").click()
-        expect(section).to_contain_text("The cluster is being stopped.")
-        assert cluster_posts(lab)[-1] == {"body_action": "stop"}
-        expect(section.get_by_role("button")).to_have_count(0)
-    finally:
-        lab.server.has_cluster(None)
+    cluster_section.is_scaled_and_stopped(lab)
 
 
 def test_a_cluster_is_started_from_the_panel_by_a_cell(lab: Lab) -> None:
     file = lab.server.has_notebook(cluster_dialog.NAME, cluster_dialog.SOURCE)
     try:
         with lab.in_front(cluster_dialog.NAME):
-            section = shows_cluster(lab, cluster_dialog.ALLOWED)
+            section = lab.shows_cluster(cluster_dialog.ALLOWED)
             cluster_dialog.can_be_used_by_keyboard(lab.page, lab.server, section)
             lab.choose_theme("Dark")
             cluster_dialog.can_be_read_in_the_dark(lab.page, section)
             cluster_dialog.starts_a_cluster_by_a_cell(lab.page, lab.server, section)
     finally:
-        lab.server.has_cluster(None)
         file.unlink()
 
 
@@ -649,35 +377,13 @@ def test_a_notebook_is_run_elsewhere_from_its_toolbar_and_from_the_file_browser(
             run_dialog.saves_and_runs_what_is_on_the_screen(page, server, file)
         run_dialog.runs_files_of_the_file_browser(page, server)
     finally:
-        server.offers([])
         file.unlink()
         page.evaluate("window.jupyterapp.commands.execute('apputils:dismiss-notification')")
 
 
-def cluster_posts(lab: Lab) -> list[dict[str, Any]]:
-    return [
-        {key: value for key, value in post.items() if key != "action" and key != "profile"}
-        for post in lab.server.posts("cluster")
-    ]
-
-
 def test_a_guest_changes_no_cluster_and_a_past_one_can_be_started_again(lab: Lab) -> None:
-    try:
-        section = shows_cluster(lab, scenes.cluster())
-        lab.shows(working(can_control=False))
-        expect(section).to_contain_text("3 of 5 joined")
-        expect(section.get_by_role("button")).to_have_count(0)
-        lab.shows(working())
-        last = ClusterStatus(last_workers=4, last_profile="a10g-24-gb", last_engine="ray")
-        section = shows_cluster(lab, last)
-        expect(section).to_contain_text("had 4 workers (a10g-24-gb) before its last stop")
-        expect(section.locator("code")).to_have_text('ec2spawner.cluster(4, "a10g-24-gb")')
-        assert violations(lab.page, PANEL) == []
-        picture_of(section, "cluster-before")
-        shows_cluster(lab, ClusterStatus())
-        expect(section).to_have_count(0)
-    finally:
-        lab.server.has_cluster(None)
+    cluster_section.cannot_be_changed_by_a_guest(lab)
+    cluster_section.can_be_started_again(lab)
 
 
 def test_without_an_agent_it_shows_the_instance_and_no_cost(lab: Lab) -> None:
@@ -724,9 +430,11 @@ def test_an_unresponsive_server_is_reported_until_it_responds_again(lab: Lab) ->
     expect(lab.panel).to_contain_text("This server does not respond")
     expect(lab.panel).to_contain_text("Out of order.")
     expect(lab.panel).to_contain_text("$1.37")
+    open_notebooks.loses_its_kernel(lab.page)
     lab.page.unroute(api)
     lab.shows(working())
     expect(lab.panel).not_to_contain_text("does not respond")
+    open_notebooks.has_its_kernel_again(lab.page)
 
 
 @pytest.mark.nightly(

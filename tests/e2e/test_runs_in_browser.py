@@ -36,10 +36,7 @@ def open_notebook(page: Any, server: Server, application: str = "lab/tree") -> N
     filled_item(page)
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/hub/test_hardware_choices.py::"
-    "test_who_may_pay_is_named_with_what_each_cannot_pay_for"
-)
+@pytest.mark.nightly(guard="labextension/test/runs.test.js::what can be chosen depends on who pays")
 @pytest.mark.usefixtures("notebook")
 def test_the_user_chooses_who_pays_and_what_that_payer_cannot_pay_for_cannot_be_chosen(
     page: Any, server: Server

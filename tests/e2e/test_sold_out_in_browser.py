@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -29,13 +30,12 @@ PROFILES: list[dict[str, Any]] = [
     {"display_name": "L40S, 48 GB", "slug": "l40s", "instance_types": ["g6e.xlarge"]},
 ]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=60)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=20)]
 
 
 @pytest.fixture
 async def embedded(tmp_path: Path) -> AsyncIterator[Embedded]:
-    # Time to look at the page of a start.
-    running = await Embedded(tmp_path / "embedded", boot_seconds=3.0).start()
+    running = await Embedded(tmp_path / "embedded").start()
     yield running
     await running.stop()
 
@@ -74,6 +74,21 @@ def holding_its_breath(embedded: Embedded) -> Iterator[None]:
         os.kill(embedded.process.pid, signal.SIGCONT)
 
 
+@contextmanager
+def holding_agents(embedded: Embedded) -> Iterator[None]:
+    """The agents of instances that boot meanwhile begin at the end of this."""
+    shim = embedded.data_dir / "ec2/shims/ec2spawner-agent"
+    held = shim.with_name("agents-are-held")
+    shebang, start = shim.read_text().split("\n", 1)
+    wait = f"while [ -e {shlex.quote(str(held))} ]; do sleep 0.1; done"
+    held.touch()
+    shim.write_text(f"{shebang}\n{wait}\n{start}")
+    try:
+        yield
+    finally:
+        held.unlink()
+
+
 async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:
@@ -103,16 +118,18 @@ async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
     await is_accessible(not_running)
     await not_running.close()
     address = page.url
-    await buttons.filter(has_text="T4").click()
-    await expect(page.get_by_role("heading", name="Starting your T4, 16 GB")).to_be_visible()
-    assert page.url == address, "the new start is followed in place"
-    await expect(failure).to_be_hidden()
-    await expect(page.locator(".ec2-title").first).to_contain_text("Found one: g4dn.xlarge, spot")
-    await expect(lines(page)).to_have_text([re.compile("Spot, g4dn.xlarge .*: available")])
-    await page.get_by_text("Where the time goes").click()
-    phases = page.locator("#ec2-phase-rows tr")
-    bought = re.compile(r"^Buying the machine.* s$")
-    await expect(phases.filter(has_text=bought)).to_be_visible()
+    with holding_agents(embedded):
+        await buttons.filter(has_text="T4").click()
+        await expect(page.get_by_role("heading", name="Starting your T4, 16 GB")).to_be_visible()
+        assert page.url == address, "the new start is followed in place"
+        await expect(failure).to_be_hidden()
+        title = page.locator(".ec2-title").first
+        await expect(title).to_contain_text("Found one: g4dn.xlarge, spot")
+        await expect(lines(page)).to_have_text([re.compile("Spot, g4dn.xlarge .*: available")])
+        await page.get_by_text("Where the time goes").click()
+        phases = page.locator("#ec2-phase-rows tr")
+        bought = re.compile(r"^Buying the machine.* s$")
+        await expect(phases.filter(has_text=bought)).to_be_visible()
     await page.wait_for_url("**/user/ann/")
 
 
@@ -159,9 +176,10 @@ async def test_a_user_waiting_for_spot_sees_the_on_demand_price_and_starts_with_
     await expect(agree).to_be_visible()
     await is_accessible(page)
     assert await embedded.instances() == []
-    await agree.click()
-    await expect(page.locator(".ec2-title").first).to_contain_text("g4dn.xlarge, on-demand")
-    await expect(agree).to_be_hidden()
+    with holding_agents(embedded):
+        await agree.click()
+        await expect(page.locator(".ec2-title").first).to_contain_text("g4dn.xlarge, on-demand")
+        await expect(agree).to_be_hidden()
 
 
 @pytest.mark.nightly(

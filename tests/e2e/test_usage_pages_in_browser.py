@@ -31,7 +31,7 @@ expect = playwright.expect
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.slow(seconds=60),
+    pytest.mark.slow(seconds=30),
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
@@ -132,7 +132,7 @@ async def is_as_wide_as_the_screen(page: Any) -> bool:
 
 @pytest.mark.nightly(
     guard="tests/e2e/test_usage_pages_in_browser.py::"
-    "test_workers_follow_their_server_and_have_no_buttons"
+    "test_workers_follow_their_server_and_neither_they_nor_runs_have_buttons"
 )
 async def test_a_thousand_servers_are_there_at_once_and_found(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "instances", {"instances": instances()})
@@ -160,7 +160,9 @@ async def test_a_thousand_servers_are_there_at_once_and_found(hub: Hub, visit: V
     assert await violations(page) == []
 
 
-async def test_workers_follow_their_server_and_have_no_buttons(hub: Hub, visit: Visit) -> None:
+async def test_workers_follow_their_server_and_neither_they_nor_runs_have_buttons(
+    hub: Hub, visit: Visit
+) -> None:
     def worker(number: int, head: str, **changes: Any) -> dict[str, Any]:
         named = {"user": "ann", "server": f"{head}/{number}", "head": head, "worker": number}
         return server(4, **named, usd=90.0, usd_per_hour=0.5, doing="", **changes)
@@ -173,17 +175,21 @@ async def test_workers_follow_their_server_and_have_no_buttons(hub: Hub, visit: 
         server(0, user="ann", server="lab", usd=0.5),
         worker(1, "lab", state="waiting"),
         worker(7, "gone", state="ending"),
+        server(4, user="ann", server="/run/12", run=12, usd=0.4, doing=""),
     ]
     page = await open_page(hub, visit, "instances", {"instances": scene})
-    await expect(page.locator("#ec2-count")).to_contain_text("5 servers · 4 workers")
+    await expect(page.locator("#ec2-count")).to_contain_text("5 servers · 4 workers · 1 run")
     await page.get_by_label("Order").select_option("user")
     names = rows(page).locator("th")
-    expected = ["ann", "ann, worker 2", "ann, worker 10", "ann / gone, worker 7", "ann / lab"]
-    expected += ["ann / lab, worker 1"]
-    found = [" ".join(text.split()) for text in (await names.all_text_contents())[-8:-2]]
+    expected = ["ann", "ann, worker 2", "ann, worker 10", "ann, run 12", "ann / gone, worker 7"]
+    expected += ["ann / lab", "ann / lab, worker 1"]
+    found = [" ".join(text.split()) for text in (await names.all_text_contents())[-9:-2]]
     assert found == expected
     assert await rows(page).locator(":scope.ec2-below").count() == 3
-    await expect(page.get_by_role("button", name=re.compile("worker"))).to_have_count(0)
+    await expect(page.get_by_role("button", name=re.compile("worker|run 12"))).to_have_count(0)
+    run = rows(page).filter(has_text="ann, run 12")
+    await expect(run).to_contain_text("runs to completion")
+    await expect(run.get_by_role("button")).to_have_count(0)
     await expect(page.get_by_role("button", name="Stop ann", exact=True)).to_be_visible()
     await page.get_by_label("Order").select_option("usd")
     assert (await names.all_text_contents())[1] == "ann", "with its workers 181 USD"
@@ -193,7 +199,8 @@ async def test_workers_follow_their_server_and_have_no_buttons(hub: Hub, visit: 
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/hub/test_instances_answer.py::test_a_run_has_its_number_and_a_server_has_none"
+    guard="tests/e2e/test_usage_pages_in_browser.py::"
+    "test_workers_follow_their_server_and_neither_they_nor_runs_have_buttons"
 )
 async def test_a_run_is_shown_as_one_and_has_no_buttons(hub: Hub, visit: Visit) -> None:
     named = {"user": "ann", "server": "/run/12", "run": 12, "usd": 9e9, "doing": ""}
@@ -342,8 +349,12 @@ async def test_a_hub_that_is_away_is_said_and_the_rows_stay(hub: Hub, visit: Vis
 
 
 async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> None:
-    page = await open_page(hub, visit, "usage", {"usage": usage()})
-    await expect(page.locator("#ec2-running tr")).to_have_count(1)
+    scene = usage()
+    scene["servers"].append(server(4, user="admin", server="/run/12", run=12, usd=0.2, doing=""))
+    scene["sessions"].insert(1, scene["sessions"][0] | {"server": "/run/11"})
+    page = await open_page(hub, visit, "usage", {"usage": scene})
+    await expect(page.locator("#ec2-running th")).to_have_text(["admin", "admin, run 12"])
+    await expect(page.locator("#ec2-ended th").nth(1)).to_have_text("admin, run 11")
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("It had been idle for 1 hour")
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("$0.74")
     await expect(page.locator("#ec2-ended tr").first).to_contain_text("paid by group research")

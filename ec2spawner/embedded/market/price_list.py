@@ -86,12 +86,11 @@ class PriceList:
             raise EC2Error("NotFoundException", f"There are {here} here, and no other.")
         if asked.get("FormatVersion", FORMAT_VERSION) != FORMAT_VERSION:
             raise EC2Error("InvalidParameterException", f"FormatVersion is {FORMAT_VERSION}.")
-        sold = _products(self._region)[service]
-        known = {field for product in sold for field in product.fields}
+        known = _fields(self._region, service)
         filters = asked.get("Filters") or ()
         products = [
             (product, usd)
-            for product in sold
+            for product in _products(self._region)[service]
             if _matches(product.fields, filters, known)
             if (usd := self._usd(product)) is not None
         ]
@@ -140,6 +139,12 @@ def _products(region: str) -> Mapping[str, Sequence[_Product]]:
             _product(each.family, attributes, each.unit, each.description, each.usd)
         )
     return found
+
+
+@cache
+def _fields(region: str, service: str) -> Set[str]:
+    """The fields that a filter of the service's products may name."""
+    return frozenset(field for product in _products(region)[service] for field in product.fields)
 
 
 def _product(

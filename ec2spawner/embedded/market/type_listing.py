@@ -20,7 +20,7 @@ MAX_NAMES = 100
 """Types that a request may name, from the API reference."""
 
 WILDCARDS = frozenset("*?[")
-"""Where a filter's value has none of them, it is a name."""
+"""A filter's value is a pattern if it has one of these, and a name otherwise."""
 
 
 async def describe(moto: Moto, parameters: Mapping[str, Any]) -> RawResponse:

@@ -25,7 +25,7 @@ from tests.integration.agent.lease_on_instance import (
     until,
 )
 
-pytestmark = pytest.mark.slow(seconds=55)
+pytestmark = pytest.mark.slow(seconds=50)
 
 ENDS_AT_ONCE = 'raise SystemExit("no such module: torch")'
 

@@ -14,7 +14,7 @@ from tests.harness import Notebook
 from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHub, until
 from tests.jupyter_by_hand import Jupyter
 
-pytestmark = pytest.mark.slow(seconds=50)
+pytestmark = pytest.mark.slow(seconds=10)
 
 BUSY = """import time
 while True:
@@ -38,10 +38,7 @@ def notebook() -> Notebook:
     return "jupyterlab"
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/core/idle/test_idle.py::"
-    "test_a_silent_kernel_is_culled_when_it_has_been_idle_for_long_enough"
-)
+@pytest.mark.nightly(guard="tests/unit/notebook/test_culling.py")
 async def test_idle_then_silent_kernels_are_shut_down_and_busy_ones_never(
     machine: Machine, hub: StubHub
 ) -> None:

@@ -14,7 +14,7 @@ from ec2spawner.agent.termination.session_orders import ACCEPT_SECONDS
 from ec2spawner.wire import HomeMount, LeaseGrant, SavedSession, SleepOrder, Stop
 from tests.integration.agent.lease_on_instance import SMALL_SERVER, Machine, StubHub, until
 
-pytestmark = pytest.mark.slow(seconds=50)
+pytestmark = pytest.mark.slow(seconds=25)
 
 VOLUME = "vol-0a1b2c3d4e5f60718"
 

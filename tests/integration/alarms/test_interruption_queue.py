@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -14,20 +12,12 @@ import pytest
 from ec2spawner.aws.monitoring.spot_event_queue import SpotEventQueue
 from ec2spawner.core.sleep.spot_events import NOTICE, WARNING
 from ec2spawner.hub.app.interruption_queue import InterruptionQueue
-from tests.unit.provisioner.world import REAL_TIME, World, until
+from tests.unit.provisioner.world import World, until
 
 from .services import aws
 
 REGION = "us-east-1"
 EMPTY = {"ApproximateNumberOfMessages": "0", "ApproximateNumberOfMessagesNotVisible": "0"}
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    running = World(tmp_path)
-    await running.start(**REAL_TIME)
-    yield running
-    await running.kill()
 
 
 def warning(world: World, instance_id: str) -> str:

@@ -14,7 +14,7 @@ from ec2spawner.aws.calls.client import Client
 from ec2spawner.aws.monitoring.cloudwatch import Datum, put_metrics
 from ec2spawner.hub.app.reporting.cloudwatch import CloudWatchMetrics
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
-from tests.unit.provisioner.world import REAL_TIME, World
+from tests.unit.provisioner.world import World
 
 from .embedded_ec2 import Embedded
 
@@ -36,14 +36,6 @@ async def client(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     opened = Client(embedded.region, embedded.endpoint)
     yield opened
     await opened.close()
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    running = World(tmp_path)
-    await running.start(**REAL_TIME)
-    yield running
-    await running.kill()
 
 
 async def test_figures_are_metrics_of_this_hub(

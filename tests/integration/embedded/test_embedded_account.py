@@ -297,6 +297,11 @@ def test_types_and_their_zones(lab: Any) -> None:
             for found in page["InstanceTypeOfferings"]
         }
 
+    def named(*values: str) -> set[str]:
+        names = {"Name": "instance-type", "Values": values}
+        shown = lab.ec2.describe_instance_types(Filters=[names])["InstanceTypes"]
+        return {each["InstanceType"] for each in shown}
+
     assert offered(instance_type=["p4de.24xlarge"]) == {
         ("p4de.24xlarge", "us-east-1b"),
         ("p4de.24xlarge", "us-east-1c"),
@@ -312,14 +317,14 @@ def test_types_and_their_zones(lab: Any) -> None:
         code(lambda: lab.ec2.describe_instance_types(InstanceTypes=["z9.huge"]))
         == "InvalidInstanceType"
     )
-    names = {"Name": "instance-type", "Values": ["t3.micro", "g4dn.?xlarge", "z9.huge"]}
-    shown = lab.ec2.describe_instance_types(Filters=[names])["InstanceTypes"]
-    assert {each["InstanceType"] for each in shown} == {
+    assert named("t3.micro", "g4dn.?xlarge", "z9.huge") == {
         "t3.micro",
         "g4dn.2xlarge",
         "g4dn.4xlarge",
         "g4dn.8xlarge",
     }
+    assert named("p4d*") == {"p4d.24xlarge", "p4de.24xlarge"}
+    assert named("p4d", "*.huge") == set()
 
 
 def test_the_image_by_id_by_name_and_by_parameter(lab: Any) -> None:

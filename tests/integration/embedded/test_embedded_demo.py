@@ -25,7 +25,7 @@ pytestmark = [
         shutil.which("configurable-http-proxy") is None,
         reason="configurable-http-proxy is not installed",
     ),
-    pytest.mark.slow(seconds=50),
+    pytest.mark.slow(seconds=40),
 ]
 
 START_SECONDS = 240.0

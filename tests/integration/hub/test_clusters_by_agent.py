@@ -24,7 +24,7 @@ from tests.integration.hub.agent_by_hand import (
 )
 from tests.integration.hub.ec2_bill import check_ledger, check_nothing_is_left
 
-pytestmark = [pytest.mark.slow(seconds=120), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.slow(seconds=20), pytest.mark.asyncio(loop_scope="module")]
 
 STOP_TIMEOUT = "c.EC2Spawner.stop_timeout = '2s'"
 CLUSTERS = "c.EC2Spawner.clusters = {'max_workers': 4}"

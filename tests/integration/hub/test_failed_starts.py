@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from tests.harness import Embedded, Hub, demo_config, until
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=50)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=40)]
 
 OF_EACH_USER = """
 async def prepare(spawner):

@@ -1,4 +1,4 @@
-"""A user's files move from a sold-out zone to another; and a user is deleted."""
+"""A user's files move from a sold-out zone to another, and a size out of bounds is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 PROFILES: list[dict[str, Any]] = [
     {"display_name": "No GPU", "slug": "cpu", "instance_types": ["m7i.xlarge"], "default": True}
 ]
-HOME = {"size_gib": 20, "user_may_choose": {"min": 10, "max": 100}, "delete_forever": True}
+HOME = {"size_gib": 20, "user_may_choose": {"min": 10, "max": 100}}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -37,7 +37,6 @@ async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> A
         directory,
         f"c.EC2Spawner.profile_list = {PROFILES!r}",
         f"c.EC2Spawner.home = {HOME!r}",
-        "c.JupyterHub.allow_named_servers = True",
     )
     running = Hub(directory, embedded, config=config)
     try:
@@ -110,27 +109,6 @@ async def test_files_move_when_their_zone_is_sold_out(hub: Hub, embedded: Embedd
     await until(only_the_new_one, 30, "the old volume and the snapshot to be deleted")
     await embedded.control("capacity", sold | {"available": None})
     await hub.stop_server("ada")
-
-
-@pytest.mark.nightly(
-    guard="tests/unit/provisioner/homes/test_server_copies.py::test_it_is_deleted_like_any_home"
-)
-async def test_a_home_is_deleted_with_its_user_where_the_admin_says_so(
-    hub: Hub, embedded: Embedded
-) -> None:
-    before = set(folders(embedded, "volumes"))
-    await hub.start_server("bob")
-    [mine] = set(folders(embedded, "volumes")) - before
-    await hub.stop_server("bob")
-    assert mine in folders(embedded, "volumes")
-    reply = await hub.api.delete("/users/bob")
-    assert reply.status_code == 204, reply.text
-
-    async def is_gone() -> bool:
-        return mine not in folders(embedded, "volumes")
-
-    await until(is_gone, 90, "the volume to be deleted")
-    assert set(folders(embedded, "volumes")) == before
 
 
 async def test_a_size_out_of_bounds_is_refused_with_a_reason(hub: Hub) -> None:

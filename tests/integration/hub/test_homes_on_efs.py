@@ -17,7 +17,7 @@ from tests.integration.hub.agent_by_hand import (
 from tests.integration.hub.test_clusters_by_agent import ENGINE
 from tests.runs_by_rest import runs_of
 
-pytestmark = [pytest.mark.slow(seconds=30), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.slow(seconds=15), pytest.mark.asyncio(loop_scope="module")]
 
 FILE_SYSTEM = "fs-0a1b2c3d4e5f60718"
 

@@ -19,7 +19,7 @@ from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter
 from tests.runs_by_rest import Runs, runs_of
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=65)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=30)]
 
 MANY = [f"many-{number}" for number in range(12)]
 PROFILES = [
@@ -162,8 +162,8 @@ async def test_a_server_stops_at_its_maximum_run_and_the_next_page_says_so(hub: 
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/provisioner/limits/test_limits.py::"
-    "test_a_groups_limit_stops_what_is_charged_to_it"
+    guard="tests/unit/provisioner/runs/test_runs.py::"
+    "test_a_limit_in_dollars_ends_servers_and_runs_and_refuses_the_next_start"
 )
 async def test_a_limit_of_usd_stops_what_is_charged_to_it_with_its_work_saved(hub: Hub) -> None:
     """Its admin lowers the limit; nothing else of the group's members is stopped."""

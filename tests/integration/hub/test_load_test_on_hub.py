@@ -17,7 +17,7 @@ from tests.harness import ADMIN_TOKEN, PASSWORD, Embedded, Hub, until
 from tests.integration.commands.admin import COMMAND
 from tests.nursery import ForkedProcess
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=60)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=25)]
 
 STEPS = [
     "login",
@@ -165,7 +165,19 @@ async def in_use(load_test: LoadTest) -> asyncio.Task[Ended]:
     return running
 
 
-@pytest.mark.parametrize("end", ["a signal", "locust is killed"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "a signal",
+        pytest.param(
+            "locust is killed",
+            marks=pytest.mark.nightly(
+                guard="tests/integration/hub/test_load_test_on_hub.py::"
+                "test_whatever_ends_the_test_its_servers_and_users_are_removed"
+            ),
+        ),
+    ],
+)
 async def test_whatever_ends_the_test_its_servers_and_users_are_removed(
     end: str, hub: Hub, load_test: LoadTest
 ) -> None:

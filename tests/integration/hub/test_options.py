@@ -18,7 +18,7 @@ from ec2spawner.wire import Market
 from tests.harness import Embedded, Hub, until
 from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=40)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=10)]
 
 CPU: dict[str, Any] = {
     "display_name": "No GPU",

@@ -20,7 +20,7 @@ from tests.harness import ADMIN_TOKEN, CONFIG, Embedded, Hub, until
 from tests.integration.commands.admin import COMMAND
 from tests.nursery import ForkedProcess
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=40)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=20)]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -139,8 +139,7 @@ async def test_nothing_starts_without_consent(hub: Hub, plan: Plan) -> None:
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/plan/test_rehearsal.py::"
-    "test_what_is_short_for_the_class_may_do_for_the_rehearsal"
+    guard="tests/unit/plan/test_rehearsal_command.py::test_the_command_rehearses_what_is_not_short"
 )
 async def test_what_the_plan_calls_short_is_not_tried(
     hub: Hub, embedded: Embedded, plan: Plan
@@ -156,8 +155,8 @@ async def test_what_the_plan_calls_short_is_not_tried(
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
-    "test_servers_start_are_measured_and_leave_nothing"
+    guard="tests/unit/plan/test_rehearsal_command.py::"
+    "test_servers_that_do_not_start_fail_the_rehearsal"
 )
 async def test_why_starts_failed_is_reported(hub: Hub, embedded: Embedded, plan: Plan) -> None:
     fault = {"action": "CreateFleet", "kind": "UnauthorizedOperation", "times": 20}
@@ -195,8 +194,8 @@ async def test_a_signal_stops_all_that_was_started(hub: Hub, plan: Plan) -> None
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
-    "test_servers_start_are_measured_and_leave_nothing"
+    guard="tests/unit/plan/test_rehearsal_command.py::"
+    "test_what_a_killed_rehearsal_has_left_is_removed"
 )
 async def test_what_a_killed_rehearsal_leaves_is_found_and_removed(hub: Hub, plan: Plan) -> None:
     running = asyncio.create_task(plan.run(*THREE, "--yes"))
@@ -223,8 +222,8 @@ async def test_only_who_has_the_scope_starts_a_temporary_server(hub: Hub) -> Non
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/hub/test_plan_rehearsal_on_hub.py::"
-    "test_servers_start_are_measured_and_leave_nothing"
+    guard="tests/unit/provisioner/homes/test_temporary_homes.py::"
+    "test_files_that_stay_never_go_to_a_temporary_start"
 )
 async def test_a_home_with_files_is_never_made_temporary(hub: Hub) -> None:
     await hub.start_server("ada", options={"profile": "cpu"})

@@ -19,7 +19,7 @@ from ec2spawner.pool.command import REFUSED, run_pool
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=30)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=20)]
 
 PATH = "/hub/api/ec2/pool"
 ROLE = {"name": "operations", "users": ["oscar"], "scopes": [SCOPE]}

@@ -105,10 +105,6 @@ def reservations(embedded: Embedded) -> list[str | None]:
     return [each.get("CapacityReservationId") for each in instances]
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/provisioner/launch/test_reserved_launches.py::"
-    "test_places_come_before_spot_and_the_rest_follows"
-)
 async def test_a_place_is_offered_first_and_taken_once(
     hub: Hub, embedded: Embedded, reservation: str
 ) -> None:

@@ -16,7 +16,7 @@ import pytest_asyncio
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 
-pytestmark = [pytest.mark.slow(seconds=95), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.asyncio(loop_scope="module")]
 
 CONFIG = """
 import asyncio
@@ -134,7 +134,7 @@ async def test_a_hub_killed_during_a_stop_does_not_search_for_the_server(
 
 @pytest.mark.nightly(
     guard="tests/unit/provisioner/failures/test_recovery.py::"
-    "test_a_server_is_rebuilt_after_its_store_is_lost"
+    "test_lost_store_ends_no_server_for_jupyterhub"
 )
 async def test_lost_store_ends_no_server(hub: Hub, embedded: Embedded) -> None:
     made = len(await embedded.calls("CreateVolume"))

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from tests.harness import Embedded, Hub, demo_config, until
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=40)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=25)]
 
 PROFILES = """c.EC2Spawner.profile_list = [
     {"display_name": "Waits", "slug": "waits", "vcpus": 2, "memory_gib": 4,

@@ -20,7 +20,7 @@ from tests.harness import Embedded, Hub, demo_config, until
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 from tests.runs_by_rest import Runs, runs_of
 
-pytestmark = [pytest.mark.slow(seconds=120), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.slow(seconds=110), pytest.mark.asyncio(loop_scope="module")]
 
 OPTIONS = (
     "c.EC2Spawner.runs = {'at_once': 3}",

@@ -14,7 +14,7 @@ from ec2spawner.hub.app.reporting.event_log import SERVER_STOP
 from tests.harness import ADMIN_TOKEN, TREE, Embedded, Hub, until
 from tests.postgresql_server import PostgreSQL
 
-pytestmark = pytest.mark.slow(seconds=20)
+pytestmark = pytest.mark.slow(seconds=10)
 
 THIS_MACHINE = """
 import json, os

@@ -1,4 +1,7 @@
-"""Several servers start from one home, at the same time: each named server from a copy of it."""
+"""Several servers start from one home, at the same time: each named server from a copy of it.
+
+Each home is deleted with its server or user.
+"""
 
 from __future__ import annotations
 
@@ -87,10 +90,6 @@ def wakes(hub: Hub) -> dict[str, str]:
     return {server: json.loads(sleep)["wake"] for server, sleep in rows}
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/provisioner/homes/test_server_copies.py::"
-    "test_a_named_server_has_the_files_while_the_default_server_runs"
-)
 async def test_servers_start_from_one_home_and_write_to_their_own(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -135,7 +134,8 @@ async def test_the_spawn_page_offers_the_zone_of_the_source(hub: Hub, embedded: 
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/provisioner/homes/test_server_copies.py::test_it_is_deleted_like_any_home"
+    guard="tests/unit/provisioner/homes/test_homes.py::"
+    "test_the_home_of_a_deleted_user_is_deleted_only_where_the_admin_says_so"
 )
 async def test_the_copy_is_deleted_with_its_server(hub: Hub, embedded: Embedded) -> None:
     before = volumes(embedded)
@@ -145,6 +145,22 @@ async def test_the_copy_is_deleted_with_its_server(hub: Hub, embedded: Embedded)
     reply = await hub.api.request("DELETE", path, json={"remove": True})
     assert reply.status_code in {202, 204}, reply.text
     await until(lambda: _is(copy not in volumes(embedded)), 90, "the copy to be deleted")
+    assert volumes(embedded) == before
+
+
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/homes/test_homes.py::"
+    "test_the_home_of_a_deleted_user_is_deleted_only_where_the_admin_says_so"
+)
+async def test_a_home_is_deleted_with_its_user(hub: Hub, embedded: Embedded) -> None:
+    before = volumes(embedded)
+    await hub.start_server("cyd")
+    [own] = volumes(embedded) - before
+    await hub.stop_server("cyd")
+    assert own in volumes(embedded)
+    reply = await hub.api.delete("/users/cyd")
+    assert reply.status_code == 204, reply.text
+    await until(lambda: _is(own not in volumes(embedded)), 90, "the volume to be deleted")
     assert volumes(embedded) == before
 
 

@@ -18,7 +18,7 @@ from tests.harness import Embedded, Hub, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=40)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=20)]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

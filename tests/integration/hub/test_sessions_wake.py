@@ -17,7 +17,7 @@ from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 
-pytestmark = [pytest.mark.slow(seconds=35), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.slow(seconds=15), pytest.mark.asyncio(loop_scope="module")]
 
 IDLE = (
     "c.EC2Spawner.idle = {'server': '1h', 'warn': '1s', 'user_may_set': {'server': ['1s', '1h']}}"

@@ -25,7 +25,7 @@ from tests.integration.hub.agent_by_hand import (
 )
 from tests.stored import sleeping
 
-pytestmark = [pytest.mark.slow(seconds=50), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.slow(seconds=35), pytest.mark.asyncio(loop_scope="module")]
 
 OPTIONS = (
     "c.EC2Spawner.idle = {'server': '4s', 'warn': '1s'}",

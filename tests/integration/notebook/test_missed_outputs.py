@@ -32,7 +32,7 @@ while not os.path.exists("go"):
 print("ends")
 """
 
-pytestmark = pytest.mark.slow(seconds=20)
+pytestmark = pytest.mark.slow(seconds=10)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from ec2spawner.notebook.sleep import session_record
 from tests.integration.notebook.sleeping_server import SleepingServer
 from tests.jupyter_by_hand import Kernel, printed
 
-pytestmark = pytest.mark.slow(seconds=160)
+pytestmark = pytest.mark.slow(seconds=50)
 
 SLOW = """
 import time

@@ -75,4 +75,5 @@ async def test_a_home_on_efs_is_read_only_for_workers_and_a_volume_is_not_theirs
     cluster = await wanted(world, options_with(home=SHARED), head)
     assert cluster.mounts.efs == EFS.model_copy(update={"read_only": True})
     head, _ = await world.ready("bea", home_kind="ebs")
-    assert (await wanted(world, options_with(), head)).mounts.efs is None
+    since_then_on_efs = options_with(home=SHARED)
+    assert (await wanted(world, since_then_on_efs, head)).mounts.efs is None

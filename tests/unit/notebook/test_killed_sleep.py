@@ -69,7 +69,7 @@ STRIDES = [
 ]
 
 
-@pytest.mark.slow(seconds=10)
+@pytest.mark.slow(seconds=5)
 @pytest.mark.parametrize("stride", STRIDES)
 def test_a_complete_sleep(tmp_path: Path, stride: int) -> None:
     new = {"x": 2, "big": "2" * 5000}
@@ -81,7 +81,7 @@ def test_a_complete_sleep(tmp_path: Path, stride: int) -> None:
         assert each["b"] in ({"y": 1}, {"y": 2})
 
 
-@pytest.mark.slow(seconds=10)
+@pytest.mark.slow(seconds=5)
 @pytest.mark.parametrize("stride", STRIDES)
 def test_a_sleep_without_room_for_all(tmp_path: Path, stride: int) -> None:
     """The value that it cannot save is the earlier one."""
@@ -93,7 +93,7 @@ def test_a_sleep_without_room_for_all(tmp_path: Path, stride: int) -> None:
         assert each["b"] in ({"y": 1}, {"y": 2})
 
 
-@pytest.mark.slow(seconds=10)
+@pytest.mark.slow(seconds=5)
 @pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.nightly(guard="tests/unit/notebook/test_killed_sleep.py::test_a_complete_sleep")
 def test_a_notebook_that_was_renamed_and_one_that_is_busy(tmp_path: Path, stride: int) -> None:

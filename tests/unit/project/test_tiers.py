@@ -205,25 +205,113 @@ def _guards(tree: ast.AST) -> list[str]:
 
 
 def _tests_of_each_run(file: Path) -> list[str]:
-    """Names of a file's tests that no mark leaves out, unless it does so for some parameters."""
+    """Titles or names of a file's tests that `make test` runs, with some parameters at least."""
     if file.suffix == ".js":
         return [each["title"] for each in TEST_OF_EXTENSION.finditer(file.read_text())]
-    body = ast.parse(file.read_text()).body
-    functions = [each for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    of_file = [
-        mark
-        for each in body
-        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "pytestmark"
-        for mark in (each.value.elts if isinstance(each.value, ast.List) else [each.value])
-    ]
+    return _kept(file.read_text())
+
+
+def _kept(source: str) -> list[str]:
+    """Names of the tests that no mark leaves out, or only with some of their parameters."""
+    body = ast.parse(source).body
+    marks = _Marks(
+        {
+            ast.unparse(target): each.value
+            for each in body
+            if isinstance(each, ast.Assign | ast.AnnAssign) and each.value is not None
+            for target in (each.targets if isinstance(each, ast.Assign) else [each.target])
+        }
+    )
+    of_file = marks.constants.get("pytestmark")
+    if of_file is not None and marks.leave_out(of_file):
+        return []
     return [
         each.name
-        for each in functions
+        for each in body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
         if each.name.startswith("test_")
-        if not any(map(_leaves_out, [*of_file, *each.decorator_list]))
+        if not any(map(marks.leave_out, each.decorator_list))
     ]
 
 
-def _leaves_out(mark: ast.expr) -> bool:
-    name = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark)
-    return name.endswith(LEFT_OUT)
+@dataclass(frozen=True)
+class _Marks:
+    """The marks in one file."""
+
+    constants: dict[str, ast.expr]
+    """Of the file, by name."""
+
+    def leave_out(self, mark: ast.expr) -> bool:
+        """Whether a mark, or one of several, leaves out a whole test."""
+        mark = self._resolved(mark)
+        if isinstance(mark, ast.List | ast.Tuple):
+            return any(map(self.leave_out, mark.elts))
+        name = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark)
+        if name.endswith("mark.parametrize") and isinstance(mark, ast.Call):
+            return self._leaves_out_all(mark)
+        return name.endswith(LEFT_OUT)
+
+    def _leaves_out_all(self, parametrize: ast.Call) -> bool:
+        """Whether every parameter has a mark that leaves it out."""
+        values = [*parametrize.args[1:2], *_keyword(parametrize, "argvalues")]
+        [listed] = map(self._resolved, values)
+        if not isinstance(listed, ast.List | ast.Tuple) or not listed.elts:
+            return False
+        return all(map(self._is_left_out, listed.elts))
+
+    def _is_left_out(self, parameter: ast.expr) -> bool:
+        parameter = self._resolved(parameter)
+        if not isinstance(parameter, ast.Call) or not ast.unparse(parameter.func).endswith("param"):
+            return False
+        return any(map(self.leave_out, _keyword(parameter, "marks")))
+
+    def _resolved(self, value: ast.expr) -> ast.expr:
+        """What a constant of the file stands for, and what a star unpacks."""
+        if isinstance(value, ast.Starred):
+            return self._resolved(value.value)
+        if isinstance(value, ast.Name) and value.id in self.constants:
+            return self._resolved(self.constants[value.id])
+        return value
+
+
+def _keyword(call: ast.Call, name: str) -> list[ast.expr]:
+    return [each.value for each in call.keywords if each.arg == name]
+
+
+CONSTANT = 'AT_NIGHT = pytest.mark.nightly(guard="x")\n'
+TEST = "def test_it(): ...\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f'@pytest.mark.nightly(guard="x")\n{TEST}',
+        f"@pytest.mark.long\n{TEST}",
+        f"{CONSTANT}@AT_NIGHT\n{TEST}",
+        f"{CONSTANT}pytestmark = AT_NIGHT\n{TEST}",
+        f"{CONSTANT}MARK: Final = AT_NIGHT\n@MARK\n{TEST}",
+        f"{CONSTANT}pytestmark = [pytest.mark.e2e, AT_NIGHT]\n{TEST}",
+        f"{CONSTANT}pytestmark = (pytest.mark.e2e, AT_NIGHT)\n{TEST}",
+        f"{CONSTANT}MARKS = [AT_NIGHT]\npytestmark = [*MARKS, pytest.mark.e2e]\n{TEST}",
+        f'{CONSTANT}@pytest.mark.parametrize("a", [pytest.param(1, marks=AT_NIGHT)])\n{TEST}',
+        f'{CONSTANT}@pytest.mark.parametrize("a", (param(1, marks=[AT_NIGHT]),))\n{TEST}',
+        f'{CONSTANT}EACH = [param(1, marks=AT_NIGHT)]\n@pytest.mark.parametrize("a", EACH)\n{TEST}',
+        f'{CONSTANT}EACH = mark.parametrize("a", [param(1, marks=AT_NIGHT)])\n@EACH\n{TEST}',
+    ],
+)
+def test_a_test_that_runs_only_at_night_guards_nothing(source: str) -> None:
+    assert _kept(source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        TEST,
+        f"{CONSTANT}@pytest.mark.slow(seconds=5)\n{TEST}@AT_NIGHT\ndef test_another(): ...\n",
+        f'{CONSTANT}@pytest.mark.parametrize("a", [param(1, marks=AT_NIGHT), 2])\n{TEST}',
+        f'{CONSTANT}@pytest.mark.parametrize("a", [param(each) for each in EACH])\n{TEST}',
+        f'@pytest.mark.parametrize("a", [])\n{TEST}',
+    ],
+)
+def test_a_test_that_runs_with_some_parameters_may_guard(source: str) -> None:
+    assert _kept(source) == ["test_it"]

@@ -24,7 +24,7 @@ from tests.unit.run_executor.executor_process import (
     text_of,
 )
 
-pytestmark = pytest.mark.slow(seconds=45)
+pytestmark = pytest.mark.slow(seconds=20)
 
 RESUMABLE = """
 import os, time

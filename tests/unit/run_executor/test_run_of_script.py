@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.run_executor.executor_process import Hub, executor, runs, script_work, unpacked
 
-pytestmark = pytest.mark.slow(seconds=15)
+pytestmark = pytest.mark.slow(seconds=10)
 
 HOLDS_OUTPUT = """
 import subprocess, sys

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from ec2spawner.config import validate_options
 from ec2spawner.core import tags
 from ec2spawner.core.names import sha256_hex
+from ec2spawner.hub.app import service
+from ec2spawner.hub.security.sealed_start import NotebookStart, Seal
 from ec2spawner.provisioner.lifecycle.recovery import SavedServer, saved
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.volume import Volume
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
-from tests.unit.provisioner.world import TIMEOUT, Agent, World, until
+from ec2spawner.spawner import EC2Spawner
+from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 
@@ -87,6 +94,79 @@ async def test_a_server_is_rebuilt_after_its_store_is_lost(world: World) -> None
     assert world.cloud.running() == []
     await world.ready(home_kind="ebs")
     assert len(world.cloud.volumes) == 1
+
+
+class Spawners:
+    """JupyterHub's spawner of ada's server, as each process of the hub has a new one."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.secret = b"x" * 32
+        self.state: dict[str, Any] = {}
+        """What JupyterHub stores."""
+
+    def sealed(self, api_token: str) -> str:
+        return Seal(self.secret).close(NotebookStart({}, [], api_token, "/user/ada/"))
+
+    def new(self, state: Mapping[str, Any]) -> EC2Spawner:
+        """The one of a hub that has just started, with what JupyterHub has stored."""
+        raw = {"region": "us-east-1", "subnets": list(SPEC.subnets)}
+        options = validate_options(raw, cleanup_servers=False, environ={})
+        running = service.HubService(options, Seal(self.secret), verifier=None)
+        service.publish(running)
+        running.started(self.world.provisioner)
+        user = SimpleNamespace(
+            name="ada", groups=[], url="/user/ada/", settings={"cookie_secret": self.secret}
+        )
+        spawner = EC2Spawner(user=user)
+        spawner.load_state(state)
+        spawner._check_pending = True
+        return spawner
+
+
+@pytest.fixture
+def spawners(world: World) -> Iterator[Spawners]:
+    yield Spawners(world)
+    service.publish(None)
+
+
+async def test_lost_store_ends_no_server_for_jupyterhub(world: World, spawners: Spawners) -> None:
+    """`poll` of a spawner that knows its server by JupyterHub's state alone."""
+    lease, agent = await world.ready(sealed_start=spawners.sealed("token-of-ada"))
+    before = spawners.new({})
+    assert await before.poll() is None
+    state = before.get_state()
+    await lose_store(world)
+
+    spawner = spawners.new(state)
+    assert await spawner.poll() is None
+    assert (spawner.lease_id, spawner.api_token) == (lease.lease_id, "token-of-ada")
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    assert world.cloud.running() == [agent.instance_id]
+
+    world.cloud.end(agent.instance_id)
+    await world.state(lease, LeaseState.ENDED)
+    assert await spawner.poll() == 0
+
+
+async def test_a_server_is_not_gone_while_no_listing_says_so(
+    world: World, spawners: Spawners
+) -> None:
+    await world.ready(sealed_start=spawners.sealed("token-of-ada"))
+    before = spawners.new({})
+    assert await before.poll() is None
+    state = before.get_state()
+    await world.kill()
+    world.database = "another.sqlite"
+    world.cloud.fail("list_instances", LOST, times=1000)
+    await world.start()
+    spawner = spawners.new(state)
+    assert await spawner.poll() is None
+    assert world.provisioner.lease(spawner.lease_id) is None
+    world.cloud._faults["list_instances"].clear()
+    assert await spawner.poll() is None
+    assert world.provisioner.lease(spawner.lease_id) is not None
 
 
 async def test_a_rebuilt_server_is_tagged_although_that_fails_at_first(world: World) -> None:

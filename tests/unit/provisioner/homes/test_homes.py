@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
+from ec2spawner.hub.app import service
 from ec2spawner.provisioner.homes import volumes as homes
 from ec2spawner.provisioner.homes.placement import Placement
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
@@ -17,6 +20,7 @@ from ec2spawner.provisioner.model.cloud.volume import VolumeSpec
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.provisioner.store.store import StoreError
+from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
@@ -521,3 +525,24 @@ async def test_no_termination_deletes_a_home(world: World, reason: str) -> None:
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(2)
     assert [volume.state for volume in world.cloud.volumes.values()] == ["available"]
+
+
+@pytest.mark.parametrize("delete_forever", [False, True])
+async def test_the_home_of_a_deleted_user_is_deleted_only_where_the_admin_says_so(
+    world: World,
+    delete_forever: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By the call of the spawner that JupyterHub makes."""
+    await world.restart(home=HomeRules(delete_forever=delete_forever))
+    volume_id, others = await stopped(world), await stopped(world, "bob")
+    monkeypatch.setattr(service, "_service", SimpleNamespace(provisioner=world.provisioner))
+    with caplog.at_level(logging.INFO):
+        await EC2Spawner(user=SimpleNamespace(name="ada", groups=[])).delete_forever()
+    await world.complete_passes(2)
+    assert (world.provisioner.homes.of("ada", "") is None) is delete_forever
+    left = {others} if delete_forever else {others, volume_id}
+    assert world.cloud.volumes.keys() == left
+    said = f"deleting the home {volume_id}" if delete_forever else f"the home {volume_id} is kept"
+    assert said in caplog.text

@@ -10,6 +10,7 @@ import pytest
 from ec2spawner.core.alarms.alarm import Kind
 from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.runs.queue import QueueRules
+from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.leases.run import RunState
 from ec2spawner.provisioner.runs.runs import LIMIT_PAUSE, NoSuchRun, Owner
@@ -209,6 +210,41 @@ async def test_a_dollar_cap_holds(priced: World) -> None:
     assert found.outcome == "cost-cap"
     assert found.usd is not None
     assert 0.09 < found.usd <= 0.10
+
+
+async def test_a_limit_in_dollars_ends_servers_and_runs_and_refuses_the_next_start(
+    priced: World,
+) -> None:
+    world, lab = priced, "group:lab"
+    await world.restart(limits=Limits(scopes={lab: Bounds(usd_per_month=0.45)}), spending_days=31)
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    await world.settle()
+    server, of_server = await world.ready("bob", payer=lab)
+    own, of_own = await world.ready("bob", server="own")
+    [number] = await submit(world, payer=lab)
+    of_run = await executor(world, number)
+    await report(of_run, "progress", cells_done=1, message="Cell 2", result="aGFs")
+    for _ in range(100):
+        if ended(world, number) and world.now(server).state is LeaseState.ENDED:
+            break
+        world.clock.advance(60.0)
+        for agent in (of_server, of_own, of_run):
+            await agent.heartbeat()
+        await world.watch_passes(1)
+    await until_cleared(world, number)
+    assert (await world.stop_of(server)).reason == "budget"
+    found = seen(world, number)
+    assert (found.outcome, found.attempts) == ("limit", 1)
+    assert "$0.45 per month of group lab is used up" in found.message
+    assert await world.provisioner.runs.result(Owner("ada"), number) == "aGFs"
+    assert world.now(own).state is LeaseState.READY, "it is charged to bob"
+
+    with pytest.raises(LimitReached, match="limit of group:lab"):
+        await world.request(payer=lab)
+    [waiting] = await submit(world, payer=lab)
+    await start_due(world)
+    assert seen(world, waiting).state == "queued"
+    assert "$0 left of the limit of group lab" in seen(world, waiting).message
 
 
 @pytest.mark.parametrize("starts", [True, False])
