@@ -235,6 +235,13 @@ WHAT_COUNTS: Sequence[Row] = (
         "yes",
         (
             _works("A program of yours is using the CPU", cpu=steady(20)),
+            _works(
+                "train.ipynb is using the CPU",
+                "k1",
+                kernels=[kernel()],
+                cpu=steady(90),
+                workers=[worker(2, kind="program", name="make", kernel_id=""), worker(88)],
+            ),
             _idle(cpu=steady(19)),
             _idle(cpu=[*steady(2, 60, ago(seconds=3)), *steady(100, 2)]),
         ),

@@ -78,7 +78,14 @@ def test_what_could_not_be_woken_is_kept_beside_the_next_sleep(tmp_path: Path) -
     with Notebook(tmp_path) as woken:
         [lost] = woken.restore(second)["lost"]
         assert (lost["name"], lost["code"]) == ("a", "not-restored")
-        woken.say("%wake a")
+        file = first / entries(first)["a"]["file"]
+        content = file.read_bytes()
+        file.write_bytes(content[:-1])
+        said = woken.say("%wake a")
+        assert "a could not be restored: " in said
+        assert "Restored nothing." in said
+        file.write_bytes(content)
+        assert woken.say("%wake a") == "Restored a."
         assert woken.say("print(a, b)") == "1 2"
 
 

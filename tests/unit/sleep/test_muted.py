@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from ec2spawner.sleep.bounds import children
 from ec2spawner.sleep.bounds.muted import muted
 from tests.unit.sleep.notebook import Notebook, entries
 
@@ -40,6 +42,15 @@ def test_a_process_without_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
         kept.flush()
     assert sys.stderr is None
     assert kept.write("value") == 5
+
+
+def test_a_child_writes_to_no_descriptor_of_its_parent(capfd: pytest.CaptureFixture[str]) -> None:
+    def write(stream: int) -> int:
+        return os.write(stream, b"noise")
+
+    assert list(children.run([1, 2], write, lambda _: 20.0)) == [(1, 5), (2, 5)]
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("", "")
 
 
 def test_a_value_may_write_while_it_is_saved(tmp_path: Path) -> None:

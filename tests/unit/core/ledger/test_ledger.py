@@ -33,7 +33,7 @@ from ec2spawner.core.ledger.cost_rows import (
 from ec2spawner.core.ledger.exact import microseconds, price_units
 from ec2spawner.core.ledger.idle_spans import MAX_SPANS, IdleSpan, record
 from ec2spawner.core.ledger.lease_costs import Account, Course, lease_costs, overhead_costs
-from ec2spawner.core.ledger.local_days import local_day, midnight, split_by_day
+from ec2spawner.core.ledger.local_days import askable, is_askable, local_day, midnight, split_by_day
 from ec2spawner.core.ledger.months import month_rate
 from ec2spawner.core.ledger.segments import Segment, close, reprice
 from ec2spawner.wire import Market
@@ -331,6 +331,14 @@ def test_a_period_is_split_at_each_midnight(start: int, lasts: int, place: ZoneI
     for day, first, last in parts:
         assert microseconds(midnight(day, place)) <= first
         assert last <= microseconds(midnight(day + timedelta(days=1), place))
+
+
+def test_costs_can_be_asked_for_until_a_year_ahead() -> None:
+    today, day = date(2026, 11, 23), timedelta(days=1)
+    first, last = date(2000, 1, 1), date(2027, 11, 24)
+    assert askable(today) == f"from {first} to {last}"
+    assert all(is_askable(each, today) for each in (first, today, last))
+    assert not any(is_askable(each, today) for each in (first - day, last + day))
 
 
 def test_days_have_the_length_that_clocks_give_them() -> None:

@@ -164,6 +164,21 @@ def test_a_window_counts_its_days_and_a_month_its_own(
     )
 
 
+@given(spending, days_after, st.integers(1, 40))
+def test_a_limit_counts_nothing_from_before_its_days(
+    days: dict[date, Amount], today: date, length: int
+) -> None:
+    bounds_of = {
+        Kind.MONTH: Bounds(usd_per_month=1),
+        Kind.WINDOW: Bounds(usd_per_window=1, window_days=length),
+        Kind.GPU_HOURS: Bounds(gpu_hours_per_month=1),
+    }
+    for kind, bounds in bounds_of.items():
+        first = today - timedelta(days=bounds.days - 1)
+        remembered = {day: spent for day, spent in days.items() if day >= first}
+        assert used_on(kind, bounds, remembered, today) == used_on(kind, bounds, days, today)
+
+
 @given(spending, days_after, st.integers(1, 20))
 def test_more_is_left_on_the_day_on_which_a_limit_renews_and_not_before(
     days: dict[date, Amount], today: date, length: int

@@ -82,14 +82,19 @@ def test_a_grave_line_of_the_kernel_comes_before_what_the_agent_says_of_its_prog
 
 
 def test_our_failure_and_the_kernels_are_both_shown() -> None:
-    """Each of the two may come in numbers: an I/O error repeats, and so do calls that fail."""
+    """Each of the two may come in numbers: an I/O error repeats, and so do calls that fail.
+
+    The newest of them are shown.
+    """
     ours = "[  20.0] cloud-init[7]: ec2spawner: installing x failed"
     error = "[  {}.0] EXT4-fs error (device nvme0n1p1): ext4_find_entry:1463: inode #2"
     log = "\n".join([ours, *(error.format(number) for number in range(21, 29)), POWER_OFF])
     assert last_lines(log)[0] == "ec2spawner: installing x failed"
-    record = "[  {}.0] ec2spawner-agent[9]: 2026-11-22 15:04:05,678 ERROR ec2spawner.agent: no hub"
+    record = "[  20.0] ec2spawner-agent[9]: 2026-11-22 15:04:05,678 ERROR ec2spawner.agent: call {}"
     log = "\n".join([error.format(20), *(record.format(number) for number in range(21, 29))])
-    assert last_lines(log)[0].startswith("EXT4-fs error")
+    grave, *newest = last_lines(log)
+    assert grave.startswith("EXT4-fs error")
+    assert newest == ["call 27", "call 28"]
 
 
 TRACEBACK = """\

@@ -12,7 +12,7 @@ from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.core.profiles.choices import Choice
 from ec2spawner.hub.spawn.home_choice import begin_copy
-from ec2spawner.provisioner.homes.server_copies import NOT_HERE_SECONDS
+from ec2spawner.provisioner.homes.server_copies import MISSING, NOT_HERE_SECONDS
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.volume import Volume
@@ -402,8 +402,10 @@ async def test_a_source_that_was_deleted_fails_the_start(world: World) -> None:
     await stop(world, *await with_a_file(world))
     source = str(home_of(world, "").volume_id)
     del world.cloud.volumes[source]
+    before = len(world.cloud.of("volume"))
     stopped = await failure_of(world, await request(world))
     assert f"their volume, {source}, does not exist any more. Start again" in stopped.message
+    assert len(world.cloud.of("volume")) - before == MISSING
     assert world.cloud.of("copy_volume") == []
 
 

@@ -1,4 +1,4 @@
-"""How often the stock of free instances is computed."""
+"""The stock of free instances: how often it is computed, and what counts in it."""
 
 from __future__ import annotations
 
@@ -59,3 +59,15 @@ async def test_the_stock_is_computed_once_for_each_pass_however_many_claims_wait
     assert states == {LeaseState.STARTING}
     assert world.cloud.running() == running, "no more are launched, and none is terminated"
     await world.kill()
+
+
+async def test_an_instance_that_is_listed_before_the_response_counts_once(world: World) -> None:
+    gate = world.cloud.hold("launch", after=True)
+    await world.request("ada")
+    await world.boot()
+    await world.watch_passes(1)
+    [first] = world.cloud.requests()
+    await world.request("bob")
+    await world.boot(2)
+    assert world.provisioner._state.launches.is_open(first.client_token)
+    gate.set()

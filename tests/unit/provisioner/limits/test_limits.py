@@ -67,6 +67,11 @@ def denied_count(scope: str, kind: Kind) -> float:
     return REGISTRY.get_sample_value("ec2spawner_denied_starts_total", labels) or 0
 
 
+def kind_of(bounds: Bounds) -> Kind:
+    """The first limit that is set."""
+    return next(kind for kind in Kind if bounds.limit(kind) is not None)
+
+
 def is_ready(world: World, agent: Agent) -> bool:
     assert agent.lease is not None
     lease = world.provisioner.lease(agent.lease.lease_id)  # forgotten minutes after its end
@@ -83,7 +88,7 @@ def is_ready(world: World, agent: Agent) -> bool:
         Bounds(gpu_hours_per_month=3.5),
         Bounds(servers=3),
     ],
-    ids=lambda bounds: next(kind for kind in Kind if bounds.limit(kind) is not None),
+    ids=kind_of,
 )
 async def test_of_fifty_simultaneous_starts_a_limit_for_three_admits_three(
     world: World, bounds: Bounds
@@ -96,6 +101,32 @@ async def test_of_fifty_simultaneous_starts_a_limit_for_three_admits_three(
     assert sum(isinstance(each, LimitReached) for each in found) == 47
     await world.complete_passes(2)
     assert len(world.cloud.running()) == 3
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        Bounds(usd_per_month=0.3),
+        Bounds(usd_per_window=0.3, window_days=7),
+        Bounds(credit_usd=0.3),
+        Bounds(gpu_hours_per_month=1.5),
+    ],
+    ids=kind_of,
+)
+async def test_any_single_limit_refuses_the_next_start_once_it_is_used_up(
+    world: World, bounds: Bounds
+) -> None:
+    world.silence_agents()
+    await limited(world, bounds)
+    lease, agent = await world.ready()
+    await pass_time(world, agent, seconds=2 * 3600, every=600)
+    assert [each.stop.reason for each in world.ended if each.stop] == ["budget"]
+    world.clock.advance(86_400)
+    await world.complete_passes(1)
+    assert world.provisioner.lease(lease.lease_id) is None, "only its sums are left"
+    with pytest.raises(LimitReached) as refused:
+        await world.request()
+    assert refused.value.refusal.kind is kind_of(bounds)
 
 
 async def test_two_limits_that_bind_different_people_each_admit_their_own(world: World) -> None:
@@ -585,7 +616,7 @@ async def test_users_are_notified_when_what_is_kept_exceeds_the_hubs_rate(world:
     await limited(world)
     await lingering(world)
     _, agent = await world.ready("bob", spec=SPOT_ONLY)
-    await world.restart(limits=Limits(scopes={"hub": Bounds(usd_per_hour=0.3)}))
+    await limited(world, hub=Bounds(usd_per_hour=0.3))
     await agent.heartbeat()
     await pass_time(world, agent, seconds=60)
     [status] = (await agent.heartbeat()).cost.limits
@@ -659,7 +690,7 @@ async def test_the_hubs_forecast_counts_what_no_lease_holds(world: World) -> Non
     await limited(world)
     await lingering(world)
     _, agent = await world.ready("bob", spec=SPOT_ONLY)
-    await world.restart(limits=Limits(scopes={"hub": Bounds(usd_per_month=0.4)}))
+    await limited(world, hub=Bounds(usd_per_month=0.4))
     await agent.heartbeat()
     await pass_time(world, agent, seconds=60)
     [status] = (await agent.heartbeat()).cost.limits

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ec2spawner.core.pool.rules import PoolRule, PoolRules
 from ec2spawner.core.tags import POOL
 from ec2spawner.provisioner.model.leases.lease import LeaseState
-from ec2spawner.provisioner.pool.purchases import MAX_CALLS
+from ec2spawner.provisioner.pool.purchases import MAX_AT_ONCE, MAX_CALLS
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import Pool, begin, name_spec, of_pool, rules, standing
 from tests.unit.provisioner.world import SPEC, Agent, World, until
@@ -221,6 +221,17 @@ async def test_calls_of_the_pool_leave_room_for_those_of_starts(world: World) ->
     for gate in gates:
         gate.set()
     await world.boot(len(profiles))
+
+
+async def test_a_large_pool_is_bought_in_steps(world: World) -> None:
+    gate = world.cloud.hold("launch")
+    await begin(world, rules(MAX_AT_ONCE + 2))
+    await until(lambda: world.cloud.requests(), "a call in progress")
+    await world.watch_passes(2)
+    assert [each.count for each in world.cloud.requests()] == [MAX_AT_ONCE]
+    gate.set()
+    await world.boot(MAX_AT_ONCE + 2)
+    assert [each.count for each in world.cloud.requests()] == [MAX_AT_ONCE, 2]
 
 
 async def test_a_start_does_not_wait_for_a_call_of_the_pool(world: World) -> None:

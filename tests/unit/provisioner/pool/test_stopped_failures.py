@@ -11,6 +11,7 @@ from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import InstanceState
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.state.instances.pool_holds import LONGEST_HOLD
+from ec2spawner.provisioner.state.instances.pool_starts import PAUSE
 from ec2spawner.wire import Market
 from tests.unit.provisioner.pool.pool_world import begin, rules, standing
 from tests.unit.provisioner.world import SPEC, Agent, World, until
@@ -72,6 +73,18 @@ async def test_the_pause_grows_with_each_refused_stop(world: World) -> None:
         assert await Agent(world, instance_id).claim(wait=10.0) is None
     assert pauses[-1] > pauses[0]
     assert max(pauses) <= LONGEST_HOLD
+
+
+async def test_one_that_ec2_does_not_start_is_tried_again_after_a_pause(world: World) -> None:
+    await prepared(world)
+    world.cloud.fail("start", CloudError("InternalError", "try again", retryable=True))
+    await world.request(spec=ON_DEMAND)
+    await until(lambda: bought_for_leases(world), "it buys")
+    assert len(world.cloud.of("start")) == 1
+    world.clock.advance(PAUSE + 1)
+    await world.request("bob", spec=ON_DEMAND)
+    await until(lambda: not world.cloud.stopped(), "it starts")
+    assert bought_for_leases(world) == 1
 
 
 async def test_a_start_tries_one_that_does_not_come_up_and_then_buys(world: World) -> None:
