@@ -14,10 +14,10 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
 CORES := $(shell nproc)
-# Tests wait for half of their time: one more than there are cores; with two more on two cores, some
-# that watch a deadline fail. Each browser test keeps a core busy, so of those only as many run at
-# once as there are cores: see tests/e2e/turns.py.
-WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))
+# Tests of processes wait for most of their time: three workers leave two cores idle for a quarter of
+# it. Each browser test keeps a core busy, so of those only as many run at once as there are cores: see
+# tests/e2e/turns.py.
+WORKERS ?= 4
 BENCH ?= spawn
 ARGS ?=
 
@@ -39,7 +39,7 @@ export PYTHONHASHSEED ?= 0
 # each hub, embedded EC2, agent and notebook would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv demo quick affected test test-all test-long checks lint types unit core frontend docs pytest bench deflake clean \
+.PHONY: help venv demo quick affected test test-all test-long checks lint types unit core frontend docs pytest bench deflake mutants clean \
 	system chromium containers postgresql boot torch focus
 
 help:  ## What there is to make
@@ -104,6 +104,9 @@ pytest: venv
 
 deflake: venv  ## N=5 ARGS=tests/unit/provisioner: run tests N times in random orders, beside a busy core
 	python -m tests.deflake --runs $(or $(N),5) -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+mutants: venv  ## Try mutants of the product; ARGS=contexts: which tests execute each, ARGS=report: the page
+	python -m tests.mutants $(ARGS)
 
 focus: venv  ## The FOCUS export, checked by the FinOps Foundation's validator
 	tests/focus/validate.sh

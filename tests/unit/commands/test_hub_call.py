@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from ec2spawner.hub_call import HubRefused, api_url, call
+from tests.serving import serving
 
 TARGETS = {
     "moved": "{other}/base/hub/api/ec2/moved",
@@ -54,13 +54,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub() -> Iterator[RedirectingHub]:
-    server = RedirectingHub()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(RedirectingHub()) as server:
+        yield server
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])

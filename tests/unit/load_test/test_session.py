@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
@@ -11,6 +10,7 @@ from itertools import islice
 import pytest
 
 from ec2spawner.load_test.user.session import MAX_BYTES, REDIRECTS, Session, StepFailed
+from tests.serving import serving
 
 HEAVY = b"x" * (MAX_BYTES + 1)
 
@@ -57,15 +57,10 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def session() -> Iterator[Session]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    found = Session(f"http://127.0.0.1:{server.server_port}/")
-    yield found
-    found.close()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        found = Session(f"http://127.0.0.1:{server.server_port}/")
+        yield found
+        found.close()
 
 
 def test_redirects_are_followed_within_the_hub_and_only_if_asked(session: Session) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ from ec2spawner.plan.rehearsal.command import Target, run_rehearsal, run_removal
 from ec2spawner.plan.rehearsal.prediction import Prediction
 from ec2spawner.plan.rehearsal.request import Rehearsal
 from ec2spawner.plan.rehearsal.users import names
+from tests.serving import serving
 from tests.unit.plan.test_plan_verdicts import FACTS, T4, wanted
 
 NOW = datetime.now(UTC)
@@ -112,13 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub() -> Iterator[SmallHub]:
-    server = SmallHub()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(SmallHub()) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -202,6 +202,7 @@ async def test_the_disk_of_a_stopped_instance_is_overhead_until_it_is_taken_agai
     await agent.heartbeat_often(3600)
     await end_in_order(world, first, agent)
     await until(lambda: agent.instance_id in world.cloud.stopped(), "it is stopped")
+    await world.complete_passes(1)  # the hub has seen it, too
     begun = world.now(first).segments[0].start
     for _ in range(3):
         world.clock.advance(86400)

@@ -275,6 +275,7 @@ async def test_only_its_disk_costs_and_it_is_the_pools(world: World) -> None:
     lease = await world.request(spec=replace(ON_DEMAND, disk_gib=90))
     await started(world, lease)
     await until(lambda: len(world.cloud.running()) == 2, "the next one boots")
+    await world.complete_passes(1)  # the hub has seen it, too
     world.silence_agents()
     world.clock.advance(3600)
     await world.complete_passes(1)
