@@ -490,6 +490,7 @@ async def test_the_copy_follows_a_source_that_has_moved_to_another_zone(world: W
     await failure_of(world, await request(world))
     moved = replace(world.cloud.volumes[str(home_of(world, "").volume_id)], zone="us-east-1b")
     world.cloud.volumes[moved.volume_id] = moved
+    await world.complete_passes(1)  # the hub has seen it, too
     lease = await request(world)
     agent = await served(world, lease, others=0)
     assert copies(world)[0].zone == "us-east-1b"

@@ -136,12 +136,25 @@ async def test_a_write_that_lands_between_two_reads_counts_once(
     await instances.are_counted_once()
 
 
-async def test_a_read_that_waits_behind_the_write_counts_it_once(instances: Instances) -> None:
+async def test_a_read_that_waits_behind_the_write_counts_it_once(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await instances.run_until(KEYS[0], instances.begin + 5 * HOUR)
+    ledger = instances.world.store.ledger
+    write = ledger.save_overhead
+
+    async def held(*changes: Any) -> Any:
+        virtual_loop().hold_work()
+        return await write(*changes)
+
+    monkeypatch.setattr(ledger, "save_overhead", held)
     end = instances.begin + 30 * HOUR
     writing = asyncio.create_task(instances.run_until(KEYS[0], end))
     await until(instances.pending)
-    await instances.are_counted_once()
+    reading = asyncio.create_task(instances.are_counted_once())
+    await asyncio.sleep(0)  # its first read waits for the store
+    virtual_loop().continue_work()
+    await reading
     await writing
     await instances.are_counted_once()
 

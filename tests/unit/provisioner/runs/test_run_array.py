@@ -32,6 +32,9 @@ CAPPED = frozenset(range(10, RUNS, 20))
 
 CAP_USD = 0.05
 
+TURN_USD = 0.526 / 60
+"""One turn of the clock, a minute, on an on-demand instance: the dearest that a run may get."""
+
 
 async def test_each_run_has_one_result_and_the_table_is_the_ledger(
     priced: World, monkeypatch: pytest.MonkeyPatch
@@ -73,7 +76,8 @@ async def test_each_run_has_one_result_and_the_table_is_the_ledger(
     assert {key: round(usd or 0, 8) for key, usd in table.items()} == {
         key: round(each.nano_usd / 1e9, 8) for (key,), each in ledger.items() if key in table
     }
-    assert max(usd or 0 for usd in table.values()) <= CAP_USD
+    # The hub compares once a turn: on spot 15 turns cost the cap, on demand the sixth exceeds it.
+    assert max(usd or 0 for usd in table.values()) <= CAP_USD + TURN_USD
     assert sum(len(run_of(world, each).attempts) > 1 for each in numbers) > 10
 
 
