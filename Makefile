@@ -14,9 +14,9 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
 CORES := $(shell nproc)
-# Tests of processes wait for most of their time: three workers leave two cores idle for a quarter of
-# it. Each browser test keeps a core busy, so of those only as many run at once as there are cores: see
-# tests/e2e/turns.py.
+# For two cores. Tests of processes wait for much of their time: with four workers, a third of it is
+# still idle. Each browser test keeps a core busy, so of those only as many run at once as there are
+# cores: see tests/e2e/turns.py.
 WORKERS ?= 4
 BENCH ?= spawn
 ARGS ?=

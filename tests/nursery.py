@@ -206,7 +206,8 @@ def main() -> None:
         from ec2spawner import iri_grammar
 
         iri_grammar.defer()
-    # JupyterHub reads all packages' entry points for each of its plugins: a third of a second.
+    # Read once for all children: JupyterHub, for one, reads all packages' entry points for each of
+    # its plugins, a third of a second.
     entry_points = importlib.metadata.entry_points()
     vars(importlib.metadata)["entry_points"] = entry_points.select
     for module in PRELOADED[name]:

@@ -31,6 +31,7 @@ _BY: Final = (Dimension.DAY, Dimension.USER, Dimension.PAYER)
 _SINCE: Final = query_of_lines(
     and_(cost_table.c.day >= bindparam("first"), cost_table.c.resource.in_(_RESOURCES)), _BY
 )
+"""The lines of storage from the day `first` on. Built once: a hub runs it again and again."""
 
 
 def counted_until(connection: Connection) -> datetime | None:
