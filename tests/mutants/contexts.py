@@ -47,11 +47,10 @@ def hit(mutant):
     if (mutant, test) not in noted:
         noted.add((mutant, test))
         try:
-            file = os.open({notes!r}, os.O_WRONLY | os.O_APPEND)
+            with open({notes!r}, "ab", buffering=0) as file:
+                file.write(f"{{mutant}} {{test}}\\n".encode())
         except OSError:
-            return  # in a container, for example
-        os.write(file, f"{{mutant}} {{test}}\\n".encode())
-        os.close(file)
+            pass  # in a container, for example, or where a file may not grow
 
 
 @functools.cache

@@ -165,6 +165,13 @@ async def test_rest_is_refused_for_what_no_form_can_send(hub: Hub, disk: object)
     assert reply.json()["message"].startswith("disk_gib: ")
 
 
+async def test_a_stop_that_jupyterhub_refuses_says_why(hub: Hub) -> None:
+    await hub.model("ann")
+    reply = await hub.api.request("DELETE", "/users/ann/server", json={"remove": True})
+    assert reply.status_code == 400
+    assert "default server" in reply.json()["message"]
+
+
 async def test_refusals_on_the_spawn_page_log_a_line_and_no_traceback(hub: Hub) -> None:
     size = hub.log.stat().st_size
     async with browser(hub, "eve") as page:

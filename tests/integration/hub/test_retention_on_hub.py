@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import browser
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=25)]
 
@@ -83,6 +84,8 @@ async def test_the_root_disk_survives_a_stop_and_stays_private(
     await hub.start_server("eve", options={"profile": "stays"})
     assert len(await embedded.calls("CreateFleet")) == launches + 1, "one of her own"
     assert await stopped()
+    async with browser(hub, "bob") as person:
+        assert 'name="afresh"' in (await person.get("/hub/spawn/bob")).text, "it can be given up"
     await hub.start_server("bob", options={"profile": "stays"})
     assert len(await embedded.calls("CreateFleet")) == launches + 1
     assert len(await embedded.calls("StartInstances")) == 1

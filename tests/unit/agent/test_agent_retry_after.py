@@ -40,10 +40,11 @@ RETRY_AFTER = 2
 
 
 class BusyHub:
-    """Answers the first call 429, and all others as a hub in order."""
+    """Answers the first call 429, or as told, and all others as a hub in order."""
 
     def __init__(self) -> None:
         self.url = ""
+        self.first_status = 429
         self.called_at: list[float] = []
         self.served = asyncio.Event()
 
@@ -51,7 +52,7 @@ class BusyHub:
         await request.read()
         self.called_at.append(time.monotonic())
         if len(self.called_at) == 1:
-            return web.Response(status=429, headers={"Retry-After": str(RETRY_AFTER)})
+            return web.Response(status=self.first_status, headers={"Retry-After": str(RETRY_AFTER)})
         self.served.set()
         answers: dict[str, Message] = {"claims": GRANT, "runs": RunsAnswer(result="AAAA")}
         answer = answers.get(request.path.rpartition("/")[2], ANSWER)
@@ -94,6 +95,20 @@ async def heartbeats(hub: HubClient) -> None:
 async def test_retry_after_of_the_hub_is_respected(
     hub: BusyHub, call: Callable[[HubClient], Awaitable[None]]
 ) -> None:
+    await until_served(hub, call)
+    first, second = hub.called_at[:2]
+    assert second - first >= RETRY_AFTER - 0.1
+
+
+async def test_a_step_is_reported_again_to_a_hub_that_does_not_know_the_lease_yet(
+    hub: BusyHub,
+) -> None:
+    hub.first_status = 404
+    await until_served(hub, reports)
+    assert len(hub.called_at) == 2
+
+
+async def until_served(hub: BusyHub, call: Callable[[HubClient], Awaitable[None]]) -> None:
     async with aiohttp.ClientSession() as http:
         calling = asyncio.ensure_future(call(HubClient(hub.url, http)))
         try:
@@ -102,8 +117,6 @@ async def test_retry_after_of_the_hub_is_respected(
         finally:
             calling.cancel()
             await asyncio.gather(calling, return_exceptions=True)
-    first, second = hub.called_at[:2]
-    assert second - first >= RETRY_AFTER - 0.1
 
 
 async def test_the_notebook_hears_when_the_hub_wants_to_be_asked_again(hub: BusyHub) -> None:

@@ -175,6 +175,11 @@ def test_much_dearer_offers_are_excluded_except_for_the_same_profile() -> None:
     ]
 
 
+def test_another_profile_may_cost_ten_times_as_much_and_no_more() -> None:
+    hub = [candidate("h100", offer(SPOT, 5.0)), candidate("h200", offer(SPOT, 5.01))]
+    assert summary(alternatives(hub, "t4", 0.5)) == [("h100", "spot", 5.0)]
+
+
 def test_the_lowest_of_several_prices_is_marked_as_such() -> None:
     zones = [offer(SPOT, usd, zone) for usd, zone in zip((0.2, 0.19, 0.2), ZONES, strict=True)]
     (several,) = alternatives([candidate("t4", *zones)], "a10g", 0.42)
