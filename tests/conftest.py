@@ -27,7 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell's background job: all programs that the tests start would ignore it, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-NIGHT = os.environ.get("EC2SPAWNER_LEFT_OUT") == "long" or ORDER_VARIABLE in os.environ
+NIGHT = os.environ.get("EC2SPAWNER_LEFT_OUT") == "long" or bool(os.environ.get(ORDER_VARIABLE))
 """Whether this is `make test-all`, see the Makefile, or a run of `make deflake`."""
 
 gc.disable()  # until all is collected, see below
@@ -56,10 +56,6 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     file = tiers.path_of(module_path)
     if tiers.kind_of(file) is None:
         raise parent.CollectError(f"{file} has no kind: add its folder to KINDS in tests/tiers.py")
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    tiers.mark(item)
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -107,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: -seconds.get(item.path, 0))
 
 
-def pytest_collection_finish() -> None:
+def pytest_runtestloop() -> None:
     """What five thousand collected tests consist of stays: the garbage collector need not look
     through it again and again."""
     gc.collect()

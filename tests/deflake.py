@@ -60,12 +60,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _code() -> str:
-    """The commit, and a digest of what differs from it."""
-    said = [
-        subprocess.run(["git", *command], cwd=ROOT, capture_output=True, check=True).stdout
-        for command in (["rev-parse", "HEAD"], ["diff", "HEAD"])
-    ]
+    """A digest of the commit, of what differs from it, and of what git does not know yet."""
+    said = [_git("rev-parse", "HEAD"), _git("diff", "HEAD")]
+    new = _git("ls-files", "--others", "--exclude-standard", "-z").decode()
+    said += [(ROOT / name).read_bytes() for name in filter(None, new.split("\0"))]
     return hashlib.sha256(b"".join(said)).hexdigest()
+
+
+def _git(*command: str) -> bytes:
+    return subprocess.run(["git", *command], cwd=ROOT, capture_output=True, check=True).stdout
 
 
 def _passed(subject: Mapping[str, object]) -> int:

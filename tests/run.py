@@ -66,8 +66,8 @@ def main(arguments: Sequence[str]) -> int:
         return status
     print(f"\nOnce more, alone: {' '.join(files)}", flush=True)
     began = time.monotonic()
-    _, second = run_pytest(["-n", "0", "-m", _marks(arguments), *files], MAX_SECONDS)
-    if second is None or not first.failed.keys() <= set(second.passed):
+    again, second = run_pytest(["-n", "0", "-m", _marks(arguments), *files], MAX_SECONDS)
+    if again or second is None or not first.failed.keys() <= set(second.passed):
         return status
     seconds = round(time.monotonic() - began, 1)
     _write([_entry(test, took, seconds) for test, took in first.failed.items()])
@@ -95,8 +95,8 @@ def run_pytest(
 ) -> tuple[int, Outcomes | None]:
     """Exit status and outcomes of pytest; no outcomes if it ended before it could write them.
 
-    Ctrl-C and SIGTERM reach pytest, which ends what its tests have started. So does `timeout`, in
-    seconds.
+    Ctrl-C, SIGTERM and `timeout`, in seconds, interrupt pytest, which ends what its tests have
+    started.
     """
     with tempfile.TemporaryDirectory() as folder:
         outcomes = Path(folder) / "outcomes.json"
@@ -104,7 +104,7 @@ def run_pytest(
             [sys.executable, "-m", "pytest", *arguments],
             env=os.environ | {OUTCOMES_VARIABLE: str(outcomes)},
         )
-        before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
         try:
             status = _wait(process, timeout)
         finally:

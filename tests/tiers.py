@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 TREE: Final = Path(__file__).resolve().parents[1]
 
 PURE: Final = "pure"
@@ -36,38 +34,74 @@ BROWSER: Final = "browser"
 RUN_AGAIN: Final = frozenset({PROCESS, BROWSER})
 """Kinds whose failed files run once more: a busy machine can delay what they wait for."""
 
+UNITS_WITH_PROCESSES: Final = {
+    "agent": (
+        *("agent_command", "agent_disks", "agent_home", "agent_memory", "agent_mounts"),
+        *("container", "gpu_driver", "prewarmed_notebook", "read_ahead", "upload"),
+    ),
+    "checkpoint": ("killed_loop", "resumable"),
+    "cluster_worker": ("engine_python", "ray_node", "torchrun_node"),
+    "clusters": (
+        *("cluster", "engine_process", "ray_contract", "ray_in_kernel"),
+        *("runs", "torchrun_head"),
+    ),
+    "gpu_check": ("gpu_check", "gpu_magic"),
+    "notebook": (
+        *("home_environment", "image_kernels", "ipython_startup", "killed_sleep", "sleep_hooks"),
+        *("terminal_shell", "worker_threads"),
+    ),
+    "run_executor": ("end_of_processes", "kernel_of_run", "run_of_notebook", "run_of_script"),
+    "sleep": (
+        *("crashes", "earlier_values", "in_kernel", "killed_and_full", "kinds_of_variables"),
+        *("muted", "names_of_the_shell", "no_variable_ends_a_save", "other_versions"),
+        *("registered_types", "restart", "sleep_and_wake", "what_waits"),
+    ),
+    "store": ("store_postgresql",),
+}
+"""Files of unit tests that wait for processes of their own, by folder."""
+
 KINDS: Final[Mapping[str, str]] = {
-    "tests/unit/agent": PROCESS,
-    "tests/unit/agent/test_session_orders.py": LOCAL,
+    **{
+        f"tests/unit/{folder}/test_{name}.py": PROCESS
+        for folder, names in UNITS_WITH_PROCESSES.items()
+        for name in names
+    },
+    "tests/unit/agent": LOCAL,
     "tests/unit/agent_socket": LOCAL,
     "tests/unit/aws": LOCAL,
     "tests/unit/bench": LOCAL,
     "tests/unit/check": LOCAL,
-    "tests/unit/checkpoint": PROCESS,
+    "tests/unit/checkpoint": LOCAL,
+    "tests/unit/checkpoint/test_schedule.py": PURE,
     "tests/unit/cluster_worker": LOCAL,
-    "tests/unit/clusters": PROCESS,
-    "tests/unit/commands": PROCESS,
-    "tests/unit/commands/test_reserved_ports.py": LOCAL,
+    "tests/unit/clusters": LOCAL,
+    "tests/unit/clusters/test_cluster_words.py": PURE,
+    "tests/unit/clusters/test_run_outcome.py": PURE,
+    "tests/unit/commands": LOCAL,
     "tests/unit/config": PURE,
     "tests/unit/core": PURE,
     "tests/unit/cost": PURE,
     "tests/unit/embedded": LOCAL,
     "tests/unit/first_light": LOCAL,
-    "tests/unit/gpu_check": PROCESS,
+    "tests/unit/gpu_check": LOCAL,
+    "tests/unit/gpu_check/test_gpu_verdict.py": PURE,
     "tests/unit/hub": LOCAL,
     "tests/unit/load_test": LOCAL,
-    "tests/unit/notebook": PROCESS,
+    "tests/unit/notebook": LOCAL,
+    "tests/unit/notebook/test_cell_outputs.py": PURE,
     "tests/unit/plan": LOCAL,
     "tests/unit/prices": PURE,
     "tests/unit/project": LOCAL,
     "tests/unit/provisioner": VIRTUAL,
     "tests/unit/reap": PURE,
     "tests/unit/report": PURE,
-    "tests/unit/run_executor": PROCESS,
+    "tests/unit/run_executor": LOCAL,
+    "tests/unit/run_executor/test_notebook_document.py": PURE,
+    "tests/unit/run_executor/test_parameters.py": PURE,
     "tests/unit/runs": LOCAL,
-    "tests/unit/sleep": PROCESS,
+    "tests/unit/sleep": LOCAL,
+    "tests/unit/sleep/test_plan.py": PURE,
     "tests/unit/store": LOCAL,
-    "tests/unit/store/test_store_postgresql.py": PROCESS,
     "tests/unit/telemetry": LOCAL,
     "tests/integration/agent": PROCESS,
     "tests/integration/alarms": LOCAL,
@@ -93,6 +127,7 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/hub/test_instances_scope.py",
         "tests/unit/hub/test_owners_calls.py",
         "tests/unit/hub/test_signed_link.py",
+        "tests/unit/notebook/test_guest_status.py",
         "tests/unit/project/test_iam_policy.py",
         "tests/unit/provisioner/instances/test_claim_admission.py",
         "tests/integration/agent/test_admin_key_on_instance.py",
@@ -105,6 +140,9 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/integration/hub/test_claims.py",
         "tests/integration/hub/test_instances_api.py",
         "tests/integration/hub/test_other_users_instances.py",
+        "tests/integration/hub/test_pool_on_hub.py",
+        "tests/integration/hub/test_profiles_api.py",
+        "tests/integration/hub/test_rehearsal_on_hub.py",
         "tests/integration/hub/test_usage_api.py",
         "tests/e2e/test_web_page_attacks.py",
     ),
@@ -126,7 +164,10 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/store/test_usage_queries.py",
         "tests/integration/aws/test_bills.py",
         "tests/integration/aws/test_prices.py",
+        "tests/integration/commands/test_report_command.py",
         "tests/integration/hub/test_limits_on_hub.py",
+        "tests/integration/hub/test_load_test_on_hub.py",
+        "tests/integration/hub/test_plan_rehearsal_on_hub.py",
     ),
     "leaks": (
         "tests/unit/aws/test_request_tokens.py",
@@ -141,7 +182,9 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/integration/commands/test_first_light.py",
         "tests/integration/commands/test_first_light_remains.py",
         "tests/integration/commands/test_reap_command.py",
+        "tests/integration/embedded/test_embedded_demo.py",
         "tests/integration/hub/test_failed_starts.py",
+        "tests/integration/hub/test_no_capacity.py",
         "tests/integration/hub/test_restart.py",
     ),
     "massacre": (
@@ -149,14 +192,19 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/integration/hub/test_two_hubs.py",
     ),
     "secrets": (
+        "tests/unit/agent/test_agent_memory.py",
         "tests/unit/agent/test_agent_settings.py",
+        "tests/unit/agent/test_container.py",
+        "tests/unit/commands/test_hub_call.py",
         "tests/unit/first_light/test_redaction.py",
         "tests/unit/hub/test_sealed_start.py",
         "tests/unit/project/test_security_docs.py",
         "tests/unit/project/test_supply_chain.py",
         "tests/integration/agent/test_secrets_on_instance.py",
         "tests/integration/agent/test_user_data_on_instance.py",
+        "tests/integration/hub/test_clusters_by_agent.py",
         "tests/integration/hub/test_hub_machine.py",
+        "tests/integration/hub/test_internal_ssl.py",
     ),
 }
 """Never run again after a failure: once is too often."""
@@ -172,26 +220,14 @@ def kind_of(file: str) -> str | None:
     return KINDS[max(found, key=len)] if found else None
 
 
-@functools.cache
-def invariants_of(file: str) -> frozenset[str]:
-    """The invariants that a test file holds."""
-    return frozenset(
-        name for name, entries in INVARIANTS.items() if any(_covers(each, file) for each in entries)
-    )
+def holds_invariant(file: str) -> bool:
+    """Whether a test file holds an invariant."""
+    return any(_covers(each, file) for entries in INVARIANTS.values() for each in entries)
 
 
 def may_run_again(file: str) -> bool:
     """Whether a failure of the file may be the machine's."""
-    return kind_of(file) in RUN_AGAIN and not invariants_of(file) and file not in REPEAT_OFFENDERS
-
-
-def mark(item: pytest.Item) -> None:
-    """Mark a test with its kind, and with `invariant` for each that it holds."""
-    file = path_of(item.path)
-    if kind := kind_of(file):
-        item.add_marker(kind)
-    for name in invariants_of(file):
-        item.add_marker(pytest.mark.invariant(name))
+    return kind_of(file) in RUN_AGAIN and not holds_invariant(file) and file not in REPEAT_OFFENDERS
 
 
 def path_of(file: Path) -> str:

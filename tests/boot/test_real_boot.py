@@ -20,7 +20,10 @@ from tests.own_wheels import make_wheel
 
 pytestmark = [
     pytest.mark.slow(seconds=75),
-    pytest.mark.nightly(guard="tests/integration/agent/test_user_data_on_instance.py"),
+    pytest.mark.nightly(
+        guard="tests/integration/agent/test_user_data_on_instance.py::"
+        "test_user_data_starts_the_agent"
+    ),
 ]
 
 HUB = "http://172.31.0.1:8081/hub/api"

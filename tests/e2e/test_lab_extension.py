@@ -291,9 +291,6 @@ def test_warns_before_the_stop_and_extends(
     expect(page.locator(f"{PANEL} .ec2-Chart canvas")).to_have_count(4)
 
 
-@pytest.mark.nightly(
-    guard="tests/e2e/test_lab_extension.py::test_warns_before_the_stop_and_extends"
-)
 def test_a_dismissed_warning_stays_away(page: Any, server: Server) -> None:
     minutes = timedelta(minutes=1)
     warned = status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes))
@@ -339,9 +336,6 @@ def test_stop_asks_first_and_says_what_is_lost(lab_page: Any, server: Server) ->
     expect(toast).to_have_count(0)
 
 
-@pytest.mark.nightly(
-    guard="tests/e2e/test_lab_extension.py::test_stop_asks_first_and_says_what_is_lost"
-)
 def test_a_stop_whose_response_is_lost_is_no_error(page: Any, server: Server) -> None:
     open_lab(page, server)
     stop = re.compile(r"/ec2spawner/api/stop\b")
@@ -465,9 +459,6 @@ def test_changes_after_the_spot_notice_are_saved_too(page: Any, server: Server) 
     expect(toast).to_have_count(0)
 
 
-@pytest.mark.nightly(
-    guard="tests/e2e/test_lab_extension.py::test_warns_before_the_stop_and_extends"
-)
 def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server) -> None:
     suggestion = Notice(
         id="smaller-profile",

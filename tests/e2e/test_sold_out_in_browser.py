@@ -161,7 +161,6 @@ async def test_a_start_sold_out_in_the_homes_zone_says_what_a_move_does_to_the_f
     await is_accessible(page)
 
 
-@pytest.mark.nightly(guard="tests/unit/hub/test_spot_wait_words.py")
 async def test_a_user_waiting_for_spot_sees_the_on_demand_price_and_starts_with_one_click(
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:

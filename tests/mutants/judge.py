@@ -46,6 +46,8 @@ FIRST: Final = 6
 
 NO_TESTS: Final = 5
 """pytest's exit status if all tests are deselected."""
+CANNOT_BEGIN: Final = frozenset({3, 4})
+"""Its exit statuses if it has failed itself, such as when a conftest cannot be imported."""
 
 
 @dataclass
@@ -107,7 +109,8 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         print(f"\n=== {key} {verdict.verdict} {verdict.by}", flush=True)
         known[key] = asdict(verdict)
-        _write(options.tree / VERDICTS, known)
+        # Without those of mutants that the sample had before.
+        _write(options.tree / VERDICTS, {each: known[each] for each in places if each in known})
     return 1 if vanished else 0
 
 
@@ -199,6 +202,8 @@ class _Trial:
             return _Ended(outcomes.incomplete.split()[0])
         if status in {0, NO_TESTS}:
             return _Ended()
+        if status in CANNOT_BEGIN:
+            return _Ended(tests[0])
         if time.monotonic() - began < seconds:
             raise KeyboardInterrupt
         return _Ended(is_complete=False)

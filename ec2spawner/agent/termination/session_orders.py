@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -59,7 +58,8 @@ class SessionOrders:
         `seconds_left` is asked again and again, because a spot notice shortens it. Returns at the
         latest `SLACK_SECONDS` after nothing is left.
         """
-        began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         order = SleepOrder(
             id=f"{self._now():%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
             trigger=trigger,
@@ -73,7 +73,7 @@ class SessionOrders:
         while self._answer is None:
             await asyncio.sleep(POLL_SECONDS)
             left = seconds_left()
-            if not self._accepted and time.monotonic() - began > ACCEPT_SECONDS:
+            if not self._accepted and loop.time() - began > ACCEPT_SECONDS:
                 log.warning("the notebook saves no sessions")
                 return None
             if left < -SLACK_SECONDS:

@@ -38,7 +38,10 @@ def notebook() -> Notebook:
     return "jupyterlab"
 
 
-@pytest.mark.nightly(guard="tests/unit/notebook/test_culling.py")
+@pytest.mark.nightly(
+    guard="tests/unit/notebook/test_culling.py::"
+    "test_an_idle_kernel_is_shut_down_once_and_its_outputs_are_saved_first"
+)
 async def test_idle_then_silent_kernels_are_shut_down_and_busy_ones_never(
     machine: Machine, hub: StubHub
 ) -> None:

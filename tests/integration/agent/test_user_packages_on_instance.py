@@ -35,7 +35,10 @@ async def stop(machine: Machine, hub: StubHub) -> None:
     hub.stop = None
 
 
-@pytest.mark.nightly(guard="tests/unit/notebook/test_home_environment.py")
+@pytest.mark.nightly(
+    guard="tests/unit/notebook/test_home_environment.py::"
+    "test_what_the_user_installs_is_not_seen_by_the_server"
+)
 async def test_packages_stay_in_the_home_and_cannot_break_the_server(
     machine: Machine, hub: StubHub
 ) -> None:

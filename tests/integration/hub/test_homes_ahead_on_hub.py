@@ -120,7 +120,10 @@ async def make_it_a_habit(hub: Hub, user: str) -> None:
         await store.close()
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/pool/test_homes_ahead.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/pool/test_homes_ahead.py::"
+    "test_a_user_who_is_expected_gets_the_instance_with_the_home_on_it"
+)
 async def test_a_start_makes_no_call_for_a_home_that_was_attached_ahead(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -154,7 +157,9 @@ async def test_a_start_makes_no_call_for_a_home_that_was_attached_ahead(
     assert [each["instance_id"] for each in servers] == [attachment["InstanceId"]]
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/pool/test_homes_ahead.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/pool/test_homes_ahead.py::test_nobody_else_ever_gets_the_instance"
+)
 async def test_another_user_gets_another_instance(hub: Hub, embedded: Embedded) -> None:
     await hub.stop_server("ann")
     await waiting(hub, homes_ahead=0)

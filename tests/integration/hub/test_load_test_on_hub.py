@@ -195,10 +195,6 @@ async def test_whatever_ends_the_test_its_servers_and_users_are_removed(
         assert (await hub.api.get(f"/users/{user}")).status_code == 404
 
 
-@pytest.mark.nightly(
-    guard="tests/integration/hub/test_load_test_on_hub.py::"
-    "test_users_do_everything_that_a_browser_does"
-)
 async def test_if_the_command_is_killed_its_users_stop_their_servers(
     hub: Hub, load_test: LoadTest
 ) -> None:

@@ -91,7 +91,9 @@ async def nothing_left(hub: Hub, embedded: Embedded, user: str) -> None:
     assert not await server_tokens(hub, user)
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/lifecycle/test_continuation.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_continuation.py::test_a_notice_while_no_hub_runs"
+)
 async def test_two_notices_while_the_hub_is_down(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("ann")
     [first], tokens = await instances_of(embedded, "ann"), await server_tokens(hub, "ann")
@@ -139,7 +141,10 @@ async def test_a_notice_during_a_start(hub: Hub, embedded: Embedded) -> None:
     await nothing_left(hub, embedded, "bob")
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/lifecycle/test_continuation.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_continuation.py::"
+    "test_a_notice_during_a_stop_buys_no_other_instance"
+)
 async def test_a_notice_during_a_stop(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("eve")
     [first] = await instances_of(embedded, "eve")

@@ -272,7 +272,7 @@ async def test_no_other_instance_can_be_had(hub: Hub, embedded: Embedded) -> Non
     assert not await server_tokens(hub, "fay")
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/lifecycle/test_admin_actions.py")
+@pytest.mark.nightly(guard="tests/unit/provisioner/lifecycle/test_continuation.py::test_policies")
 async def test_an_admin_who_wants_it_to_stop(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("gus", options={"profile": A10G})
     launches = len(await embedded.calls("CreateFleet"))
@@ -318,7 +318,10 @@ async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedde
     await hub.stop_server("hal")
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/lifecycle/test_continuation.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_continuation.py::"
+    "test_without_notice_it_continues_with_what_was_saved"
+)
 async def test_without_notice_and_the_profile_withdrawn_meanwhile(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -338,7 +341,10 @@ async def test_without_notice_and_the_profile_withdrawn_meanwhile(
     assert "is not open to you" in refused.json()["message"]
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/homes/test_renaming.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/lifecycle/test_resume.py::"
+    "test_a_server_that_has_moved_outlives_a_rename_of_its_user"
+)
 async def test_a_user_who_is_renamed_between_two_moves_and_deleted_then(
     hub: Hub, embedded: Embedded
 ) -> None:

@@ -176,7 +176,10 @@ async def waits_for_price(runs: Runs, number: int) -> bool:
     return run["state"] == "queued" and "USD/hour or less" in run["message"]
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/runs/test_run_starts.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/runs/test_run_starts.py::"
+    "test_a_run_takes_any_price_once_it_has_waited_long_enough"
+)
 async def test_a_run_waits_for_a_spot_price_until_a_time(hub: Hub) -> None:
     ann = await runs_of(hub, "ann")
     script = "print('done')\n"

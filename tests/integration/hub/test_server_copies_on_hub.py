@@ -181,7 +181,10 @@ async def test_an_empty_home_is_given_to_who_chooses_it(hub: Hub) -> None:
     assert reply.status_code == 404
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/homes/test_server_copies.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/homes/test_server_copies.py::"
+    "test_a_snapshot_is_made_where_copies_are_refused_and_goes_afterwards"
+)
 async def test_a_denied_copy_is_made_by_a_snapshot(hub: Hub, embedded: Embedded) -> None:
     denied = {"action": "CopyVolumes", "kind": "UnauthorizedOperation", "times": 1}
     await embedded.control("faults", denied)

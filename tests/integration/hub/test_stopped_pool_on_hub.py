@@ -61,7 +61,10 @@ async def stopped_id(hub: Hub, embedded: Embedded) -> str:
     return found.instance_id
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/pool/test_stopped_taken.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/pool/test_stopped_places.py::"
+    "test_a_lease_that_would_buy_on_demand_starts_it"
+)
 async def test_a_start_takes_the_stopped_instance_and_another_is_prepared(
     hub: Hub, embedded: Embedded
 ) -> None:
@@ -79,7 +82,9 @@ async def test_a_start_takes_the_stopped_instance_and_another_is_prepared(
     await hub.stop_server("ann")
 
 
-@pytest.mark.nightly(guard="tests/unit/provisioner/pool/test_stopped_taken.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/pool/test_stopped_places.py::test_a_restart_of_the_hub_keeps_it"
+)
 async def test_a_restart_of_the_hub_keeps_it(hub: Hub, embedded: Embedded) -> None:
     instance_id = await stopped_id(hub, embedded)
     bought = len(await embedded.calls("CreateFleet"))

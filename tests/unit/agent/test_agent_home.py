@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,21 @@ async def test_a_new_home_is_private_and_a_mode_set_by_the_user_stays(
     user.home.chmod(0o750)
     await home().mount()
     assert stat.S_IMODE(user.home.stat().st_mode) == 0o750
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+async def test_what_is_in_a_new_home_belongs_to_its_user(
+    tmp_path: Path, devices: Path, user: NotebookUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skeleton, ada = tmp_path / "skel", replace(user, uid=4711, gid=4712)
+    skeleton.mkdir()
+    (skeleton / ".profile").touch()
+    monkeypatch.setattr("ec2spawner.agent.mounts.home.SKELETON", skeleton)
+    (tmp_path / "volume").mkdir()
+    (devices / DEVICE).symlink_to(tmp_path / "volume")
+    await ebs(devices, ada).mount()
+    for path in (ada.home, ada.home / ".profile"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (4711, 4712)
 
 
 async def test_scratch_is_the_images_own_directory(devices: Path, user: NotebookUser) -> None:

@@ -40,7 +40,7 @@ RETRY_AFTER = 2
 
 
 class BusyHub:
-    """Answers the first call 429, or as told, and all others as a hub in order."""
+    """Answers the first call with `first_status`, and all others as a hub in order."""
 
     def __init__(self) -> None:
         self.url = ""

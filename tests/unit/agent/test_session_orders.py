@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 import pytest
 
-from ec2spawner.agent.termination import session_orders
-from ec2spawner.agent.termination.session_orders import SessionOrders
+from ec2spawner.agent.termination.session_orders import (
+    ACCEPT_SECONDS,
+    POLL_SECONDS,
+    SLACK_SECONDS,
+    SessionOrders,
+)
 from ec2spawner.wire import SavedSession, SessionSaved, SleepOrder, SleepProgress, Trigger
+from tests.virtual_time import in_virtual_time
 
 NOW = datetime(2026, 11, 3, 14, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("ACCEPT", 0.1), ("SLACK", 0.1), ("POLL", 0.01)):
-        monkeypatch.setattr(session_orders, f"{name}_SECONDS", seconds)
 
 
 def saved(order_id: str) -> SessionSaved:
@@ -49,7 +47,7 @@ class Extension:
     async def saves(
         self, left: Callable[[], float], trigger: Trigger = "user"
     ) -> SavedSession | None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             return await self.agent.save(trigger, 1000, left)
 
 
@@ -57,6 +55,7 @@ def progress(order: SleepOrder) -> list[SleepProgress | SessionSaved]:
     return [SleepProgress(id=order.id)]
 
 
+@in_virtual_time
 async def test_a_notice_that_comes_meanwhile_sends_the_same_order_with_a_nearer_end() -> None:
     extension = Extension(progress)
     left = 120.0
@@ -78,28 +77,32 @@ async def test_a_notice_that_comes_meanwhile_sends_the_same_order_with_a_nearer_
 
 
 @pytest.mark.parametrize(
-    ("says", "seconds"),
+    ("says", "waited"),
     [
-        pytest.param(lambda order: [], 60.0, id="knows no sleep"),
-        pytest.param(progress, 0.2, id="accepts, then says nothing"),
+        pytest.param(lambda order: [], ACCEPT_SECONDS, id="knows no sleep"),
+        pytest.param(progress, 60 + SLACK_SECONDS, id="accepts, then says nothing"),
         pytest.param(
             lambda order: [*progress(order), saved("another")],
-            0.2,
+            60 + SLACK_SECONDS,
             id="accepts, then answers another order",
         ),
-        pytest.param(lambda order: [saved("another")], 60.0, id="answers another order only"),
+        pytest.param(
+            lambda order: [saved("another")], ACCEPT_SECONDS, id="answers another order only"
+        ),
     ],
 )
+@in_virtual_time
 async def test_who_does_not_save_is_waited_for_as_long_as_agreed(
-    says: Callable[[SleepOrder], list[SleepProgress | SessionSaved]], seconds: float
+    says: Callable[[SleepOrder], list[SleepProgress | SessionSaved]], waited: float
 ) -> None:
-    began = time.monotonic()
-    assert await Extension(says).saves(lambda: began + seconds - time.monotonic()) is None
-    expected = session_orders.ACCEPT_SECONDS if seconds == 60 else seconds
-    assert expected <= time.monotonic() - began < 20, "not 60 s"
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    assert await Extension(says).saves(lambda: began + 60 - loop.time()) is None
+    assert waited < loop.time() - began <= waited + 2 * POLL_SECONDS
 
 
 @pytest.mark.parametrize("trigger", get_args(Trigger))
+@in_virtual_time
 async def test_only_a_session_that_nobody_uses_has_nothing_to_interrupt(trigger: Trigger) -> None:
     extension = Extension(lambda order: [saved(order.id)])
     session = await extension.saves(lambda: 60.0, trigger)

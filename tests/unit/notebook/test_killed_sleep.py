@@ -70,7 +70,7 @@ STRIDES = [
 
 
 @pytest.mark.slow(seconds=5)
-@pytest.mark.parametrize("stride", STRIDES)
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.long)])
 def test_a_complete_sleep(tmp_path: Path, stride: int) -> None:
     new = {"x": 2, "big": "2" * 5000}
     points, states = killed(tmp_path, {"a": new, "b": {"y": 2}}, stride)

@@ -40,6 +40,17 @@ def test_by_chance():
     seen.touch()
     raise AssertionError("only now")
 """
+FAILS_ANOTHER = """
+def test_beside_it():
+    assert not Path(__file__).with_suffix(".again").exists()
+    Path(__file__).with_suffix(".again").touch()
+"""
+INTERRUPTED = """
+def test_beside_it():
+    if Path(__file__).with_suffix(".again").exists():
+        raise KeyboardInterrupt
+    Path(__file__).with_suffix(".again").touch()
+"""
 FAILS = "def test_broken():\n    raise AssertionError('always')\n"
 PASSES = "def test_sound():\n    pass\n"
 UNREADABLE = "import a_module_that_is_not_there\n"
@@ -108,6 +119,16 @@ def test_a_failure_by_chance_passes_and_is_reported_last(tmp_path: Path) -> None
     assert "2 passed" in ended.output  # its file, without the other
 
 
+def test_a_test_that_fails_only_the_second_time_has_failed(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **{HUB: FAILS_ONCE + FAILS_ANOTHER})
+    assert (ended.status, ended.flaky) == (1, [])
+
+
+def test_a_second_run_that_does_not_come_to_its_end_has_failed(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **{HUB: FAILS_ONCE + INTERRUPTED})
+    assert (ended.status, ended.flaky) == (1, [])
+
+
 def test_a_test_that_is_skipped_the_second_time_has_failed(tmp_path: Path) -> None:
     ended = run_tests(tmp_path, **{HUB: FAILS_THEN_SKIPS})
     assert (ended.status, ended.flaky) == (1, [])
@@ -144,6 +165,7 @@ def test_a_broken_test_fails_the_run(tmp_path: Path) -> None:
         "tests/unit/core/test_it.py",
         "tests/unit/provisioner/test_it.py",
         "tests/unit/aws/test_it.py",
+        "tests/unit/sleep/test_it.py",
         "tests/integration/hub/test_claims.py",
     ],
 )
@@ -181,10 +203,7 @@ TEST_OF_EXTENSION = re.compile(r"""^test\((?P<quote>["'])(?P<title>.+)(?P=quote)
 
 
 def test_what_is_left_to_the_night_has_a_guard_in_each_run() -> None:
-    """`guard` names a file with tests of `make test`, or one of them.
-
-    A test of the lab extension is named by its file and its title.
-    """
+    """`guard` names a test of `make test`; one of the lab extension by its file and its title."""
     for file in (tiers.TREE / "tests").rglob("test_*.py"):
         text = file.read_text()
         if "mark.nightly" not in text:
@@ -192,7 +211,7 @@ def test_what_is_left_to_the_night_has_a_guard_in_each_run() -> None:
         for guard in _guards(ast.parse(text)):
             name, _, test = guard.partition("::")
             kept = _tests_of_each_run(tiers.TREE / name)
-            assert test in kept if test else kept, f"{file}: {guard} is no test of make test"
+            assert test in kept, f"{file}: {guard} is no test of make test"
 
 
 def _guards(tree: ast.AST) -> list[str]:

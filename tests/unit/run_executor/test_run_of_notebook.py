@@ -175,10 +175,6 @@ async def test_a_second_attempt_continues_from_the_checkpoint(tmp_path: Path) ->
     assert "step 0 in" in _text(end), "another run has other checkpoints"
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/run_executor/test_executor.py::"
-    "test_a_hub_that_never_comes_back_does_not_keep_the_instance"
-)
 async def test_a_hub_that_is_down_is_waited_for(tmp_path: Path) -> None:
     hub = Hub(notebook_work(notebook("print('done')")))
     hub.silent = {"begin": 2, "progress": 1000, "end": 2}

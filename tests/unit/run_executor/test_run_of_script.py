@@ -62,9 +62,6 @@ async def test_its_failure_has_the_last_lines(tmp_path: Path) -> None:
     assert unpacked(end.result).startswith("begun\nTraceback")
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/run_executor/test_run_of_script.py::test_its_failure_has_the_last_lines"
-)
 async def test_a_killed_script_is_said_so(tmp_path: Path) -> None:
     hub = Hub(script_work("import os\nprint('x')\nos.kill(os.getpid(), 9)"))
     async with executor(hub, tmp_path / "home"):

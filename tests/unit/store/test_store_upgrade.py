@@ -94,6 +94,8 @@ async def test_what_had_ended_is_in_the_ledger_of_an_upgraded_store(url: str) ->
         database.execute(text(f"INSERT INTO segment ({columns}) VALUES ({values})"))
     store = await Store.open(url, now=WRITTEN_AT)
     [stopped] = (await store.load()).ended_lately
+    [segment] = stopped.segments
+    assert (segment.disk_usd_per_month, segment.address_usd_per_hour) == (0.0, 0.0)
     [overhead] = await store.ledger.overhead(datetime(2000, 1, 1, tzinfo=UTC))
     ever = date(2000, 1, 1), date(2100, 1, 1)
     found = {each.key: each.nano_usd for each in await store.ledger.costs(*ever, (Dimension.USER,))}

@@ -240,7 +240,10 @@ def misfortunes(days: Workdays) -> Table:
 
 @pytest.mark.parametrize(("number_of_days", "bad_luck"), [FEW, MANY])
 @pytest.mark.timeout(7200)
-@pytest.mark.nightly(guard="tests/unit/provisioner/failures/test_invariants.py")
+@pytest.mark.nightly(
+    guard="tests/unit/provisioner/failures/test_invariants.py::"
+    "test_the_invariants_hold_whatever_happens"
+)
 def test_no_unassigned_instance_runs_beyond_the_bounds(
     number_of_days: int,
     bad_luck: float,

@@ -499,6 +499,19 @@ async def test_any_other_end_ends_both(world: World, reason: Any) -> None:
     await until(lambda: len(world.cloud.running()) == 1, "no instance is left")
 
 
+async def test_a_notice_during_a_stop_buys_no_other_instance(world: World) -> None:
+    lease, agent = await world.ready(sleep=RESUME)
+    await world.stop(lease)
+    await notice(world, agent)
+    await world.complete_passes(2)
+    assert world.provisioner._state.leases.successor(lease.lease_id) is None
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    assert world.cloud.running() == []
+    assert len(world.cloud.requests()) == 1
+
+
 async def test_its_user_stops_it_while_it_moves(world: World) -> None:
     lease, agent = await world.ready(sleep=RESUME)
     await notice(world, agent)
