@@ -184,6 +184,8 @@ async def test_without_the_hub_the_agent_saves_in_time_and_reports_when_it_is_ba
     notice(machine, 30)
     await until(lambda: "end: session done" in machine.log(), 30, "the session to be saved")
     await until(lambda: "the home was flushed" in machine.log(), 20, "the home to be released")
+    [flushed] = [each for each in machine.log().splitlines() if "the home was flushed" in each]
+    assert " INFO " in flushed, "as fast as it has to be"
     await hub.start(port)
     _, session, message = await stopped(hub)
     assert session is not None
