@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ec2spawner.agent import memory_protection
+
 READ_MEMORY = """
 import asyncio, ctypes, json, os, signal, struct, sys, time, traceback
 from ec2spawner.agent import __main__ as agent, memory_protection
@@ -116,6 +118,14 @@ def test_no_process_of_the_same_user_reads_the_agents_memory(what: str, tmp_path
         "fd/0": "Permission denied",
         "ended": False,
     }
+
+
+def test_a_memory_that_cannot_be_closed_is_reported_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(memory_protection, "PR_SET_DUMPABLE", -1)
+    memory_protection.close_to_others()
+    assert "is not protected: Invalid argument" in caplog.text
 
 
 def test_any_other_process_can_be_read(tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ import pytest
 from aiohttp import web
 
 from ec2spawner.agent.claim import claim_lease, new_key
-from ec2spawner.agent.hub.client import HubClient
+from ec2spawner.agent.hub.client import HubClient, HubUnreachableError
 from ec2spawner.agent.hub.heartbeat import Heartbeat
 from ec2spawner.agent.hub.step_reports import StepReports
 from ec2spawner.agent.lease_status import LeaseStatus
 from ec2spawner.agent.user_requests import UserRequests
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (
+    AgentEvent,
     Claim,
     Cost,
     HeartbeatResponse,
@@ -45,6 +46,7 @@ class BusyHub:
     def __init__(self) -> None:
         self.url = ""
         self.first_status = 429
+        self.retry_after = RETRY_AFTER
         self.called_at: list[float] = []
         self.served = asyncio.Event()
 
@@ -52,7 +54,8 @@ class BusyHub:
         await request.read()
         self.called_at.append(time.monotonic())
         if len(self.called_at) == 1:
-            return web.Response(status=self.first_status, headers={"Retry-After": str(RETRY_AFTER)})
+            headers = {"Retry-After": str(self.retry_after)}
+            return web.Response(status=self.first_status, headers=headers)
         self.served.set()
         answers: dict[str, Message] = {"claims": GRANT, "runs": RunsAnswer(result="AAAA")}
         answer = answers.get(request.path.rpartition("/")[2], ANSWER)
@@ -98,6 +101,15 @@ async def test_retry_after_of_the_hub_is_respected(
     await until_served(hub, call)
     first, second = hub.called_at[:2]
     assert second - first >= RETRY_AFTER - 0.1
+
+
+async def test_a_proxy_cannot_make_an_agent_fall_silent(hub: BusyHub) -> None:
+    hub.retry_after = 3600
+    event = AgentEvent(step="ready", at=NOW)
+    async with aiohttp.ClientSession() as http:
+        with pytest.raises(HubUnreachableError) as refused:
+            await HubClient(hub.url, http).report(event)
+    assert refused.value.retry_after == 60
 
 
 async def test_a_step_is_reported_again_to_a_hub_that_does_not_know_the_lease_yet(

@@ -93,6 +93,13 @@ def test_an_unknown_profile_or_option_is_refused_with_the_fix(
     assert refusal(**options).startswith(says)
 
 
+def test_a_refusal_names_twenty_profiles_and_counts_the_others() -> None:
+    many = [CPU.model_copy(update={"slug": f"cpu-{number}"}) for number in range(23)]
+    with pytest.raises(OptionsRefused) as refused:
+        apply_user_options(many, many, {"profile": "a100"})
+    assert "cpu-18, cpu-19 and 3 more" in str(refused.value)
+
+
 def test_a_user_without_profiles_gets_an_explanation() -> None:
     with pytest.raises(OptionsRefused, match="Ask an admin"):
         apply_user_options(LIST, [], {})
