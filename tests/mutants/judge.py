@@ -120,8 +120,9 @@ def describe(mutant: Mutant) -> str:
 
 
 def nearest_first(tests: Iterable[str], place: Place) -> list[str]:
-    """Those test files that are still there; first those in folders named as the mutant's are."""
-    folders = {*Path(place.mutant.file).parts}
+    """Those test files that are still there; first those in folders named as the mutant's are, and
+    of these the unit tests."""
+    folders = {*Path(place.mutant.file).parts, "unit"}
     there = (each for each in tests if (TREE / each).exists())
     return sorted(there, key=lambda each: (-len(folders & {*Path(each).parts}), each))
 

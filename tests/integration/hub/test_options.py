@@ -166,8 +166,8 @@ async def test_rest_is_refused_for_what_no_form_can_send(hub: Hub, disk: object)
 
 
 async def test_a_stop_that_jupyterhub_refuses_says_why(hub: Hub) -> None:
-    await hub.model("ann")
-    reply = await hub.api.request("DELETE", "/users/ann/server", json={"remove": True})
+    await hub.add_user("pat")
+    reply = await hub.api.request("DELETE", "/users/pat/server", json={"remove": True})
     assert reply.status_code == 400
     assert "default server" in reply.json()["message"]
 
