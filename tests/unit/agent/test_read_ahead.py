@@ -200,6 +200,7 @@ async def test_a_lease_ends_it_at_once(image: Path) -> None:
             await asyncio.sleep(0.01)
     process = reading._process
     assert process is not None
+    assert os.getsid(process.pid) == process.pid, "no signal for the agent's session reaches it"
     async with asyncio.timeout(30):
         await reading.end()
     assert not reading.is_open
