@@ -89,7 +89,7 @@ unit: venv
 
 core: venv  ## Branch coverage of ec2spawner/core by its own unit tests
 	pytest -m "not long" -n $(CORES) --dist worksteal --cov --cov-report= tests/unit/core
-	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
+	@total=$$(coverage report --format=total); echo "Branch coverage of ec2spawner/core by its tests: $$total %"
 
 frontend: venv
 	npm --prefix labextension --silent test

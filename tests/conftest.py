@@ -103,6 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: -seconds.get(item.path, 0))
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist's own ends the call
 def pytest_runtestloop() -> None:
     """What five thousand collected tests consist of stays: the garbage collector need not look
     through it again and again."""

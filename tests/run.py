@@ -1,7 +1,7 @@
 """`python -m tests.run [ARGUMENT…]`: pytest, which never hides a test that failed by chance.
 
-Failed files of processes and browsers run once more, alone, after all others. If each failed test
-passes then, so does the run, and it says so in its last lines and in `tests/output/flaky.json`:
+Failed files of processes and browsers run once more, alone, after all others. If all their tests
+pass then, so does the run, and it says so in its last lines and in `tests/output/flaky.json`:
 each such test is a defect whose cause is to be found. Nothing else runs again: neither what is pure
 or in virtual time, which fails again, nor a test of an invariant, nor a run that did not complete.
 """

@@ -58,7 +58,7 @@ UNITS_WITH_PROCESSES: Final = {
     ),
     "store": ("store_postgresql",),
 }
-"""Files of unit tests that wait for processes of their own, by folder."""
+"""Files of unit tests that a busy machine may fail, by folder: they wait for processes."""
 
 KINDS: Final[Mapping[str, str]] = {
     **{
@@ -81,6 +81,8 @@ KINDS: Final[Mapping[str, str]] = {
     "tests/unit/config": PURE,
     "tests/unit/core": PURE,
     "tests/unit/cost": PURE,
+    "tests/unit/cost/test_cost.py": LOCAL,
+    "tests/unit/cost/test_on_interruption.py": LOCAL,
     "tests/unit/embedded": LOCAL,
     "tests/unit/first_light": LOCAL,
     "tests/unit/gpu_check": LOCAL,

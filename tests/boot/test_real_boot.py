@@ -18,13 +18,7 @@ from tests.integration.agent.lease_on_instance import API_TOKEN, LEASE_TOKEN, St
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 from tests.own_wheels import make_wheel
 
-pytestmark = [
-    pytest.mark.slow(seconds=75),
-    pytest.mark.nightly(
-        guard="tests/integration/agent/test_user_data_on_instance.py::"
-        "test_user_data_starts_the_agent"
-    ),
-]
+pytestmark = pytest.mark.slow(seconds=75)
 
 HUB = "http://172.31.0.1:8081/hub/api"
 FIRST_BOOT_SECONDS = 400.0
@@ -72,6 +66,9 @@ def lease(hub: StubHub) -> LeaseGrant:
     )
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/agent/test_user_data_on_instance.py::test_user_data_starts_the_agent"
+)
 async def test_an_instance_from_its_launch_to_its_end(
     launch: Launch, hub: StubHub, wheel: Path
 ) -> None:
@@ -179,6 +176,10 @@ async def test_the_image_of_the_recipe_serves_notebooks(
     await instance.until_off()
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/agent/test_user_data_on_instance.py::"
+    "test_a_failed_installation_is_reported_in_one_line_and_powers_off"
+)
 async def test_a_failed_installation_says_why_on_the_console_and_powers_off(
     launch: Launch, hub: StubHub
 ) -> None:
@@ -190,6 +191,10 @@ async def test_a_failed_installation_says_why_on_the_console_and_powers_off(
     assert not hub.claims
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/agent/test_user_data_on_instance.py::"
+    "test_an_instance_that_no_hub_answers_powers_off"
+)
 async def test_an_instance_that_no_hub_answers_powers_off(launch: Launch, hub: StubHub) -> None:
     """Its agent hangs before it says anything. Half an hour has passed since the boot."""
     instance = launch(user_data(hub.url).replace("OnBootSec=1800", "OnBootSec=1"))
@@ -200,6 +205,9 @@ async def test_an_instance_that_no_hub_answers_powers_off(launch: Launch, hub: S
     assert line == "ec2spawner: no hub has answered this instance since its boot; it powers off"
 
 
+@pytest.mark.nightly(
+    guard="tests/integration/agent/test_user_data_on_instance.py::test_the_unit_of_the_agent"
+)
 async def test_an_agent_that_cannot_run_ends_its_instance(launch: Launch, hub: StubHub) -> None:
     instance = launch(user_data(hub.url))
     put_agent(instance, "echo no such user on this instance; exit 2")

@@ -91,9 +91,6 @@ def test_notebook_has_the_button_too(page: Any, server: Server) -> None:
 
 
 @pytest.mark.usefixtures("notebook")
-@pytest.mark.nightly(
-    guard="tests/e2e/test_panel.py::test_a_cluster_is_started_from_the_panel_by_a_cell"
-)
 def test_a_price_that_does_not_come_can_be_asked_for_again(page: Any, server: Server) -> None:
     gone = server.folder / "price-gone"
     gone.touch()

@@ -546,9 +546,6 @@ async def test_costs_of_any_range_as_chart_and_tables(hub: Hub, visit: Visit) ->
     await is_accessible(page)
 
 
-@pytest.mark.nightly(
-    guard="tests/e2e/test_usage_pages_in_browser.py::test_costs_of_any_range_as_chart_and_tables"
-)
 async def test_the_chart_is_stacked_by_what_costs_the_most(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "usage", {"usage": usage()})
     legend = page.locator("#ec2-legend span")

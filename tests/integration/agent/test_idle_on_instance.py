@@ -40,7 +40,7 @@ def notebook() -> Notebook:
 
 @pytest.mark.nightly(
     guard="tests/unit/notebook/test_culling.py::"
-    "test_an_idle_kernel_is_shut_down_once_and_its_outputs_are_saved_first"
+    "test_a_kernel_that_is_busy_without_output_for_too_long_is_shut_down"
 )
 async def test_idle_then_silent_kernels_are_shut_down_and_busy_ones_never(
     machine: Machine, hub: StubHub

@@ -319,8 +319,8 @@ async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedde
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/provisioner/lifecycle/test_continuation.py::"
-    "test_without_notice_it_continues_with_what_was_saved"
+    guard="tests/unit/provisioner/lifecycle/test_resume.py::"
+    "test_options_that_are_refused_by_now_do_not_end_a_server_that_moves"
 )
 async def test_without_notice_and_the_profile_withdrawn_meanwhile(
     hub: Hub, embedded: Embedded
@@ -343,7 +343,7 @@ async def test_without_notice_and_the_profile_withdrawn_meanwhile(
 
 @pytest.mark.nightly(
     guard="tests/unit/provisioner/lifecycle/test_resume.py::"
-    "test_a_server_that_has_moved_outlives_a_rename_of_its_user"
+    "test_the_server_of_a_renamed_user_continues"
 )
 async def test_a_user_who_is_renamed_between_two_moves_and_deleted_then(
     hub: Hub, embedded: Embedded

@@ -134,8 +134,7 @@ async def test_the_spawn_page_offers_the_zone_of_the_source(hub: Hub, embedded: 
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/provisioner/homes/test_homes.py::"
-    "test_the_home_of_a_deleted_user_is_deleted_only_where_the_admin_says_so"
+    guard="tests/unit/provisioner/homes/test_server_copies.py::test_it_is_deleted_like_any_home"
 )
 async def test_the_copy_is_deleted_with_its_server(hub: Hub, embedded: Embedded) -> None:
     before = volumes(embedded)

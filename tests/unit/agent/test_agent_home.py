@@ -87,7 +87,7 @@ async def test_a_new_home_is_private_and_a_mode_set_by_the_user_stays(
     assert stat.S_IMODE(user.home.stat().st_mode) == 0o750
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root gives files away")
 async def test_what_is_in_a_new_home_belongs_to_its_user(
     tmp_path: Path, devices: Path, user: NotebookUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,14 +120,14 @@ def test_no_process_of_the_same_user_reads_the_agents_memory(what: str, tmp_path
     }
 
 
+def test_any_other_process_can_be_read(tmp_path: Path) -> None:
+    """So that the test above is about the agent, and not about this machine."""
+    assert seen("open", tmp_path)["environ"] == "open"
+
+
 def test_a_memory_that_cannot_be_closed_is_reported_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(memory_protection, "PR_SET_DUMPABLE", -1)
     memory_protection.close_to_others()
     assert "is not protected: Invalid argument" in caplog.text
-
-
-def test_any_other_process_can_be_read(tmp_path: Path) -> None:
-    """So that the test above is about the agent, and not about this machine."""
-    assert seen("open", tmp_path)["environ"] == "open"

@@ -95,7 +95,6 @@ def test_a_sleep_without_room_for_all(tmp_path: Path, stride: int) -> None:
 
 @pytest.mark.slow(seconds=5)
 @pytest.mark.parametrize("stride", STRIDES)
-@pytest.mark.nightly(guard="tests/unit/notebook/test_killed_sleep.py::test_a_complete_sleep")
 def test_a_notebook_that_was_renamed_and_one_that_is_busy(tmp_path: Path, stride: int) -> None:
     new = {"x": 2, "big": "2" * 5000}
     points, states = killed(tmp_path, {"new-a": new, "b": {"y": 2}}, stride, stuck=["b"])

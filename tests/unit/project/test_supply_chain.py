@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -81,3 +82,8 @@ def test_npm_packages_have_a_digest_and_no_registry(lock: str) -> None:
     for each in installed:
         assert each["integrity"].startswith("sha512-")
         assert "resolved" not in each
+
+
+def test_github_can_read_its_workflows() -> None:
+    for file in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        assert yaml.safe_load(file.read_text())["jobs"], file

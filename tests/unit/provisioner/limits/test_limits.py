@@ -219,6 +219,21 @@ async def test_a_restarted_hub_remembers_what_was_spent_and_reserved(world: Worl
         await world.request(server="fourth")
 
 
+@pytest.mark.xfail(strict=True, reason="a hub that begins does not wait for spot prices: issue 32")
+async def test_a_start_below_a_price_outlives_a_restart(world: World) -> None:
+    await limited(world)
+    spec = replace(SPEC, max_usd_per_hour=0.20)
+    async with world.no_pass:
+        lease = await world.request(spec=spec)
+        await world.kill()
+    gate = world.cloud.hold("spot_history")
+    await world.start()
+    await world.run_passes(2)
+    gate.set()
+    await world.boot()
+    assert world.now(lease).state is LeaseState.WAITING
+
+
 async def test_a_users_limit_stops_that_users_servers_and_no_other(world: World) -> None:
     await limited(world, user_ada=Bounds(usd_per_month=0.25))
     lease, ada = await world.ready("ada")

@@ -81,6 +81,7 @@ async def test_a_lease_that_would_buy_on_demand_starts_it(world: World) -> None:
     assert world.now(lease).state is LeaseState.READY
     assert not [x for x in world.cloud.requests()[bought:] if POOL not in x.tags]
     assert not world.provisioner._state.retained.holds(instance_id)
+    await until(lambda: len(world.cloud.requests()) > bought, "another is prepared")
 
 
 async def test_running_ones_come_first(world: World) -> None:
@@ -158,11 +159,13 @@ async def test_an_outdated_one_is_replaced(world: World) -> None:
 async def test_a_restart_of_the_hub_keeps_it(world: World) -> None:
     await prepared(world)
     [instance_id] = world.cloud.stopped()
+    bought = len(world.cloud.requests())
     await world.restart()
     await world.complete_passes(2)
     name_spec(world)
     await world.complete_passes(3)
     assert world.cloud.stopped() == [instance_id]
+    assert len(world.cloud.requests()) == bought
     lease = await world.request(spec=ON_DEMAND)
     await started(world, lease)
 
