@@ -9,7 +9,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,8 @@ from aiohttp import web
 from ec2spawner.core.tags import HOME
 from ec2spawner.wire import PROTOCOL
 from tests.harness import PASSWORD, Embedded, Hub, until
+
+HEARTBEAT_SECONDS = 30.0
 
 
 def silence_agents(embedded: Embedded) -> None:
@@ -135,6 +137,24 @@ class AgentByHand:
     async def heartbeat(self, **more: Any) -> httpx.Response:
         return await self.say("beat", {"protocol": PROTOCOL, **more})
 
+    @asynccontextmanager
+    async def speaking(self) -> AsyncIterator[None]:
+        """Send a heartbeat now and then: a hub takes a claim on an instance whose agent has been
+        silent for 75 s for a restart, and ends the server."""
+
+        async def speak() -> None:
+            while True:
+                await asyncio.sleep(HEARTBEAT_SECONDS)
+                with suppress(httpx.HTTPError):  # a test may have killed the hub
+                    await self.heartbeat()
+
+        speaking = asyncio.create_task(speak())
+        try:
+            yield
+        finally:
+            speaking.cancel()
+            await asyncio.gather(speaking, return_exceptions=True)
+
 
 async def call(hub: Hub, path: str, body: Any, token: str = "") -> httpx.Response:
     """A call of the agents' API; `body` is JSON, or bytes to be sent as they are."""
@@ -172,7 +192,8 @@ async def server_by_hand(
         reply = await starting
         assert reply.is_success, reply.text
         await hub.wait_ready(user, server)
-        yield agent
+        async with agent.speaking():
+            yield agent
     finally:
         await end_by_hand(agent, user, server)
 

@@ -122,12 +122,13 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ProbedH
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def ann(hub: ProbedHub) -> AsyncIterator[list[dict[str, Any]]]:
-    """A server of ann, and what was noted of its start."""
+    """A server of ann, who is new in each test, and what was noted of its start."""
     mark = len(hub.notes())
     await hub.start_server("ann")
     yield hub.notes()[mark:]
     if await hub.model("ann") is not None:
         await hub.stop_server("ann")
+    assert (await hub.api.delete("/users/ann")).status_code == 204
 
 
 # --- the hub's start: ec2spawner.hub.startup ---

@@ -135,7 +135,8 @@ async def side_of(hub: Hub, user: str) -> AsyncIterator[Side]:
         runner = await begun(hub, known)
         await answer(runner, "run", {"action": "begin"})
         await answer(runner, "run", {"action": "progress", "result": submission(user)["document"]})
-        yield Side(user, server, worker, runner, run["number"])
+        async with worker.speaking(), runner.speaking():
+            yield Side(user, server, worker, runner, run["number"])
         await answer(server, "runs", {"action": "cancel", "number": run["number"]})
 
 

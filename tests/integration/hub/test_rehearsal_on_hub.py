@@ -66,8 +66,10 @@ async def send(hub: Hub, token: str, path: str = PATH, **body: Any) -> httpx.Res
         return await client.post(path, json=body)
 
 
-async def interrupt(hub: Hub, token: str, *, url: str = "", yes: bool = False) -> int:
-    given = Namespace(server="ann", hub=url or hub.url, yes=yes, json=False, notice_seconds=120.0)
+async def interrupt(
+    hub: Hub, token: str, *, user: str = "ann", url: str = "", yes: bool = False
+) -> int:
+    given = Namespace(server=user, hub=url or hub.url, yes=yes, json=False, notice_seconds=120.0)
     return await asyncio.to_thread(run_interrupt, given, {"JUPYTERHUB_API_TOKEN": token})
 
 
@@ -133,22 +135,25 @@ async def test_without_the_role_aws_refuses(
 
 
 async def test_a_rehearsal_gives_the_notice_of_aws(
-    hub: Hub, embedded: Embedded, agent: AgentByHand, capsys: pytest.CaptureFixture[str]
+    hub: Hub, embedded: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trust = {"Version": "2012-10-17", "Statement": []}
     iam = embedded.client("iam")
     await asyncio.to_thread(
         iam.create_role, RoleName=ROLE, AssumeRolePolicyDocument=json.dumps(trust)
     )
-    token = await hub.user_token("ann")
-    assert await interrupt(hub, token, yes=True) == 0
-    assert f"AWS interrupts {agent.instance_id}" in capsys.readouterr().out
-    again = await send(hub, token)
-    assert again.status_code == 409
-    assert "was interrupted on purpose before" in again.text
-    assert (await send(hub, token, dry_run=True)).status_code == 409
-    notice = await notice_of(embedded, agent.instance_id)
+    path = PATH.replace("ann", "bob")
+    async with server_by_hand(hub, "bob") as agent:
+        token = await hub.user_token("bob")
+        assert await interrupt(hub, token, user="bob", yes=True) == 0
+        assert f"AWS interrupts {agent.instance_id}" in capsys.readouterr().out
+        again = await send(hub, token, path)
+        assert again.status_code == 409
+        assert "was interrupted on purpose before" in again.text
+        assert (await send(hub, token, path, dry_run=True)).status_code == 409
+        notice = await notice_of(embedded, agent.instance_id)
     assert notice is not None
     assert notice["action"] == "terminate"
     templates = await asyncio.to_thread(embedded.client("fis").list_experiment_templates)
     assert templates["experimentTemplates"] == [], "the template is deleted"
+    await asyncio.to_thread(iam.delete_role, RoleName=ROLE)

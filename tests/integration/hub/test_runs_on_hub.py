@@ -62,6 +62,14 @@ async def running(hub: Hub) -> list[dict[str, Any]]:
     return [each for each in instances if each["state"] in {"pending", "running"}]
 
 
+async def homes(hub: Hub, *filters: dict[str, Any]) -> set[str]:
+    """Ids of the volumes of homes."""
+    of_home = {"Name": "tag-key", "Values": ["ec2spawner:home"]}
+    client = hub.embedded.client()
+    found = await asyncio.to_thread(client.describe_volumes, Filters=[of_home, *filters])
+    return {each["VolumeId"] for each in found["Volumes"]}
+
+
 async def none_runs(hub: Hub) -> None:
     async def is_over() -> bool:
         return not await running(hub)
@@ -74,7 +82,7 @@ async def none_runs(hub: Hub) -> None:
     "test_the_result_comes_into_the_home_of_the_server_that_sent_it"
 )
 async def test_a_notebook_is_executed_with_parameters_and_leaves_only_its_result(hub: Hub) -> None:
-    ann = await runs_of(hub, "ann")
+    ann, before = await runs_of(hub, "ann"), await homes(hub)
     document = notebook("seed = 1", "print('seed', seed)", tags=("parameters",))
     first = await ann.submit(document, parameters=[{"seed": 7}, {"seed": 8}])
     for number, seed in ((first, 7), (first + 1, 8)):
@@ -84,15 +92,14 @@ async def test_a_notebook_is_executed_with_parameters_and_leaves_only_its_result
         assert run["usd"] > 0
     await none_runs(hub)
 
-    async def no_volume() -> bool:
-        client = hub.embedded.client()
-        found = await asyncio.to_thread(client.describe_volumes)
-        return not [each for each in found["Volumes"] if "ec2spawner:home" in str(each["Tags"])]
+    async def none_left() -> bool:
+        return await homes(hub) <= before
 
-    await until(no_volume, 60, "their volumes to be deleted")
+    await until(none_left, 60, "their volumes to be deleted")
 
 
 async def test_an_interrupted_loop_continues_from_its_checkpoint(hub: Hub, tmp_path: Path) -> None:
+    await none_runs(hub)
     ann = await runs_of(hub, "ann")
     marks, waited = tmp_path / "marks", tmp_path / "waited"
     source = f"""
@@ -328,14 +335,10 @@ async def test_the_result_comes_into_the_home_of_the_server_that_sent_it(hub: Hu
     # Its files are copied once it need not wait any more.
     waiting = await runs.submit("print()\n", "x.py", max_spot_usd_per_hour=0.0001)
     await until(lambda: waits_for_price(runs, waiting), 10, "a run to wait for its price")
-    filters = [
-        {"Name": "tag:ec2spawner:user", "Values": ["dan"]},
-        {"Name": "tag-key", "Values": ["ec2spawner:home"]},
-    ]
+    of_dan = {"Name": "tag:ec2spawner:user", "Values": ["dan"]}
 
     async def has_one_home() -> bool:
-        found = await asyncio.to_thread(hub.embedded.client().describe_volumes, Filters=filters)
-        return len(found["Volumes"]) == 1
+        return len(await homes(hub, of_dan)) == 1
 
     await until(has_one_home, 30, "no volume but the home of the server")
     assert (await runs.api.delete(f"/runs/{waiting}")).status_code == 200

@@ -44,10 +44,9 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
         await running.start()
         for user in ("ann", "eva", "admin"):
             await running.add_user(user)
-        async with server_by_hand(running, "eva"):
-            pass
-        async with server_by_hand(running, "ann", "sweep"):
-            pass
+        for user, server in (("eva", ""), ("old", ""), ("ann", "sweep")):
+            async with server_by_hand(running, user, server):
+                pass
         async with server_by_hand(running, "ann"):
             yield running
     finally:
@@ -155,7 +154,7 @@ async def test_costs_are_ones_own_and_those_of_all_need_the_scope(hub: Hub) -> N
     reply = await ask(hub, admin, "", "idle-savings")
     assert reply.headers["Cache-Control"] == "no-store"
     saved = IdleSavings.model_validate_json(reply.content)
-    assert (saved.sessions, saved.idle_stops) == (2, 0)
+    assert (saved.sessions, saved.idle_stops) == (3, 0)
     assert saved.hub_limit_seconds in {each.limit_seconds for each in saved.replays}
 
 
@@ -175,22 +174,22 @@ async def test_costs_as_csv_are_those_of_the_same_query(hub: Hub) -> None:
 
 
 async def test_a_new_user_with_the_name_of_a_deleted_one_sees_nothing_of_them(hub: Hub) -> None:
-    admin, query = await hub.user_token("admin"), "?user=eva"
+    admin, query = await hub.user_token("admin"), "?user=old"
     before = [(await ask(hub, admin, query, call)).json() for call in ("usage", "usage/costs")]
     assert before[0]["sessions"]
-    assert "Your last server was stopped" in await spawn_page(hub, "eva")
-    assert (await hub.api.delete("/users/eva")).status_code == 204
-    await hub.add_user("eva")
-    eva = await hub.user_token("eva")
+    assert "Your last server was stopped" in await spawn_page(hub, "old")
+    assert (await hub.api.delete("/users/old")).status_code == 204
+    await hub.add_user("old")
+    old = await hub.user_token("old")
     for own in ("", query):
-        found = (await ask(hub, eva, own)).json()
-        assert (found["user"], found["sessions"], found["servers"]) == ("eva", [], [])
-        assert (await ask(hub, eva, own, "usage/costs")).json()["sums"] == []
-    assert "Your last server was stopped" not in await spawn_page(hub, "eva")
+        found = (await ask(hub, old, own)).json()
+        assert (found["user"], found["sessions"], found["servers"]) == ("old", [], [])
+        assert (await ask(hub, old, own, "usage/costs")).json()["sums"] == []
+    assert "Your last server was stopped" not in await spawn_page(hub, "old")
     of_admin = [(await ask(hub, admin, query, call)).json() for call in ("usage", "usage/costs")]
     assert of_admin[0]["sessions"] == before[0]["sessions"], "admins see both users"
     assert of_admin[1]["sums"] == before[1]["sums"] != []
-    assert "eva" in (await ask(hub, admin, "?by=user&format=csv", "costs")).text
+    assert "old" in (await ask(hub, admin, "?by=user&format=csv", "costs")).text
 
 
 @pytest.mark.parametrize(
