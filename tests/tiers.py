@@ -40,12 +40,13 @@ UNITS_WITH_PROCESSES: Final = {
         *("container", "gpu_driver", "prewarmed_notebook", "read_ahead", "upload"),
     ),
     "checkpoint": ("killed_loop", "resumable"),
-    "cluster_worker": ("engine_python", "ray_node", "torchrun_node"),
+    "cluster_worker": ("engine_python", "ray_node", "torchrun_node", "worker_process"),
     "clusters": (
         *("cluster", "engine_process", "ray_contract", "ray_in_kernel"),
         *("runs", "torchrun_head"),
     ),
     "gpu_check": ("gpu_check", "gpu_magic"),
+    "load_test": ("locust_child",),
     "notebook": (
         *("home_environment", "image_kernels", "ipython_startup", "killed_sleep", "sleep_hooks"),
         *("terminal_shell", "worker_threads"),

@@ -20,6 +20,7 @@ from ec2spawner.agent.notebook_server.local_socket import (
     LocalSocket,
 )
 from ec2spawner.agent.settings import NotebookUser
+from ec2spawner.notebook import agent_link
 from ec2spawner.notebook.agent_link import AgentGoneError, AgentLink
 from ec2spawner.wire import (
     AgentState,
@@ -146,6 +147,36 @@ async def test_a_stop_that_has_begun_is_a_success_without_the_agents_reply(agent
         await asyncio.wait_for(extension, 60)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_reply_that_comes_too_late_disturbs_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writers: list[asyncio.StreamWriter] = []
+
+    async def reply_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Reply to the first request after the second one has come."""
+        writers.append(writer)
+        requests = [NotebookRequest.model_validate_json(await reader.readline()) for _ in range(2)]
+        for each in requests:
+            reply = NotebookReply(id=each.id, ok=each.type == "extend")
+            writer.write(reply.model_dump_json().encode() + b"\n")
+
+    with tempfile.TemporaryDirectory(prefix="sock") as run_dir:
+        path = f"{run_dir}/agent.sock"
+        async with await asyncio.start_unix_server(reply_late, path=path):
+            link = AgentLink(path, lambda state: None)
+            running = asyncio.create_task(link.run())
+            await asyncio.wait_for(link.connected.wait(), 60)
+            with monkeypatch.context() as changed:
+                changed.setattr(agent_link, "REPLY_SECONDS", 0.05)
+                with pytest.raises(AgentGoneError, match="hub-timeout"):
+                    await link.ask("hardware")
+            reply = await asyncio.wait_for(link.ask("extend", 60), 60)
+            assert (reply.id, reply.ok, link.connected.is_set()) == (2, True, True)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            writers[0].close()
 
 
 async def test_connection_attempts_to_an_agent_that_hangs_up_back_off() -> None:

@@ -40,9 +40,6 @@ async def test_each_profile_of_the_hub_has_a_row(admin: Admin, embedded: Embedde
     }
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/prices/test_prices_report.py::test_unknown_and_missing_offers_are_reported"
-)
 async def test_an_instance_type_that_a_region_lacks_is_reported(admin: Admin) -> None:
     profiles = (
         "--EC2Spawner.profile_list=[{'display_name': 'Rare', 'instance_types': ['zz9.huge']}]"

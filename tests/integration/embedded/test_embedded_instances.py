@@ -28,10 +28,16 @@ def listed(lab: Any, name: str, **more: Any) -> list[Any]:
 def test_an_instance_is_pending_then_running_then_gone(make_lab: Any, wait_until: Any) -> None:
     lab = make_lab(boot_seconds=3.0, terminated_visible_seconds=3.0)
     lab.control("limits", {"token_buckets": False})  # this test looks often
-    instance_id = lab.run()
+
+    def launched_together() -> set[str]:
+        [launch] = lab.ec2.describe_instances()["Reservations"]
+        return {each["InstanceId"] for each in launch["Instances"]}
+
+    instance_id = lab.run(MinCount=2, MaxCount=2)
 
     assert lab.state(instance_id) == "pending"
     assert lab.processes(instance_id) == []
+    [other] = launched_together() - {instance_id}
     assert lab.wait_for(instance_id, "running")["State"]["Code"] == 16
     ended = lab.ec2.terminate_instances(InstanceIds=[instance_id])["TerminatingInstances"][0]
     assert ended["CurrentState"]["Name"] == "shutting-down"
@@ -39,8 +45,10 @@ def test_an_instance_is_pending_then_running_then_gone(make_lab: Any, wait_until
     shown = lab.wait_for(instance_id, "terminated")
     assert shown["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
     assert "PrivateIpAddress" not in shown
-    wait_until(lambda: not lab.ec2.describe_instances()["Reservations"])
+    wait_until(lambda: launched_together() == {other})
     assert code(lambda: lab.instance(instance_id)) == "InvalidInstanceID.NotFound"
+    lab.ec2.terminate_instances(InstanceIds=[other])
+    wait_until(lambda: not lab.ec2.describe_instances()["Reservations"])
 
 
 def test_a_terminated_instance_cannot_be_started(lab: Any) -> None:

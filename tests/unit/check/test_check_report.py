@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ec2spawner.check import command
 from ec2spawner.check.finding import Finding, failed, ok, unproved, warning
 from ec2spawner.check.report import PAGE, as_json, print_report
 from ec2spawner.check.topics import Section, Topic
@@ -63,6 +65,25 @@ def test_granted_permissions_share_a_line() -> None:
     assert "9 granted: ec2:Do0, " in text
     assert "permission ec2:CreateFleet" in text
     assert len(json.loads(as_json([*granted, denied]))["findings"]) == 10
+
+
+@pytest.mark.parametrize("as_values", [False, True])
+def test_a_missing_configuration_is_a_finding_in_words_or_in_json(
+    as_values: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "hub.py")
+    arguments = argparse.Namespace(
+        config=missing, fix=False, yes=False, json=as_values, test_alarms=False
+    )
+    assert command.run_check(arguments, ()) == 1
+    said = capsys.readouterr().out
+    if as_values:
+        [finding] = json.loads(said)["findings"]
+        assert (finding["state"], finding["said"]) == ("failed", f"{missing} does not exist")
+    else:
+        assert "✗ failed" in said
+        assert "does not exist" in said
+        assert "Fix: run this where the hub is started" in said
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import ec2spawner
 from ec2spawner.clusters import cluster as cluster_module
 from ec2spawner.clusters import head, run_folder
 from ec2spawner.clusters.cluster import Cluster, cluster, stop
@@ -24,7 +26,9 @@ from ec2spawner.clusters.run_folder import Record, started_at
 from ec2spawner.wire import ClusterStatus
 
 from .cluster_hub import ClusterHub, agent_of
+from .torchrun_workers import FAKE_TORCH
 
+ROOT = Path(__file__).parents[3]
 TOKEN = "t" * 32
 
 
@@ -84,6 +88,45 @@ def kernel_in_home(tmp_path: Path, engine: Record, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", ":".join(str(each.parent) for each in (own, first, second)))
     monkeypatch.setattr(sys, "executable", str(own))
     monkeypatch.setattr(head, "image_python", lambda: "")
+
+
+@pytest.fixture
+def torch(hub: ClusterHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets this process, and those that it starts, import a stand-in for PyTorch."""
+    monkeypatch.setenv("PYTHONPATH", f"{FAKE_TORCH}{os.pathsep}{ROOT}")
+    monkeypatch.syspath_prepend(str(FAKE_TORCH))
+    yield
+    if (left := run_folder.read()) is not None:  # of a test that has failed
+        head.end(left)
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_new_engine_listens_for_its_workers_until_the_cluster_ends(
+    hub: ClusterHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.has_home = True
+    with ec2spawner.cluster(2, engine="torchrun"):
+        assert "Starting Torchrun 2.14.1 on this machine" in capsys.readouterr().out
+        [join] = hub.joins
+        record = run_folder.read()
+        assert record is not None
+        assert (join.engine, join.address, join.token) == ("torchrun", record.address, record.token)
+        host, _, port = join.address.rpartition(":")
+        assert host == "127.0.0.1"
+        socket.create_connection((host, int(port)), timeout=5).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5)
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_refused_start_leaves_no_new_engine(
+    hub: ClusterHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.has_home, hub.refusal = True, "A cluster has at most 1 worker on this hub"
+    with pytest.raises(ClusterError, match="at most 1 worker"):
+        cluster(2, engine="torchrun")
+    assert "Starting Torchrun" in capsys.readouterr().out
+    assert run_folder.read() is None
 
 
 def test_an_engine_that_runs_here_is_joined(hub: ClusterHub, engine: Record) -> None:

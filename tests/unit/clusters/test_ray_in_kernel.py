@@ -12,10 +12,12 @@ from types import SimpleNamespace
 import pytest
 
 from ec2spawner.clusters import head, run_folder
+from ec2spawner.clusters.cluster import Cluster
 from ec2spawner.clusters.engines import ray_head
 from ec2spawner.clusters.engines.ray_head import RayHead
 from ec2spawner.clusters.errors import ClusterError
 from ec2spawner.clusters.run_folder import Record
+from ec2spawner.wire import ClusterStatus
 
 from .cluster_hub import ClusterHub, agent_of
 
@@ -110,8 +112,9 @@ def test_a_kernel_leaves_the_cluster_that_ended_for_the_next(
     monkeypatch.setitem(sys.modules, "ray", ray)
     first, second = record("10.0.0.1:6379", "one"), record("10.0.0.1:6380", "two")
     engine = RayHead()
-    assert engine.client(first) is ray
-    assert engine.client(first) is ray
+    found = Cluster(engine, first, ClusterStatus(wanted=1))
+    assert found.ray is ray
+    assert found.ray is ray
     assert ray.calls == ["environment", "init 10.0.0.1:6379 with one"]
     assert os.environ[ray_head.RECONNECT] == str(ray_head.RECONNECT_SECONDS), "it outlives its head"
 

@@ -102,6 +102,30 @@ def test_time_after_the_end_of_the_bill_is_late() -> None:
     assert reasons(one([SEGMENT], [half], complete=False)) == {Reason.LATE_DATA: -2 * USD}
 
 
+def test_fewer_billed_hours_are_late_only_while_the_instance_is_young() -> None:
+    hour = replace(LINE, nano_usd=USD, list_nano_usd=USD, microseconds=3_600_000_000)
+    assert reasons(one([SEGMENT], [hour])) == {Reason.HOURS: -3 * USD}
+    start, end = PERIOD.end - 5 * HOUR, PERIOD.end - HOUR
+    young = replace(SEGMENT, start=start, end=end)
+    line = replace(hour, start=start, end=end)
+    assert reasons(one([young], [line])) == {Reason.LATE_DATA: -3 * USD}
+
+
+def test_seconds_are_billed_as_a_minute() -> None:
+    brief = replace(SEGMENT, end=SEGMENT.start + timedelta(seconds=5))
+    minute = replace(LINE, nano_usd=USD // 60, list_nano_usd=USD // 60, microseconds=60_000_000)
+    found = one([brief], [minute])
+    assert (found.recorded, found.recorded_microseconds) == (USD // 60, 60_000_000)
+    assert found.is_settled
+
+
+def test_time_billed_after_the_recorded_end_is_unexplained() -> None:
+    before = replace(SEGMENT, start=DAY - 5 * HOUR, end=DAY - HOUR)
+    found = one([before], [LINE])
+    assert (found.recorded, found.recorded_microseconds) == (0, 0)
+    assert reasons(found) == {Reason.UNEXPLAINED: 4 * USD}
+
+
 def test_an_instance_that_the_bill_lacks_is_late_only_while_it_is_young() -> None:
     assert reasons(one([SEGMENT], [])) == {Reason.NOT_BILLED: -4 * USD}
     young = replace(SEGMENT, start=PERIOD.end - 2 * HOUR, end=PERIOD.end - HOUR)

@@ -175,6 +175,33 @@ def test_all_conditions_of_a_statement_must_hold() -> None:
         assert not allows(statement(Condition=conditions), Access(DELETE, VOLUME, rest))
 
 
+# --- which parts of a statement an access needs ----------------------------------------------
+
+
+def test_an_access_needs_the_resources_and_values_of_a_statement_that_match_it() -> None:
+    """The policy could do without what no access needs."""
+    region = "aws:RequestedRegion"
+    given = statement(
+        Action="ec2:*",
+        Resource=["arn:aws:ec2:*:*:snapshot/*", "arn:aws:ec2:*:*:volume/*", "*"],
+        Condition={
+            "StringEquals": {HUB: ["lab", "demo"]},
+            "StringNotEquals": {region: ["eu-west-1"]},
+            "Null": {"aws:RequestTag/owner": "true"},
+        },
+    )
+    access = Access(DELETE, VOLUME, {HUB.lower(): ("demo",)})
+    decision = read(given).decide(access)
+    assert decision.statement is not None
+    assert list(decision.statement.parts_for(access)) == [
+        DELETE,
+        "Resource/1",
+        "Resource/2",
+        f"Condition/{HUB.lower()}/1",
+        "Condition/aws:requesttag/owner/0",
+    ]
+
+
 # --- what is not evaluated is refused --------------------------------------------------------
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 from ec2spawner.config import Options, validate_options
 from ec2spawner.hub.spawn.cluster_request import max_workers, wanted_cluster
 from ec2spawner.provisioner.clusters.clusters import CannotCluster
+from ec2spawner.provisioner.clusters.groups import group_name
 from ec2spawner.provisioner.model.leases.cluster import Cluster
 from ec2spawner.provisioner.model.leases.lease import Lease
 from ec2spawner.provisioner.model.leases.mounts import Mounts
@@ -22,7 +21,7 @@ from tests.unit.provisioner.world import SPEC, World
 
 pytestmark = pytest.mark.virtual_time
 
-CONFIGURED = {
+CONFIGURED: dict[str, Any] = {
     "region": "us-east-1",
     "subnets": ["subnet-a", "subnet-b"],
     "security_groups": ["sg-0123456789abcdef0"],
@@ -30,14 +29,6 @@ CONFIGURED = {
 }
 SHARED = {"kind": "efs", "file_system": "fs-0123456789abcdef0"}
 EFS = HomeMount(kind="efs", file_system="fs-0123456789abcdef0", directory="homes/ada")
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    made = World(tmp_path)
-    await made.start()
-    yield made
-    await made.kill()
 
 
 def options_with(**changes: Any) -> Options:
@@ -77,3 +68,17 @@ async def test_a_home_on_efs_is_read_only_for_workers_and_a_volume_is_not_theirs
     head, _ = await world.ready("bea", home_kind="ebs")
     since_then_on_efs = options_with(home=SHARED)
     assert (await wanted(world, since_then_on_efs, head)).mounts.efs is None
+
+
+@pytest.mark.parametrize("close", [True, False])
+async def test_workers_are_in_the_placement_group_of_their_server_where_the_profile_asks_for_one(
+    world: World, close: bool
+) -> None:
+    head, _ = await world.ready()
+    [profile] = CONFIGURED["profile_list"]
+    options = options_with(
+        profile_list=[profile | {"placement_group": "cluster"} if close else profile]
+    )
+    spec = (await wanted(world, options, head)).spec
+    assert spec.instance_types == ("g4dn.xlarge",)
+    assert spec.placement_group == (group_name(head.lease_id) if close else "")

@@ -1,4 +1,4 @@
-"""Who pays for a server that its user continues on other hardware."""
+"""A server that its user continues on other hardware: who pays for it, and how far it is."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
+from ec2spawner.hub.api.move import _move as move_of
 from ec2spawner.hub.security.sealed_start import NotebookStart
 from ec2spawner.hub.spawn.allowed_profiles import payers_of
 from ec2spawner.hub.spawn.hardware_change import continue_on
+from ec2spawner.provisioner.model.leases.lease import LeaseState, StepEvent
+from ec2spawner.wire import Step, Stop
+from tests import stored
 from tests.unit.provisioner.world import World
 
-from .test_run_payers import PAYERS, URL, service, spawner_of, world
+from .hub_of_ann import PAYERS, URL, service, spawner_of
 
 pytestmark = pytest.mark.virtual_time
-
-__all__ = ["world"]
 
 START = NotebookStart(environment={}, command=["jupyterhub-singleuser"], api_token="", base_url="/")
 
@@ -68,3 +70,19 @@ async def test_another_payer_can_be_named(world: World) -> None:
 
 async def test_where_there_is_no_choice_no_payer_is_stored_for_later_starts(world: World) -> None:
     assert await payer_after(world, "", {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "has_left", "shown"),
+    [
+        (LeaseState.WAITING, False, ("looking", "Looking for a machine")),
+        (LeaseState.STARTING, False, ("booting", "Looking for a machine")),
+        (LeaseState.STARTING, True, ("moving", "Looking for a machine")),
+        (LeaseState.ENDED, True, ("failed", "There is none")),
+    ],
+)
+async def test_how_far_a_move_is(state: LeaseState, has_left: bool, shown: tuple[str, str]) -> None:
+    stop = Stop(reason="failed", message="There is none") if state is LeaseState.ENDED else None
+    event = StepEvent(Step.REQUEST, stored.NOW, "Looking for a machine")
+    found = move_of(stored.lease(state=state, stop=stop, events=(event,)), has_left=has_left)
+    assert (found.state, found.message) == shown

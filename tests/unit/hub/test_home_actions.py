@@ -11,12 +11,7 @@ from ec2spawner.hub.failure.home_actions import replacement_actions
 from tests.unit.provisioner.homes.test_home_snapshots import scan, stopped_with_copies
 from tests.unit.provisioner.world import Agent, World
 
-from .test_pool_by_hand import profile
-from .test_run_payers import world
-
 pytestmark = pytest.mark.virtual_time
-
-__all__ = ["profile", "world"]
 
 
 async def offered(world: World, profile: Profile) -> list[tuple[str, dict[str, str]]]:

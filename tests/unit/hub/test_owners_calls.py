@@ -1,4 +1,4 @@
-"""Calls on the owner's behalf say why they are refused."""
+"""Calls on the owner's behalf: what is done, and why they are refused."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, NoReturn
 
 import pytest
 
+from ec2spawner.hub.api.agents.calls import IdleHandler
 from ec2spawner.hub.api.agents.hardware import ContinueHandler, HardwareHandler
 from ec2spawner.hub.api.agents.owner import OwnersHandler
 from ec2spawner.provisioner.model.leases.lease import Lease
-from ec2spawner.wire import ContinueRequest
+from ec2spawner.wire import ContinueRequest, IdlePolicy, IdleRequest, IdleResponse
+from tests.unit.provisioner.world import World
 
 from .test_instances_answer import RUN, SERVER
 
@@ -69,3 +71,28 @@ async def test_a_refusal_says_what_is_so(
 def test_a_server_of_the_owner_is_found() -> None:
     found: Any = OfAda().owners_spawner(SERVER)
     assert found == "ada's lab"
+
+
+@pytest.mark.virtual_time
+async def test_an_idle_time_is_chosen_within_the_bounds_of_the_policy(world: World) -> None:
+    answers: list[IdleResponse] = []
+
+    def refuse(status: int, message: str) -> NoReturn:
+        assert status == 403
+        raise Refused(message)
+
+    handler: Any = SimpleNamespace(
+        provisioner=world.provisioner,
+        read=lambda _: IdleRequest(server_seconds=1),
+        refuse_unless_ready=lambda _: None,
+        refuse=refuse,
+        answer=lambda _, answer: answers.append(answer),
+    )
+    bounds = {"user_server_min_seconds": 900, "user_server_max_seconds": 7200}
+    lease, _ = await world.ready(idle=IdlePolicy(server_seconds=3600, **bounds))
+    await IdleHandler.call(handler, lease)
+    [answer] = answers
+    assert (answer.idle.server_seconds, answer.bounded) == (900, True)
+    fixed, _ = await world.ready("bea", idle=IdlePolicy(server_seconds=3600))
+    with pytest.raises(Refused, match="does not let users choose"):
+        await IdleHandler.call(handler, fixed)

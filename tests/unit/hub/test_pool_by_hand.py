@@ -5,23 +5,12 @@ from __future__ import annotations
 import pytest
 from tornado.web import HTTPError
 
-from ec2spawner.config import Profile, validate_options
+from ec2spawner.config import Profile
 from ec2spawner.core.pool.rules import PoolRule
 from ec2spawner.hub.api.pool import ByHand, market_of
 from ec2spawner.wire import Market
 
 SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
-
-
-@pytest.fixture
-def profile() -> Profile:
-    written = {
-        "region": "us-east-1",
-        "subnets": ["subnet-1"],
-        "profile_list": [{"display_name": "T4", "slug": "t4", "vcpus": 2, "memory_gib": 4}],
-    }
-    [found] = validate_options(written, cleanup_servers=False).profiles
-    return found
 
 
 def of_rule(market: Market) -> list[PoolRule]:

@@ -3,14 +3,12 @@ what the dialog of that server shows of this."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ec2spawner.config import Options, validate_options
 from ec2spawner.core.alarms.alarm import AlarmRules, Kind
 from ec2spawner.core.profiles.choices import OptionsRefused
 from ec2spawner.core.runs.documents import pack
@@ -18,52 +16,17 @@ from ec2spawner.hub.api.agents.hardware import HardwareHandler
 from ec2spawner.hub.api.agents.runs import RunsHandler
 from ec2spawner.hub.runs.lease import run_lease
 from ec2spawner.hub.runs.submission import submit
-from ec2spawner.hub.security.sealed_start import Seal
 from ec2spawner.provisioner.model.leases.run import Run
 from ec2spawner.provisioner.runs.runs import Owner
-from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import HardwareChoices, RunsRequest, RunSubmission
 from tests import stored
 from tests.unit.provisioner.world import World
 
+from .hub_of_ann import PAYERS, URL, service, spawner_of
+
 pytestmark = pytest.mark.virtual_time
 
-PAYERS = {"group": ["lab", "research"]}
 ANN = Owner("ann")
-URL = "http://hub.test/hub/api"
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    made = World(tmp_path)
-    await made.start()
-    yield made
-    await made.kill()
-
-
-def spawner_of(*groups: str) -> EC2Spawner:
-    """Of ann, who is in these groups."""
-    members = [SimpleNamespace(name=group) for group in groups]
-    return EC2Spawner(
-        user=SimpleNamespace(name="ann", groups=members),
-        profile_list=[{"display_name": "T4", "slug": "t4", "instance_types": ["g4dn.xlarge"]}],
-    )
-
-
-def service(spawner: EC2Spawner, payers: dict[str, Any]) -> Any:
-    """The hub's, as far as runs need it."""
-    options: Options = validate_options(
-        {
-            "region": "us-east-1",
-            "subnets": ["subnet-a", "subnet-b"],
-            "profile_list": spawner.profile_list,
-            "payers": payers,
-            "runs": {"at_once": 4},
-        },
-        cleanup_servers=False,
-        environ={},
-    )
-    return SimpleNamespace(options=options, seal=Seal(b"x" * 32), run_documents=None)
 
 
 def submission(payer: str = "") -> RunSubmission:

@@ -19,10 +19,10 @@ from ec2spawner.core.rate_limit import Rate, RateLimit
 from ec2spawner.core.runs.documents import pack
 from ec2spawner.hub.api import runs as runs_api
 from ec2spawner.hub.api.agents import handler as agent_handler
-from ec2spawner.hub.api.agents.runs import RunsHandler
+from ec2spawner.hub.api.agents.runs import RunHandler, RunsHandler
 from ec2spawner.hub.app import service
 from ec2spawner.provisioner.runs.runs import NoSuchRun, Owner
-from ec2spawner.wire import RunsAnswer, RunSummary
+from ec2spawner.wire import RunReport, RunsAnswer, RunSummary, RunWork
 from tests.unit.runs.agent_socket import summary
 
 LARGE = bytes(32 * 2**20)
@@ -34,6 +34,7 @@ class Runs:
 
     def __init__(self) -> None:
         self.plain: bytes | None = None
+        self.cancelled: list[int] = []
 
     def one(self, owner: Owner, number: int) -> RunSummary:
         if number > 20:
@@ -46,13 +47,32 @@ class Runs:
     async def result(self, owner: Owner, number: int) -> str:
         return pack([self.plain or f"result {number} of {owner.name}".encode()])
 
+    async def cancel(
+        self, owner: Owner, number: int, words: str, *, all_of_array: bool
+    ) -> list[RunSummary]:
+        self.cancelled.append(number)
+        return []
+
+    def submitted(self, owner: Owner, request_id: str) -> list[RunSummary]:
+        """Two runs, if it is the submission `sweep`."""
+        return [summary(number) for number in (7, 8)] if request_id == "sweep" else []
+
+    async def cancel_submitted(self, owner: Owner, request_id: str) -> list[RunSummary]:
+        found = self.submitted(owner, request_id)
+        return [run.model_copy(update={"state": "ended"}) for run in found]
+
+    async def report(self, lease: Any, report: RunReport) -> RunWork | None:
+        """None: each run has another instance by now."""
+        return None
+
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[service.HubService]:
     """Gives out two results, and for hours no other."""
     monkeypatch.setattr(agent_handler, "LIMITED_PAUSE", 0.0)
     monkeypatch.setattr(runs_api, "created_at", lambda user: None)
-    provisioner: Any = SimpleNamespace(runs=Runs())
+    agents = SimpleNamespace(heard=lambda lease_id: None)
+    provisioner: Any = SimpleNamespace(runs=Runs(), agents=agents)
     nothing: Any = None
     made = service.HubService(options=nothing, seal=nothing, verifier=nothing)
     made.provisioner = provisioner
@@ -91,6 +111,25 @@ class OfAgent(RunsHandler, WithoutHub):
 
     def owner(self, lease: Any) -> Owner:
         return Owner(lease.user)
+
+
+class OfInstance(RunHandler, WithoutHub):
+    """Of a lease that executes the run 12."""
+
+    def lease(self, lease_id: str) -> Any:
+        return SimpleNamespace(lease_id=lease_id, run=12)
+
+
+class Cancelling(runs_api.RunHandler, WithoutHub):
+    """Of an admin, for the runs of ann."""
+
+    current_user = SimpleNamespace(name="admin")
+
+    def check_xsrf_cookie(self) -> None:
+        pass
+
+    def whose(self, scope: str) -> Owner:
+        return Owner("ann")
 
 
 class OfUser(runs_api.RunResultHandler, WithoutHub):
@@ -140,6 +179,44 @@ async def test_a_user_and_a_lease_of_the_same_name_have_a_limit_each(
         for _ in range(2):
             assert (await agent.post("/7", json=result)).is_success
             assert (await user.get("/12/result", headers={"Authorization": "7"})).is_success
+
+
+async def test_runs_are_found_and_cancelled_by_the_id_of_their_submission(
+    hub: service.HubService,
+) -> None:
+    async with served(OfAgent, r"/([a-z]+)") as client:
+        for action, state in (("list", "queued"), ("cancel", "ended")):
+            sent = {"action": action, "request_id": "sweep"}
+            reply = await client.post("/first", json=sent)
+            found = RunsAnswer.model_validate_json(reply.content).runs
+            assert [(run.number, run.state) for run in found] == [(7, state), (8, state)]
+        reply = await client.post("/first", json={"action": "list", "request_id": "another"})
+        assert RunsAnswer.model_validate_json(reply.content).runs == []
+
+
+@pytest.mark.parametrize("action", ["cancel", "result", "delivered"])
+async def test_what_concerns_one_run_needs_its_number(hub: service.HubService, action: str) -> None:
+    async with served(OfAgent, r"/([a-z]+)") as client:
+        refused = await client.post("/first", json={"action": action})
+        assert refused.status_code == 400
+        assert refused.json()["message"] == f"`{action}` needs the number of a run"
+
+
+async def test_an_instance_whose_run_has_another_one_hears_that(hub: service.HubService) -> None:
+    async with served(OfInstance, r"/([a-z]+)") as client:
+        refused = await client.post("/first", json={"action": "progress"})
+        assert refused.status_code == 409
+        assert "has ended, or has another instance" in refused.json()["message"]
+
+
+async def test_a_value_for_array_cancels_nothing(hub: service.HubService) -> None:
+    """`array=false` may be meant as one run, and `array` stands for all."""
+    async with served(Cancelling, r"/([0-9]+)") as client:
+        refused = await client.delete("/12?array=false")
+        assert refused.status_code == 400
+        assert "takes no value" in refused.json()["message"]
+    provisioner: Any = hub.provisioner
+    assert provisioner.runs.cancelled == []
 
 
 @pytest.fixture

@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ec2spawner.agent.notebook_server import prewarmed
 from ec2spawner.agent.notebook_server.process import base_environment
 from ec2spawner.agent.settings import NotebookUser
+from ec2spawner.notebook.extension import NotebookExtension
 from ec2spawner.notebook.kernels.home_environment import PTH, HomeEnvironment, activate
 
 
@@ -127,6 +130,21 @@ def test_packages_of_another_python_are_named(home: HomeEnvironment, tmp_path: P
         packages = tmp_path / ".ec2spawner" / version / "lib" / version / "site-packages"
         (packages / package).mkdir(parents=True)
     assert home.others_with_packages() == ["python3.8"]
+
+
+def test_a_terminal_says_once_that_they_are_not_used(
+    home: HomeEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # which the extension changes
+    packages = tmp_path / ".ec2spawner/python3.8/lib/python3.8/site-packages/numpy-1.0.dist-info"
+    packages.mkdir(parents=True)
+    extension: Any = NotebookExtension()
+    extension.serverapp = SimpleNamespace(kernel_spec_manager=object())
+    greeting = extension._use_home_environment()
+    assert "you installed with python3.8 are not used" in greeting
+    assert str(home.folder) in greeting
+    assert extension._use_home_environment() == ""
 
 
 @pytest.mark.parametrize("place", [".ec2spawner", f".ec2spawner/python3.{sys.version_info.minor}"])

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import nbformat
+import pytest
+from jupyter_server.services.contents.filemanager import AsyncFileContentsManager
+from nbformat.v4 import new_code_cell, new_notebook
 
 from ec2spawner.notebook.documents.executions import (
     KEPT_SECONDS,
@@ -11,6 +20,7 @@ from ec2spawner.notebook.documents.executions import (
     Executions,
 )
 from ec2spawner.notebook.documents.notebook_file import merge
+from ec2spawner.notebook.documents.recorder import DELIMITER, OutputRecorder
 
 NOW = 1000.0
 
@@ -137,3 +147,53 @@ def test_outputs_are_merged_into_the_cells_that_are_still_there() -> None:
     output = {"output_type": "stream", "name": "stdout", "text": "printed"}
     assert content["cells"] == [code | {"outputs": [output], "execution_count": 1}, text]
     assert not merge(content, executions), "nothing has changed since"
+
+
+class IopubStream:
+    """What a kernel publishes, as PyZMQ gives it to Jupyter Server."""
+
+    def __init__(self) -> None:
+        self.socket = SimpleNamespace()
+        self.on_recv: Callable[[Callable[[list[bytes]], None]], None] = self._connect
+        self._receive: Callable[[list[bytes]], None] = lambda _: None
+
+    def _connect(self, receive: Callable[[list[bytes]], None]) -> None:
+        self._receive = receive
+
+    def publish(self, kind: str, **content: Any) -> None:
+        header = json.dumps({"msg_type": kind}, separators=(",", ": ")).encode()
+        parent = json.dumps({"msg_id": "request"}).encode()
+        self._receive([b"", DELIMITER, b"", header, parent, b"{}", json.dumps(content).encode()])
+
+
+@pytest.mark.parametrize("cell_id", ["there", "deleted"])
+async def test_a_file_is_written_only_where_its_cell_is_still_there(
+    tmp_path: Path, cell_id: str
+) -> None:
+    file = tmp_path / "a.ipynb"
+    cell = new_code_cell("train()", id="there")
+    nbformat.write(new_notebook(cells=[cell]), file)
+    before = file.read_bytes(), file.stat().st_mtime_ns
+
+    async def list_sessions() -> list[dict[str, Any]]:
+        return [{"type": "notebook", "kernel": {"id": "k"}, "path": "a.ipynb"}]
+
+    server: Any = SimpleNamespace(
+        kernel_manager=None,
+        session_manager=SimpleNamespace(list_sessions=list_sessions),
+        contents_manager=AsyncFileContentsManager(root_dir=str(tmp_path)),
+    )
+    recorder, stream = OutputRecorder(server), IopubStream()
+    kernel = SimpleNamespace(connect_iopub=lambda: stream)
+    recorder.asked("k", kernel, {"msg_id": "request", "session": "closed page"}, cell_id)
+    stream.publish("execute_input", execution_count=1, code="train()")
+    stream.publish("stream", name="stdout", text="printed")
+    stream.publish("status", execution_state="idle")
+    assert [each["cell_id"] for each in await recorder.left("a.ipynb")] == [cell_id]
+    await recorder.write(is_last=True)
+    assert await recorder.left("a.ipynb") == [], "no other page shows it any more"
+    if cell_id == "deleted":
+        assert (file.read_bytes(), file.stat().st_mtime_ns) == before
+    else:
+        [written] = nbformat.read(file, as_version=4).cells
+        assert [each.text for each in written.outputs] == ["printed"]

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from ec2spawner.notebook.observer import Observer
 from ec2spawner.notebook.terminal_shell import shell_command
+from ec2spawner.wire import Telemetry, Worker
 
 BASH = shutil.which("bash")
 
@@ -46,3 +51,31 @@ def test_a_greeting_is_printed_as_it_is() -> None:
     assert command is not None
     said = subprocess.run(command, input="exit\n", capture_output=True, text=True, check=False)
     assert greeting in said.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("terminals", "expected"),
+    [({}, ["", "", ""]), ({"1": 30, "work": 31}, ["1", "work", ""])],
+)
+async def test_a_worker_has_the_name_by_which_the_browser_opens_its_terminal(
+    terminals: dict[str, int], expected: list[str]
+) -> None:
+    open_now = {
+        name: SimpleNamespace(ptyproc=SimpleNamespace(pid=pid)) for name, pid in terminals.items()
+    }
+    settings = {"terminal_manager": SimpleNamespace(terminals=open_now)}
+    server: Any = SimpleNamespace(
+        session_manager=None, kernel_manager=None, web_app=SimpleNamespace(settings=settings)
+    )
+    workers = [
+        Worker(kind="terminal", name="htop", pid=30),
+        Worker(kind="terminal", name="bash", pid=31),
+        Worker(kind="kernel", name="a.ipynb", pid=32),
+    ]
+    telemetry = Telemetry(at=datetime(2026, 11, 20, tzinfo=UTC), workers=workers)
+    found = Observer(server).with_terminals(telemetry)
+    assert [each.terminal for each in found.workers] == expected
+    named = zip(workers, expected, strict=True)
+    assert found.workers == [
+        each.model_copy(update={"terminal": terminal}) for each, terminal in named
+    ]

@@ -162,6 +162,13 @@ def result(course: Course, found: Starts | None, number: int = 3) -> Result:
     return result_of(number, course, prediction(number, 1200, [SPOT], USUAL), found)
 
 
+def printed(found: Result) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    print_result(found, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
 READY = Course(ready={"a": 61.0, "b": 71.0, "c": 91.0}, stop_seconds=12.0)
 MEASURED = Starts([start("a"), start("b", total=70), start("c", total=90)], 12_300_000, 0, 0)
 
@@ -176,9 +183,7 @@ def test_times_are_of_what_got_ready() -> None:
     assert (found.usd, found.usd_lacks) == (pytest.approx(0.0123), "")
     [place] = found.places
     assert (place.market, place.zone, place.count) == ("spot", "us-east-1a", 3)
-    console = Console(width=200, record=True, force_terminal=False)
-    print_result(found, console)
-    said = console.export_text()
+    said = printed(found)
     assert "3 of 3 servers got ready" in said
     assert "3 spot: g4dn.xlarge in us-east-1a" in said
     assert "Cost by the ledger: 0.0123 USD" in said
@@ -202,6 +207,37 @@ def test_failures_are_counted_by_reason() -> None:
     assert "1 of the servers have not ended" in found.usd_lacks
     assert "no known price" in found.usd_lacks
     assert "1 of the starts got no instance" in found.usd_lacks
+
+
+@pytest.mark.parametrize(
+    ("left", "end"),
+    [
+        ({}, "3 of 3 starts did not succeed; nothing is left."),
+        (
+            {"i-1": "no answer"},
+            "3 of 3 starts did not succeed; not everything could be removed. Fix: ec2spawner plan",
+        ),
+    ],
+)
+def test_where_no_server_got_ready_the_reasons_are_printed_without_times(
+    left: dict[str, str], end: str
+) -> None:
+    course = Course(failed=dict.fromkeys("abc", "EC2 has none"), left=left)
+    said = printed(result(course, Starts([start("a", Outcome.SOLD_OUT)], 0, 0, 0)))
+    assert "0 of 3 servers got ready" in said
+    assert "2 failed (refused): EC2 has none" in said
+    assert "1 failed (sold-out): EC2 has none" in said
+    assert end in said
+    assert ("Not removed, and may still cost money: i-1: no answer" in said) is bool(left)
+    assert "95th percentile" not in said
+    assert "As their users see it" not in said
+
+
+def test_what_is_left_of_servers_that_all_got_ready_is_the_only_complaint() -> None:
+    said = printed(result(replace(READY, left={"c": "no answer"}), MEASURED))
+    assert "3 of 3 servers got ready" in said
+    assert "did not succeed" not in said
+    assert "not everything could be removed" in said
 
 
 def test_another_hubs_store_is_not_taken_for_free_of_charge() -> None:

@@ -122,9 +122,9 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "STOP_TIMEOUT", 20.0)
 
 
-def rehearse(hub: SmallHub, *, yes: bool = True) -> tuple[int, Any]:
+def rehearse(hub: SmallHub, *, yes: bool = True, as_json: bool = True) -> tuple[int, Any]:
     """The exit status, and what is found; the store of the hub is elsewhere."""
-    arguments = Namespace(yes=yes, json=True)
+    arguments = Namespace(yes=yes, json=as_json)
     return run_rehearsal(REHEARSAL, UNPREDICTED, hub.target, "sqlite:////nowhere", arguments)
 
 
@@ -145,6 +145,18 @@ def test_servers_are_started_and_nothing_of_them_is_left(hub: SmallHub) -> None:
     assert found["usd_lacks"] == "the store could not be read"
     assert hub.begun == [{"profile": "t4", "temporary": REHEARSAL.temporary_seconds}] * 3
     assert hub.users == hub.servers.keys() == {SOMEBODY}
+
+
+def test_the_result_is_printed_unless_a_program_reads_it(
+    hub: SmallHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _ = rehearse(hub, as_json=False)
+    said = capsys.readouterr().out
+    assert status == 0
+    assert "Rehearsal: 3 of 3 servers got ready" in said
+    assert "Every start succeeded, and nothing is left." in said
+    rehearse(hub)
+    assert capsys.readouterr().out == ""
 
 
 def test_servers_that_do_not_start_fail_the_rehearsal(hub: SmallHub) -> None:

@@ -181,6 +181,7 @@ PROCESSES = {
     "tests/unit/clusters": "ec2spawner/clusters/engines/rendezvous_store.py",
     "tests/unit/commands": loads.CLI,
     "tests/unit/gpu_check": "ec2spawner/gpu_check/__main__.py",
+    "tests/unit/load_test": "ec2spawner/load_test/locustfile.py",
     "tests/unit/notebook": "ec2spawner/sleep/magics.py",
     "tests/unit/run_executor": "ec2spawner/run_executor/__main__.py",
     "tests/unit/sleep": "ec2spawner/sleep/kernel.py",

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.unit.run_executor.executor_process import Hub, executor, runs, script_work, unpacked
+from ec2spawner.run_executor.script_run import ScriptRun
+from tests import polling
+from tests.unit.run_executor.executor_process import (
+    SECONDS,
+    Hub,
+    executor,
+    runs,
+    script_work,
+    unpacked,
+)
 
 pytestmark = pytest.mark.slow(seconds=10)
 
@@ -68,6 +79,37 @@ async def test_a_killed_script_is_said_so(tmp_path: Path) -> None:
         end = await hub.until_end()
     assert not end.succeeded
     assert end.message == "killed by SIGKILL (out of memory?): x"
+
+
+TIDIES_UP = """
+import time
+try:
+    print("begun")
+    time.sleep(3600)
+finally:
+    print("tidied up")
+"""
+
+
+async def test_an_interrupted_script_can_tidy_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # which the run changes
+    script = ScriptRun(script_work(TIDIES_UP), tmp_path)
+    await script.interrupt()  # nothing runs yet
+    running = asyncio.create_task(script.run())
+    try:
+        async with asyncio.timeout(SECONDS):
+            while script.progress().message != "begun":
+                await asyncio.sleep(polling.SHORTEST)
+            await script.interrupt()
+            outcome = await running
+        await script.interrupt()  # it is over
+    finally:
+        await script.close()
+    assert not outcome.succeeded
+    assert outcome.message.startswith("killed by SIGINT: begun | tidied up")
+    assert outcome.message.endswith("KeyboardInterrupt")
 
 
 @pytest.mark.nightly(

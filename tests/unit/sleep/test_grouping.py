@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +12,7 @@ from ec2spawner.sleep.survey import memory
 from ec2spawner.sleep.survey.found import Found
 from ec2spawner.sleep.survey.grouping import Grouping, connected, grouping
 from ec2spawner.sleep.survey.memory import Use, Views
+from ec2spawner.sleep.survey.walk import survey
 
 NAMES = st.sampled_from("abcdefgh")
 USES = st.lists(
@@ -120,3 +123,23 @@ def test_copies_are_what_overlaps_and_is_not_of_one_block(
         )
     ]
     assert not {name for name in standalone if [u.name for u in uses].count(name) == 1} & found
+
+
+# --- the walk that finds what is shared ---
+
+
+def test_what_a_name_reaches_twice_is_counted_once_and_not_shared() -> None:
+    part = ["text"]
+    namespace: dict[str, Any] = {"once": [["text"], None], "twice": [part, part]}
+    found = survey(namespace, namespace, 10)
+    once, twice = (each.size_bytes for each in found.found)
+    assert twice == once
+    assert found.shared == []
+
+
+def test_a_function_without_a_name_is_shared_by_the_names_that_reach_it() -> None:
+    namespace: dict[str, Any] = {}
+    exec("a = [lambda items=[1]: items]\nb, c = [a[0]], [lambda: 1]", namespace)
+    found = survey(namespace, "abc", 10)
+    assert found.shared == [("a", "b")], "with all that it holds"
+    assert all(each.runs_code for each in found.found)

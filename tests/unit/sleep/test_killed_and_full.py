@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ec2spawner.sleep.saving import save_namespace
 from ec2spawner.sleep.storage import earlier, folder, manifest
 from ec2spawner.sleep.waking.restoring import Restored, Restoring
 from tests.unit.sleep.notebook import Notebook, entries
@@ -126,6 +127,20 @@ def test_a_disk_that_refuses_is_reported_and_leaves_no_rest(tmp_path: Path) -> N
         "small": "",
     }
     assert not list(generation.glob("*.saving"))
+
+
+def test_a_manifest_that_fails_for_another_reason_than_space_costs_no_variable(
+    tmp_path: Path,
+) -> None:
+    """The kernel's server concludes the save from its journal."""
+    generation = tmp_path / "generation"
+    (generation / f"manifest.json.{os.getpid()}").mkdir(parents=True)
+    generation.chmod(0o700)
+    with pytest.raises(IsADirectoryError):
+        save_namespace({"a": [1]}, generation, seconds=20, max_bytes=1 << 30, hidden={})
+    (generation / f"manifest.json.{os.getpid()}").rmdir()
+    assert folder.conclude(generation, "failed")
+    assert load(generation).restored == ["a"]
 
 
 def test_at_the_deadline_the_rest_is_reported(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ec2spawner.sleep.saving import save_namespace
 from ec2spawner.sleep.storage import manifest
 from ec2spawner.sleep.survey import kinds
 from ec2spawner.sleep.survey.walk import entry_of, survey
-from ec2spawner.sleep.values import definitions
+from ec2spawner.sleep.values import definitions, pickling
 from ec2spawner.wire.sleep import LostVariable
 from tests.unit.sleep.notebook import Notebook, entries
 
@@ -237,7 +237,32 @@ def test_an_error_is_known_by_its_type() -> None:
         __class__ = property(lambda self: 1 / 0)
 
     assert failure.failure_of(Liar("text")) == ("failed", "Liar: text")
-    assert failure.failure_of(OSError(errno.ENOSPC, "full")) == ("no-space", "")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(errno.ENOSPC, "full"), "no-space"),
+        (pickling.NoDill("cannot pickle 'dict_keys' object"), "no-dill"),
+        (MemoryError("8 GB"), "memory"),
+        (RecursionError("maximum recursion depth exceeded"), "too-deep"),
+    ],
+)
+def test_an_error_that_is_no_fault_of_the_variable_has_a_code_and_no_detail(
+    error: BaseException, code: str
+) -> None:
+    assert failure.failure_of(error) == (code, "")
+
+
+def test_without_dill_only_what_needs_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dill", None)
+    found = save({"names": {"a": 1}.keys(), "other": ["a"]}, tmp_path / "generation")
+    assert {name: (each.saved, each.code) for name, each in found.items()} == {
+        "names": (False, "no-dill"),
+        "other": (True, ""),
+    }
 
 
 def test_the_text_of_an_error_that_fails_hangs_or_recurses_is_left_out(

@@ -8,10 +8,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ec2spawner.sleep.storage.folder import new_generation
+from ec2spawner.sleep.storage.manifest import DEFINITION, Entry, Manifest
+from ec2spawner.sleep.waking.restoring import Restoring
 from tests.unit.sleep.notebook import ROOT, Notebook, entries
 from tests.unit.sleep.test_kinds_of_variables import CLASSES, HEAD, SAVED
 
@@ -57,6 +62,39 @@ class Child(Point): pass""")
         said = woken.say("print(times(2), loud(2), point, child.far(), type(child) is Child, data)")
         assert woken.say("print(named(2))") == "6"
         assert said == "20 4 Point(x=3) 40 True {'a': 1}"
+
+
+SOURCES = {
+    "Child": """
+class Child(Base):
+    class Inner:
+        made_of = helper(scale=2)
+    def broken(self): return gone
+""",
+    "Base": "class Base: pass\n",
+    "gone": "raise ValueError\n",
+    "helper": "helper = lambda scale: 2 * scale\n",
+    "old": "print 1\n",
+}
+"""Ordered so that each comes before what it needs."""
+
+
+def test_a_source_is_run_after_what_it_uses_at_once(tmp_path: Path) -> None:
+    generation = new_generation(tmp_path / "sleep" / "kernels" / "key")
+    definitions = []
+    for number, (name, text) in enumerate(SOURCES.items()):
+        (generation / f"{number}.py").write_text(text)
+        entry = Entry(name, DEFINITION, saved=True, plain=True, python="3.9")
+        definitions.append(replace(entry, file=f"{number}.sleep", source=f"{number}.py"))
+    namespace: dict[str, Any] = {}
+    found = Restoring(namespace, generation, Manifest(tuple(definitions))).begin(1 << 30)
+    assert sorted(found.restored) == ["Base", "Child", "helper"]
+    child = namespace["Child"]
+    assert (child.__bases__, child.Inner.made_of) == ((namespace["Base"],), 4)
+    assert {each.name: (each.code, each.detail) for each in found.lost} == {
+        "gone": ("damaged", "its source does not define it"),
+        "old": ("damaged", "its source is not valid in this Python"),
+    }
 
 
 def test_paths_of_a_python_that_has_them_in_another_module(tmp_path: Path) -> None:

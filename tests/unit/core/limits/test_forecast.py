@@ -57,6 +57,11 @@ def test_a_day_of_25_hours_refills_a_credit_once() -> None:
     assert at == midnight + timedelta(hours=35)
 
 
+def test_a_credit_that_refills_as_fast_as_it_is_spent_is_never_used_up() -> None:
+    bounds = Bounds(credit_usd=30, credit_usd_per_day=5)
+    assert reached_at(Kind.CREDIT, bounds, {}, NANO // 5, NOON, BERLIN) is None
+
+
 @given(
     st.dictionaries(
         st.integers(0, 20).map(lambda back: date(2026, 11, 20) - timedelta(days=back)),

@@ -50,3 +50,6 @@ def test_what_fits_is_left_whole_and_details_go_before_kernels() -> None:
     assert len(found.kernels) == 20
     assert found.kernels[0].lost
     assert not found.kernels[-1].lost
+    fewer = bounded(session(20, "x" * 100), 2_000)
+    assert 0 < len(fewer.kernels) < 20
+    assert fewer.kernel_count == 20

@@ -459,9 +459,10 @@ async def test_an_empty_home_instead_is_empty_though_the_copy_was_made(world: Wo
 
 async def test_an_empty_home_chosen_while_the_source_is_read_is_empty(world: World) -> None:
     await with_a_file(world)
+    before = len(world.cloud.of("volume"))
     gate = world.cloud.hold("volume", after=True)
     lease = await request(world)
-    await until(lambda: world.cloud.of("volume"))
+    await until(lambda: len(world.cloud.of("volume")) > before)
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
     await world.provisioner.homes.replace_gone(home_of(world, "gpu"), "")

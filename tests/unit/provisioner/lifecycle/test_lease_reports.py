@@ -116,6 +116,13 @@ async def test_a_server_that_continues_on_another_instance_has_no_phases_to_repo
     assert phases(await events(world)) == []
 
 
+async def test_the_route_of_a_server_that_is_stopping_ends_no_start(world: World) -> None:
+    lease, _ = await world.ready("ada")
+    await world.stop(lease)
+    world.provisioner.route_added(lease.lease_id)
+    assert world.now(lease).marks.routed is None, "nobody could use it"
+
+
 async def test_a_start_that_continues_after_a_restart_is_reported_from_there(world: World) -> None:
     lease = await world.request("ada")
     [instance_id] = await world.boot()

@@ -11,6 +11,7 @@ from ec2spawner.config import Options, Profile, validate_options
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.profiles.choices import Choice
 from ec2spawner.hub.app.spawn_error import SpawnError
+from ec2spawner.hub.spawn.home_choice import apply_home_choice, begin_copy
 from ec2spawner.hub.spawn.lease_request import Server, new_lease
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.image import Image
@@ -215,3 +216,22 @@ async def test_a_temporary_home_hides_no_files(world: World) -> None:
 async def test_a_configured_age_that_is_shorter_holds_for_a_temporary_server(world: World) -> None:
     short = {"display_name": "T4", "gpu": "T4", "idle": {"max_age": "10m"}}
     assert (await leased(world, short, temporary_seconds=900.0)).idle.max_age_seconds == 600
+
+
+async def test_an_empty_home_can_be_chosen_where_the_first_one_would_be_a_copy(
+    world: World,
+) -> None:
+    await world.ready("ada", home_kind="ebs")
+    options = hub_options(home={"named_servers": "copy"})
+    [only] = options.profiles
+    empty = replace(Choice(only, only.markets), replace_home="empty")
+    homes = world.provisioner.homes
+    await apply_home_choice(world.provisioner, "ada", "gpu", empty, options)
+    await begin_copy(world.provisioner, "ada", "gpu", empty, options)
+    assert homes.of("ada", "gpu") is None
+    with pytest.raises(SpawnError, match="this server has none"):
+        await apply_home_choice(world.provisioner, "ada", "gpu", empty, hub_options())
+    await begin_copy(world.provisioner, "ada", "gpu", Choice(only, only.markets), options)
+    copied = homes.of("ada", "gpu")
+    assert copied is not None
+    assert copied.is_being_copied

@@ -319,6 +319,16 @@ async def test_a_retained_instance_that_starts_broken_is_restarted_once(
     assert sum((s.end - s.start).total_seconds() for s in overhead if s.end) >= 60
 
 
+async def test_a_retained_instance_that_reports_twice_is_replaced_once(world: World) -> None:
+    lease, instance_id = await started_again(world)
+    agent = Agent(world, instance_id)
+    async with world.no_pass:  # which would stop it
+        for _ in range(2):
+            assert not await turn_away(agent, wait=1.0)
+    assert world.now(lease).replaced == 1
+    assert world.now(lease).state is LeaseState.WAITING
+
+
 async def test_a_retained_instance_that_stays_broken_fails_the_start_and_is_kept(
     world: World,
 ) -> None:

@@ -240,6 +240,9 @@ async def test_a_move_that_gains_little_is_not_named_while_the_homes_zone_has_so
     card = await card_at(world, home)
     assert card.elsewhere is not None
     assert card.elsewhere.zone == "us-east-1b"
+    for market in Market:
+        refused(world, "us-east-1b", market)
+    assert (await card_at(world, home)).elsewhere is None, "no other zone has any"
 
 
 async def test_a_profile_that_stops_within_the_hour_needs_less_of_a_limit(world: World) -> None:

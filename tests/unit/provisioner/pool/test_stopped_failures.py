@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from ec2spawner.core.pool.rules import PoolRules
 from ec2spawner.core.tags import POOL
 from ec2spawner.provisioner.instances.pool_stops import SLOW_BOOT
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
@@ -136,3 +137,26 @@ async def test_one_whose_start_ec2_undoes_for_lack_of_capacity_waits_on(world: W
     assert world.now(lease).state is LeaseState.READY
     assert world.cloud.stopped() == [instance_id]
     assert not standing(world).failure
+
+
+async def test_one_that_ended_while_no_hub_ran_is_accounted_once_however_long_that_takes(
+    world: World,
+) -> None:
+    await prepared(world)
+    [instance_id] = world.cloud.stopped()
+    world.cloud.fail("launch", CloudError("Throttling", "slowly", retryable=True), 999)
+    lease = await world.request(spec=ON_DEMAND)
+    await until(lambda: instance_id in world.cloud.running(), "it is started")
+    await world.complete_passes(2)
+    await world.stop(lease)
+    await world.kill()
+    del world.cloud.machines[instance_id]
+    world.clock.advance(3600)
+    gate = world.cloud.hold("ran_until")
+    await world.start(pool=PoolRules())
+    await until(lambda: world.cloud.of("ran_until"), "its metrics are read")
+    await world.watch_passes(3)
+    assert len(world.cloud.of("ran_until")) == 1
+    gate.set()
+    retained = world.provisioner._state.retained
+    await until(lambda: not [*retained.of_pool()], "it is forgotten")

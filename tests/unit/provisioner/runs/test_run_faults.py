@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
-from ec2spawner.provisioner.model.leases.run import RunState
+from ec2spawner.provisioner.model.leases.run import Run, RunState
 from ec2spawner.provisioner.runs.runs import Owner, TooManyRuns
 from ec2spawner.provisioner.state import runs as registry
 from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
+from ec2spawner.provisioner.store.store import StoreError
 from tests.unit.provisioner.runs.submitted import (
     allow_runs,
     complete,
@@ -92,6 +93,49 @@ async def test_a_run_that_is_cancelled_while_its_document_is_read_does_not_begin
     monkeypatch.setattr(world.store.runs, "document", slow)
     assert await report(agent, "begin") is None
     assert seen(world, number).message == "You cancelled it"
+
+
+async def test_a_run_whose_end_is_stored_late_frees_its_instance_then(world: World) -> None:
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    world.run_sql(
+        "CREATE TRIGGER full BEFORE UPDATE ON run BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+    )
+    with pytest.raises(StoreError):
+        await world.provisioner.runs.cancel(ADA, number)
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id], "a restart would begin the run again"
+    world.run_sql("DROP TRIGGER full")
+    await until(lambda: not world.cloud.running(), "the end of its instance")
+    await until(lambda: run_of(world, number).is_cleared, "nothing left")
+    assert run_of(world, number).outcome == "cancelled"
+
+
+async def test_a_result_that_cannot_be_stored_while_progress_is_stored_is_stored_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [number] = await submit(world)
+    agent = await executor(world, number)
+    save = world.store.runs.save
+    reached, may_write = asyncio.Event(), asyncio.Event()
+
+    async def slow(run: Run, result: str | None, now: datetime) -> None:
+        if result is not None:
+            raise StoreTimeoutError("the disk is busy")
+        reached.set()
+        await may_write.wait()
+        await save(run, result, now)
+
+    monkeypatch.setattr(world.store.runs, "save", slow)
+    await report(agent, "progress", cells_done=1, cells_total=2)
+    await reached.wait()
+    with pytest.raises(StoreTimeoutError):
+        await complete(agent, "ZG9uZQ==")
+    may_write.set()
+    await world.settle()
+    monkeypatch.setattr(world.store.runs, "save", save)
+    await until(lambda: world.provisioner._state.runs.is_stored(number), "the result in the store")
+    assert await world.provisioner.runs.result(ADA, number) == "ZG9uZQ=="
 
 
 async def test_a_submission_of_which_it_is_not_known_whether_it_is_stored_is_made_once(
