@@ -33,16 +33,26 @@ OTHERS_TYPE = "t3.micro"
 
 START = """
 import ec2spawner
-cluster = ec2spawner.cluster(3, 'cpu')
+cluster = ec2spawner.cluster(1, 'cpu')
+cluster.scale(2)
+cluster.scale(3)
+ray = cluster.ray
 print(cluster)
 """
+"""One after the other: Ray gives the agents of a node 15 seconds to start, and here all nodes share
+a machine. See https://github.com/ray-project/ray/issues/65983."""
+
+STEPS = 60
+"""Of 0.1 s or more each: the training outlasts the notice of an interruption."""
+
+EXAMPLE = (ROOT / "docs/how-to/examples/ray_train.py").read_text()
+assert '"steps": 15' in EXAMPLE
 
 TRAIN = f"""
 import glob, os, tempfile, threading
-ray = cluster.ray
 storage = tempfile.mkdtemp(dir=os.environ['STORAGE'])
 
-{(ROOT / "docs/how-to/examples/ray_train.py").read_text()}
+{EXAMPLE.replace('"steps": 15', f'"steps": {STEPS}')}
 
 outcome = {{}}
 def fit():
@@ -105,7 +115,7 @@ NODES = "sum(node['Alive'] for node in ray.nodes())"
 
 
 async def attack(hub: Hub, kernel: Kernel, folder: Path) -> None:
-    """Everything that an instance of another user can try on a cluster that trains."""
+    """Everything that an instance of another user can try on a cluster that runs."""
     address, token, *workers = await value(kernel, NODE)
     nodes = await value(kernel, NODES)
     bobs_token = await hub.user_token("bob")
@@ -181,11 +191,13 @@ async def test_training_completes_although_a_worker_is_interrupted(
         await hub.add_user("bob")
         await hub.start_server("ann", options={"profile": "cpu"})
         async with notebook_of(hub, "ann") as (_, kernel):
-            before = {each["instance_id"] for each in await embedded.instances()}
             said = printed(await kernel.run(START, seconds=300))
             print(said)
             assert "3 of 3 workers have joined" in said
-            assert len(await embedded.launches(before)) == 1
+            await attack(hub, kernel, tmp_path)
+            head = await head_of(kernel)
+            nodes = await running(embedded)
+            await check_no_other_instance_reaches(embedded, {x["address"] for x in nodes})
             await kernel.run(f"import os; os.environ['STORAGE'] = {str(tmp_path / 'storage')!r}")
             print(printed(await kernel.run(TRAIN)))
 
@@ -195,20 +207,14 @@ async def test_training_completes_although_a_worker_is_interrupted(
                 return bool(count)
 
             await until(has_begun, 120, "the first checkpoint")
-            await attack(hub, kernel, tmp_path)
-            head = await head_of(kernel)
-            await check_no_other_instance_reaches(
-                embedded, {x["address"] for x in await running(embedded)}
-            )
             # Each of the three workers has one of the three ranks.
-            victim = next(x for x in await running(embedded) if x["address"] != head)
-            path = f"interrupt/{victim['instance_id']}"
-            await embedded.control(path, {"notice_seconds": 5})
+            victim = next(x["instance_id"] for x in nodes if x["address"] != head)
+            await embedded.control(f"interrupt/{victim}", {"notice_seconds": 3})
 
             async def trained() -> bool:
                 _, is_fitting, error, step = await value(kernel, RESULT)
                 assert not error, error
-                assert is_fitting or step == 14
+                assert is_fitting or step == STEPS - 1
                 return not is_fitting
 
             await until(trained, 300, "the training to complete")
