@@ -102,8 +102,8 @@ docs: venv  ## The documentation, warnings as errors
 pytest: venv
 	python -m tests.run -m "not ($(EC2SPAWNER_LEFT_OUT))" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
 
-deflake: venv  ## N=5 ARGS=tests/unit/provisioner: run tests N times in random orders, beside a busy core
-	python -m tests.deflake --runs $(or $(N),5) -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+deflake: venv  ## N=5 SEED=1 ARGS=tests/unit/provisioner: run tests N times in random orders, beside a busy core
+	python -m tests.deflake --runs $(or $(N),5) --first $(or $(SEED),1) -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 mutants: venv  ## Try mutants of the product; ARGS=contexts: which tests execute each, ARGS=report: the page
 	python -m tests.mutants $(ARGS)

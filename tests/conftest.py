@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,12 +35,12 @@ iri_grammar.defer()  # two seconds of each worker, for what no test checks
 
 # A shared machine may stop for a moment anywhere; pytest's own timeout ends what hangs. A change is
 # judged by examples that follow from the test, so that it cannot fail for those of another's; each
-# night and each run of `make deflake` has new ones, and more.
-settings.register_profile(
-    "of a change", deadline=None, print_blob=True, derandomize=True, database=None, max_examples=40
-)
+# night and each run of `make deflake` has new ones. Tests of invariants have no fewer than then.
 settings.register_profile("of a night", deadline=None, print_blob=True)
-settings.load_profile("of a night" if NIGHT else "of a change")
+settings.register_profile(
+    "of an invariant", settings.get_profile("of a night"), derandomize=True, database=None
+)
+settings.register_profile("of a change", settings.get_profile("of an invariant"), max_examples=40)
 
 # The benches guess this from the machine's load, on which no test may depend.
 os.environ.setdefault("BENCH_SLOWNESS", "1")
@@ -56,6 +56,18 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     file = tiers.path_of(module_path)
     if tiers.kind_of(file) is None:
         raise parent.CollectError(f"{file} has no kind: add its folder to KINDS in tests/tiers.py")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Choose the profile of a file's property tests, which have that of their import."""
+    if isinstance(collector, pytest.Module):
+        is_of_invariant = tiers.holds_invariant(tiers.path_of(collector.path))
+        kept = "of an invariant" if is_of_invariant else "of a change"
+        settings.load_profile("of a night" if NIGHT else kept)
+    return (yield)
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:

@@ -1,9 +1,10 @@
 """`python -m tests.deflake --runs N [ARGUMENT…]`: run the same tests until one fails.
 
 Each run has another order, another hash seed and another seed of virtual time, and shares the
-machine with a process that keeps a core busy. The first failure ends it, with the command that
-repeats that run. After an interruption it continues with the run that was under way, as long as the
-code is the same: `tests/output/deflake.json` has what passed.
+machine with a process that keeps a core busy; `--first SEED` is where the seeds begin. The first
+failure ends it, with the command that repeats that run. After an interruption it continues with the
+run that was under way, as long as the code is the same: `tests/output/deflake.json` has what
+passed.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ def main(arguments: Sequence[str]) -> int:
     """The exit status: 0 once all runs have passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.deflake")
     parser.add_argument("--runs", type=int, default=5, metavar="N")
+    parser.add_argument("--first", type=int, default=1, metavar="SEED", help="of the first run")
     options, given = parser.parse_known_args(arguments)
-    subject = {"arguments": given, "code": _code()}
-    for seed in range(_passed(subject) + 1, options.runs + 1):
-        print(f"\n=== {seed} of {options.runs}", flush=True)
+    subject = {"arguments": given, "first": options.first, "code": _code()}
+    for number in range(_passed(subject), options.runs):
+        seed = options.first + number
+        print(f"\n=== {number + 1} of {options.runs}, seed {seed}", flush=True)
         seeds = {name: str(seed) for name in ("PYTHONHASHSEED", "EC2SPAWNER_SEED", ORDER_VARIABLE)}
         os.environ.update(seeds)
         arguments = ["-p", "tests.deflake", *given]
@@ -53,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"\nFailed. To repeat: {variables} python -m pytest {shlex.join(arguments)}")
             return status
         STATE.parent.mkdir(parents=True, exist_ok=True)
-        STATE.write_text(json.dumps({"subject": subject, "passed": seed}), encoding="utf-8")
+        STATE.write_text(json.dumps({"subject": subject, "passed": number + 1}), encoding="utf-8")
     STATE.unlink(missing_ok=True)
     print(f"\nAll {options.runs} runs passed.")
     return 0

@@ -3,7 +3,7 @@
 `KINDS` and `INVARIANTS` are by folder or file; the longest entry applies. A test file that no entry
 of `KINDS` covers fails the collection. The kinds decide what `make quick` runs and what may be run
 once more after a failure, see `tests/run.py`; the mark `nightly` leaves a test to `make test-all`.
-`python -m tests.tiers KIND` prints the entries of a kind.
+`python -m tests.tiers KIND` prints the entries of a kind, as arguments of pytest.
 """
 
 from __future__ import annotations
@@ -122,19 +122,27 @@ KINDS: Final[Mapping[str, str]] = {
 
 INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
     "authorization": (
+        "tests/unit/agent/test_agent_mounts.py",
         "tests/unit/agent/test_hostile_telemetry.py",
         "tests/unit/aws/test_identity.py",
         "tests/unit/cluster_worker/test_service.py",
+        "tests/unit/cluster_worker/test_torchrun_node.py",
+        "tests/unit/clusters/test_engine_process.py",
+        "tests/unit/config/test_config.py",
         "tests/unit/embedded/test_iam_policy.py",
         "tests/unit/hub/test_claim_rate_limit.py",
         "tests/unit/hub/test_instances_scope.py",
+        "tests/unit/hub/test_notebook_certificates.py",
         "tests/unit/hub/test_owners_calls.py",
+        "tests/unit/hub/test_runs_api.py",
+        "tests/unit/hub/test_runs_of_new_account.py",
         "tests/unit/hub/test_signed_link.py",
         "tests/unit/notebook/test_guest_status.py",
         "tests/unit/project/test_iam_policy.py",
         "tests/unit/provisioner/instances/test_claim_admission.py",
         "tests/integration/agent/test_admin_key_on_instance.py",
         "tests/integration/agent/test_identity_on_instance.py",
+        "tests/integration/agent/test_lease_on_instance.py",
         "tests/integration/agent/test_local_socket_of_agent.py",
         "tests/integration/embedded/test_embedded_access.py",
         "tests/integration/embedded/test_embedded_iam.py",
@@ -145,7 +153,11 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/integration/hub/test_other_users_instances.py",
         "tests/integration/hub/test_pool_on_hub.py",
         "tests/integration/hub/test_profiles_api.py",
+        "tests/integration/hub/test_protocols.py",
+        "tests/integration/hub/test_ray_cluster_on_hub.py",
         "tests/integration/hub/test_rehearsal_on_hub.py",
+        "tests/integration/hub/test_runs_on_hub.py",
+        "tests/integration/hub/test_sleep_on_hub.py",
         "tests/integration/hub/test_usage_api.py",
         "tests/e2e/test_web_page_attacks.py",
     ),
@@ -181,17 +193,23 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/provisioner/instances/test_refused_terminations.py",
         "tests/unit/provisioner/pool/test_pool_crash.py",
         "tests/unit/reap",
+        "tests/integration/agent/test_failures_on_instance.py",
+        "tests/integration/agent/test_idle_on_instance.py",
+        "tests/integration/agent/test_power_on_instance.py",
         "tests/integration/aws/test_call_tokens.py",
         "tests/integration/commands/test_first_light.py",
         "tests/integration/commands/test_first_light_remains.py",
         "tests/integration/commands/test_reap_command.py",
         "tests/integration/embedded/test_embedded_demo.py",
         "tests/integration/hub/test_failed_starts.py",
+        "tests/integration/hub/test_idle_stop.py",
         "tests/integration/hub/test_no_capacity.py",
         "tests/integration/hub/test_restart.py",
     ),
     "massacre": (
+        "tests/unit/agent/test_agent_retry_after.py",
         "tests/unit/provisioner/instances/test_copied_instances.py",
+        "tests/unit/store/test_store_postgresql.py",
         "tests/integration/hub/test_two_hubs.py",
     ),
     "secrets": (
@@ -200,6 +218,7 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/agent/test_container.py",
         "tests/unit/commands/test_hub_call.py",
         "tests/unit/first_light/test_redaction.py",
+        "tests/unit/hub/test_log_limits.py",
         "tests/unit/hub/test_sealed_start.py",
         "tests/unit/project/test_security_docs.py",
         "tests/unit/project/test_supply_chain.py",
@@ -243,4 +262,7 @@ def _covers(entry: str, file: str) -> bool:
 
 
 if __name__ == "__main__":
-    print(*(entry for entry, kind in KINDS.items() if kind == sys.argv[1]))
+    wanted = [entry for entry, kind in KINDS.items() if kind == sys.argv[1]]
+    others = [entry for entry in KINDS if entry not in wanted]
+    inside = [each for each in others if any(_covers(entry, each) for entry in wanted)]
+    print(*wanted, *(f"--ignore={each}" for each in inside))

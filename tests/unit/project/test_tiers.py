@@ -198,7 +198,7 @@ def test_every_entry_names_something() -> None:
     assert [each for each in entries if not (tiers.TREE / each).exists()] == []
 
 
-LEFT_OUT = ("mark.nightly", "mark.long", "mark.gpu")
+LEFT_OUT = tuple(f"mark.{each}" for each in ("nightly", "long", "gpu", "skip", "xfail"))
 TEST_OF_EXTENSION = re.compile(r"""^test\((?P<quote>["'])(?P<title>.+)(?P=quote),""", re.MULTILINE)
 
 
@@ -306,6 +306,7 @@ TEST = "def test_it(): ...\n"
     [
         f'@pytest.mark.nightly(guard="x")\n{TEST}',
         f"@pytest.mark.long\n{TEST}",
+        f"@pytest.mark.xfail(strict=True)\n{TEST}",
         f"{CONSTANT}@AT_NIGHT\n{TEST}",
         f"{CONSTANT}pytestmark = AT_NIGHT\n{TEST}",
         f"{CONSTANT}MARK: Final = AT_NIGHT\n@MARK\n{TEST}",

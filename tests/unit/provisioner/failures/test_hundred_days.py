@@ -1,7 +1,7 @@
 """Days of a fifty-user hub where everything goes wrong: no unused instance runs for long.
 
-`make test` lives two days with the misfortunes of four, `make test-long` a hundred, or as many as
-`EC2SPAWNER_DAYS` says. A hundred take a quarter of an hour; the tables that they print are the
+`make test-all` lives two days with the misfortunes of four, `make test-long` a hundred, or as many
+as `EC2SPAWNER_DAYS` says. A hundred take a quarter of an hour; the tables that they print are the
 promise.
 """
 
