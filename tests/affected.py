@@ -91,7 +91,7 @@ class Graph:
         return through
 
     def reached(self, paths: Iterable[str]) -> dict[str, str]:
-        """The same, and the tests that start a hub and request one of them."""
+        """Find the users, and the tests that start a hub and request one of them."""
         through = self.users(paths)
         waiting = [each for each in through if each in self._asked]
         seen = set(waiting)

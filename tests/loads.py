@@ -66,7 +66,7 @@ LOADS: Final[Mapping[str, Sequence[str]]] = {
     "tests/unit/bench/test_bench_modules.py": ("tests/bench/",),
     "tests/unit/clusters/torchrun_workers.py": ("tests/fake_torch/",),
     "tests/unit/gpu_check/test_gpu_magic.py": MAGICS,
-    "tests/unit/hub/test_spawn_page.py": (TEMPLATES,),
+    "tests/unit/hub/hub_html.py": (TEMPLATES,),
 }
 """What a file loads, or a process that it starts."""
 

@@ -173,7 +173,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             done.cancel()
 
     def in_order(self, tasks: Iterable[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
-        """As they were begun: a set of tasks has another order in each run."""
+        """Sort tasks as they were begun: a set of them has another order in each run."""
         return sorted(tasks, key=self._begun.__getitem__)
 
     def _begin(

@@ -6,9 +6,14 @@ import { Signal } from '@lumino/signaling';
 import './apputils.js';
 import { trans } from './trans.js';
 
+const { ServerConnection } = await import('@jupyterlab/services');
+const { ServerActions } = await import('../lib/commands/serverActions.js');
 const { LAST_SAVE_MS } = await import('../lib/notices/lastSave.js');
 const { NoticeNotifications } = await import('../lib/notices/noticeNotifications.js');
 
+const SERVER = 'http://server/';
+/** Made while there is no `document`: JupyterLab would parse the address with it. */
+const SETTINGS = ServerConnection.makeSettings({ baseUrl: SERVER });
 const NOW = Date.UTC(2026, 10, 20, 12, 0);
 const MINUTE = 60_000;
 const at = milliseconds => new Date(NOW + milliseconds).toISOString();
@@ -26,10 +31,16 @@ const interruption = until => ({
   actions: []
 });
 
-/** An open notebook. */
+/** A stop before which the hub waits until each open page has saved. */
+const stopping = { ...interruption(null), id: 'stopping', kind: 'stopping' };
+
+const turn = () => new Promise(resolve => setImmediate(resolve));
+
+/** An open notebook; `written` counts the saves that have completed. */
 class Notebook {
   constructor() {
     this.saves = 0;
+    this.written = 0;
     this.model = { dirty: false };
     this.path = 'a.ipynb';
     this.contentsModel = { writable: true };
@@ -40,13 +51,20 @@ class Notebook {
   async save() {
     this.saves += 1;
     this.model.dirty = false;
+    await turn();
+    this.written += 1;
   }
 }
 
-/** A page with a notebook; `says` is a status with these notices, so many ms from now. */
+/**
+ * A page with a notebook; `says` is a status with these notices, `reports` are what the page has
+ * posted since, each with the number of saves that had completed by then.
+ */
 function open(context) {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   const page = { document: new EventTarget(), window: { setTimeout, clearTimeout } };
+  page.document.cookie = '';
+  page.document.createElement = () => new URL(SERVER); // an anchor, by which JupyterLab parses URLs
   page.document.getElementById = page.document.querySelector = () => null;
   page.MutationObserver = class {
     observe() {}
@@ -57,11 +75,18 @@ function open(context) {
   const model = { view: { phase: 'live', status: null } };
   model.changed = new Signal(model);
   const events = { connect() {}, disconnect() {} };
+  const shell = { widgets: () => [{ context: notebook }] };
+  const reports = [];
+  const fetch = async ({ method, url }) => {
+    reports.push([method, new URL(url).pathname, notebook.written]);
+    return new Response('{}');
+  };
+  const app = { shell, serviceManager: { serverSettings: { ...SETTINGS, fetch } } };
   const shown = new NoticeNotifications({
     model,
-    actions: { keepUntil: null, saveForStop: () => notebook.save() },
+    actions: new ServerActions({ app, model, trans }),
     settings: { current: { notices: true } },
-    shell: { widgets: () => [{ context: notebook }] },
+    shell,
     events,
     openPanel: () => {},
     trans
@@ -76,7 +101,7 @@ function open(context) {
     model.view = { phase: 'live', status: { now: at(0), notices } };
     model.changed.emit();
   };
-  return { notebook, says, after: milliseconds => context.mock.timers.tick(milliseconds) };
+  return { notebook, reports, says, after: milliseconds => context.mock.timers.tick(milliseconds) };
 }
 
 test('what is typed after a notice is saved again shortly before the end', context => {
@@ -110,4 +135,16 @@ test('nothing is saved for an end that is withdrawn', context => {
   notebook.type();
   after(3 * MINUTE);
   assert.equal(notebook.saves, 0);
+});
+
+test('a stop that is announced saves what was typed, then reports that once', async context => {
+  const { notebook, reports, says } = open(context);
+  notebook.type();
+  says(stopping);
+  says(stopping);
+  for (let turns = 0; turns < 100 && reports.length === 0; turns++) {
+    await turn();
+  }
+  assert.equal(notebook.saves, 1);
+  assert.deepEqual(reports, [['POST', '/ec2spawner/api/saved', 1]]);
 });

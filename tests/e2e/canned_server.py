@@ -154,7 +154,7 @@ class Server:
             file.write_text(history.model_dump_json())
 
     def has_notebook(self, name: str, source: str, *tags: str) -> Path:
-        """Of one cell, not run yet."""
+        """Write a notebook of one cell that has not run yet."""
         cell = {
             "cell_type": "code",
             "id": "a",

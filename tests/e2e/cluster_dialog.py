@@ -23,6 +23,7 @@ SOURCE = "x = 1"
 PRICE = re.compile(r"/ec2spawner/api/cluster\?\d")
 """A question for a price: the time follows the path, as JupyterLab appends it."""
 BUTTON = "Start a cluster…"
+HAS_COMMAND = "window.jupyterapp.commands.isVisible('ec2spawner:start-cluster')"
 CODE = "import ec2spawner\n\ncluster = ec2spawner.cluster({})"
 STUB = "class ec2spawner:\n    cluster = staticmethod(lambda *args, **more: (args, more))"
 """In the place of the module: what the call is given."""
@@ -40,6 +41,14 @@ def cells(page: Any) -> Any:
 
 def source_of(cell: Any) -> str:
     return "\n".join(cell.locator(".cm-line").all_inner_texts()).replace("\n\n\n", "\n\n")
+
+
+def in_the_palette(page: Any) -> Any:
+    """What the command palette finds, opened by its shortcut."""
+    page.keyboard.press("Control+Shift+C")
+    palette = page.locator("#modal-command-palette")
+    palette.get_by_role("textbox").fill("start a cluster")
+    return palette.locator(".lm-CommandPalette-item", has_text="Start a Cluster…")
 
 
 def can_be_used_by_keyboard(page: Any, server: Server, section: Any) -> None:
@@ -90,10 +99,10 @@ def can_be_used_by_keyboard(page: Any, server: Server, section: Any) -> None:
 
 
 def can_be_read_in_the_dark(page: Any, section: Any) -> None:
-    """In the theme that JupyterLab has now."""
+    """In the theme that JupyterLab has now; the command palette opens the dialog, too."""
     picture_of(section, "cluster-none-dark")
     assert violations(page, SECTION, COLOURS) == []
-    section.get_by_role("button", name=BUTTON).press("Enter")
+    in_the_palette(page).click()
     dialog = page.locator(DIALOG)
     number, said = dialog.get_by_role("spinbutton", name="Workers"), dialog.get_by_role("status")
     expect(said).to_contain_text("About")

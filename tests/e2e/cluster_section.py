@@ -18,7 +18,7 @@ expect = playwright.expect
 
 
 def lists_the_workers(lab: Lab, theme: str) -> None:
-    """At each width of the panel."""
+    """The section lists them at each width of the panel."""
     section = lab.shows_cluster(scenes.cluster())
     expect(section).to_contain_text("3 of 5 joined")
     expect(section).to_contain_text("$1.24/h estimate")
@@ -37,7 +37,7 @@ def lists_the_workers(lab: Lab, theme: str) -> None:
 
 
 def is_scaled_and_stopped(lab: Lab) -> None:
-    """Each after what it costs or ends is said."""
+    """Both happen after the section says what it costs or ends."""
     ready = [scenes.worker(number) for number in (1, 2, 3)]
     section = lab.shows_cluster(scenes.cluster(wanted=3, workers=ready, problem=""))
     said = section.get_by_role("status")
@@ -77,7 +77,7 @@ def cannot_be_changed_by_a_guest(lab: Lab) -> None:
 
 
 def can_be_started_again(lab: Lab) -> None:
-    """By the call that is shown."""
+    """The section shows the call that starts it again."""
     lab.shows(working())
     last = ClusterStatus(last_workers=4, last_profile="a10g-24-gb", last_engine="ray")
     section = lab.shows_cluster(last)

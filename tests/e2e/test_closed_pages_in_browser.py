@@ -208,7 +208,7 @@ async def test_a_notebook_opens_where_it_was_scrolled_to(jupyter: Server, visit:
 
 
 async def first_visible_cell(page: Any) -> int:
-    """Its number; -1 while JupyterLab has rendered none there."""
+    """Return its number, or -1 while JupyterLab has rendered none there."""
     number: int = await page.evaluate(
         """() => {
           const top = document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect().top;

@@ -18,14 +18,23 @@ from tests.e2e.canned_server import (
     picture_of,
     until,
 )
-from tests.e2e.cluster_dialog import ALLOWED, BUTTON, CODE, DIALOG, NAME, RAN, SOURCE, source_of
+from tests.e2e.cluster_dialog import (
+    ALLOWED,
+    BUTTON,
+    CODE,
+    DIALOG,
+    HAS_COMMAND,
+    NAME,
+    RAN,
+    SOURCE,
+    source_of,
+)
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
 
 pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=60)]
 
-HAS_COMMAND = "window.jupyterapp.commands.isVisible('ec2spawner:start-cluster')"
 COMMAND = "void window.jupyterapp.commands.execute('ec2spawner:start-cluster')"
 """Without its promise, which is resolved when the dialog is closed."""
 
@@ -73,7 +82,7 @@ def test_without_a_notebook_a_new_one_is_opened(page: Any, server: Server) -> No
 
 @pytest.mark.usefixtures("notebook")
 @pytest.mark.nightly(
-    guard="tests/e2e/test_panel.py::test_a_cluster_is_started_from_the_panel_by_a_cell"
+    guard="tests/e2e/test_lab_extension.py::test_warns_before_the_stop_and_extends"
 )
 def test_notebook_has_the_button_too(page: Any, server: Server) -> None:
     server.has_cluster(ALLOWED)

@@ -64,7 +64,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, hub: JobHub) -> Iterator[Se
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/runs/test_scheduler.py::test_a_job_is_created_executed_and_downloadable"
+    guard="tests/unit/runs/test_create_job.py::test_a_job_runs_on_the_profile_that_was_chosen"
 )
 def test_a_job_runs_on_the_profile_that_was_chosen(page: Any, server: Server, hub: JobHub) -> None:
     open_lab(page, server)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.wire import Cost, GpuSample, Market, Notice, ServerEnd, Stop, Telemetry, sentence
+from tests.e2e import cluster_dialog
 from tests.e2e import panel_scenes as scenes
 from tests.e2e.canned_server import (
     BROWSER_MARKS,
@@ -257,6 +258,7 @@ def test_warns_before_the_stop_and_extends(
     minutes = timedelta(minutes=1)
     server.choose_theme(theme)
     server.remembers(scenes.last_hour())
+    server.has_cluster(cluster_dialog.ALLOWED)
     warned = idle(9.7 * minutes, 50 * minutes, 10 * minutes)
     server.says(status(idleness=warned))
     said_at = time.monotonic()
@@ -289,6 +291,21 @@ def test_warns_before_the_stop_and_extends(
     item.click()
     expect(page.locator(PANEL)).to_be_visible()
     expect(page.locator(f"{PANEL} .ec2-Chart canvas")).to_have_count(4)
+    starts_clusters_and_runs_of_the_open_notebook(page)
+
+
+def starts_clusters_and_runs_of_the_open_notebook(page: Any) -> None:
+    """Each button opens its dialog."""
+    page.locator(PANEL).get_by_role("button", name="Start a cluster…").click()
+    dialog = page.locator(cluster_dialog.DIALOG)
+    expect(dialog).to_contain_text("This cell is added to train.ipynb")
+    expect(dialog.get_by_role("status")).to_contain_text("About $0.62/h")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    page.get_by_role("button", name="Run on…").click()
+    expect(dialog).to_contain_text("train.ipynb")
+    expect(dialog.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+    page.keyboard.press("Escape")
 
 
 def test_a_dismissed_warning_stays_away(page: Any, server: Server) -> None:
@@ -516,7 +533,8 @@ def test_settings_choose_what_is_shown(page: Any, server: Server) -> None:
 
 
 @pytest.mark.nightly(
-    guard="tests/e2e/test_lab_extension.py::test_shows_as_much_as_there_is_room_for"
+    guard="labextension/test/settings.test.js::"
+    "settings that JupyterLab refuses count as the defaults"
 )
 def test_bad_settings_break_nothing(page: Any, server: Server) -> None:
     server.choose_settings('{"statusBarCost": "perhaps", "notices": 7, "of later": []}')

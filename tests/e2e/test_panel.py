@@ -264,7 +264,6 @@ def test_charts_take_the_colours_of_the_theme(lab: Lab) -> None:
     assert len(set(colours)) == 2
 
 
-@pytest.mark.nightly(guard="tests/e2e/test_panel.py::test_charts_take_the_colours_of_the_theme")
 def test_pointing_at_a_chart_shows_the_values_of_that_moment(lab: Lab) -> None:
     lab.charts_are_drawn(4)
     chart = lab.panel.locator(".ec2-Chart").first
@@ -362,6 +361,9 @@ def test_a_cluster_is_started_from_the_panel_by_a_cell(lab: Lab) -> None:
             lab.choose_theme("Dark")
             cluster_dialog.can_be_read_in_the_dark(lab.page, section)
             cluster_dialog.starts_a_cluster_by_a_cell(lab.page, lab.server, section)
+        assert lab.page.evaluate(cluster_dialog.HAS_COMMAND)
+        expect(lab.shows_cluster(scenes.cluster())).to_contain_text("3 of 5 joined")
+        assert not lab.page.evaluate(cluster_dialog.HAS_COMMAND)
     finally:
         file.unlink()
 

@@ -68,8 +68,7 @@ def test_the_user_chooses_who_pays_and_what_that_payer_cannot_pay_for_cannot_be_
 
 @pytest.mark.usefixtures("notebook")
 @pytest.mark.nightly(
-    guard="tests/e2e/test_panel.py::"
-    "test_a_notebook_is_run_elsewhere_from_its_toolbar_and_from_the_file_browser"
+    guard="tests/e2e/test_lab_extension.py::test_warns_before_the_stop_and_extends"
 )
 def test_notebook_has_the_button_too(page: Any, server: Server) -> None:
     open_notebook(page, server, "notebooks")

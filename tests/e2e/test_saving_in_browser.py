@@ -48,8 +48,8 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/hub/test_last_save_on_hub.py::"
-    "test_an_open_page_saves_before_its_route_is_removed"
+    guard="labextension/test/noticeNotifications.test.js::"
+    "a stop that is announced saves what was typed, then reports that once"
 )
 async def test_documents_are_saved_before_every_stop(hub: Hub, visit: Visit) -> None:
     first, second = STOPPED_BY[:3], STOPPED_BY[3:]

@@ -167,7 +167,7 @@ async def test_workers_follow_their_server_and_neither_they_nor_runs_have_button
         named = {"user": "ann", "server": f"{head}/{number}", "head": head, "worker": number}
         return server(4, **named, usd=90.0, usd_per_hour=0.5, doing="", **changes)
 
-    scene = instances(3)
+    scene = instances(30)
     scene["servers"] += [
         worker(2, ""),
         worker(10, ""),
@@ -178,12 +178,28 @@ async def test_workers_follow_their_server_and_neither_they_nor_runs_have_button
         server(4, user="ann", server="/run/12", run=12, usd=0.4, doing=""),
     ]
     page = await open_page(hub, visit, "instances", {"instances": scene})
-    await expect(page.locator("#ec2-count")).to_contain_text("5 servers · 4 workers · 1 run")
+    await expect(page.locator("#ec2-count")).to_contain_text("32 servers · 4 workers · 1 run")
+    page_of = page.locator("#ec2-shown")
+    await expect(page_of).to_have_text("1–25 of 37")
+    await page.get_by_role("button", name="Next").click()
+    await expect(page_of).to_have_text("26–37 of 37")
+    await expect(rows(page)).to_have_count(12)
+    search = page.get_by_role("searchbox")
+    await search.fill("user0010 g4dn")
+    await expect(rows(page).locator("th")).to_have_text("user0010")
+    await search.fill("nobody")
+    await expect(page.locator("#ec2-empty")).to_have_text("No server matches.")
+    await search.fill("")
+    await page.get_by_role("button", name="Idle").click()
+    await expect(rows(page)).to_have_count(5)
+    await expect(rows(page).first).to_contain_text("idle 38 min, stops at")
+    await page.get_by_role("button", name="All").click()
+    await expect(rows(page)).to_have_count(25)
     await page.get_by_label("Order").select_option("user")
     names = rows(page).locator("th")
     expected = ["ann", "ann, worker 2", "ann, worker 10", "ann, run 12", "ann / gone, worker 7"]
     expected += ["ann / lab", "ann / lab, worker 1"]
-    found = [" ".join(text.split()) for text in (await names.all_text_contents())[-9:-2]]
+    found = [" ".join(text.split()) for text in (await names.all_text_contents())[1:8]]
     assert found == expected
     assert await rows(page).locator(":scope.ec2-below").count() == 3
     await expect(page.get_by_role("button", name=re.compile("worker|run 12"))).to_have_count(0)
@@ -228,7 +244,7 @@ async def test_a_run_is_shown_as_one_and_has_no_buttons(hub: Hub, visit: Visit) 
 
 
 @pytest.mark.nightly(
-    guard="tests/e2e/test_runs_page_in_browser.py::test_who_has_no_runs_learns_how_to_run_something"
+    guard="tests/unit/hub/test_runs_page.py::test_a_hub_without_runs_says_whom_to_ask"
 )
 async def test_a_hub_without_runs_says_whom_to_ask(hub: Hub, visit: Visit) -> None:
     page = await open_page(hub, visit, "runs", {})
@@ -376,6 +392,12 @@ async def test_a_user_sees_sessions_with_their_cost(hub: Hub, visit: Visit) -> N
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
     await is_accessible(page)
+    [own, *others] = scene["limits"]
+    scene |= {"servers": [], "limits": [own | {"left": 14.0}, *others]}
+    await page.route("**/hub/api/ec2/usage", _answering(scene))
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    left = page.locator("#ec2-month-limit")
+    await expect(left).to_have_text("of $200.00, $14.00 left, about 95 h of T4, 16 GB")
 
 
 @pytest.mark.nightly(

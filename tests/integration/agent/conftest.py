@@ -13,8 +13,8 @@ from tests.harness import Notebook
 from tests.integration.agent.lease_on_instance import (
     Machine,
     StubHub,
-    free_address,
     metadata_service,
+    reserved_address,
 )
 
 
@@ -36,13 +36,13 @@ def notebook() -> Notebook:
 async def machine(hub: StubHub, notebook: Notebook) -> AsyncIterator[Machine]:
     root = Path(tempfile.mkdtemp(prefix="ec2agent-"))
     (root / "devices").mkdir()
-    address, port = free_address()
-    machine = Machine(root=root, hub=hub, address=address, port=port, notebook=notebook)
-    metadata = await metadata_service(machine)
-    try:
-        yield machine
-    finally:
-        await machine.destroy()
-        await metadata.cleanup()
-        print(machine.log())
-        shutil.rmtree(root, ignore_errors=True)
+    with reserved_address() as (address, port):
+        machine = Machine(root=root, hub=hub, address=address, port=port, notebook=notebook)
+        metadata = await metadata_service(machine)
+        try:
+            yield machine
+        finally:
+            await machine.destroy()
+            await metadata.cleanup()
+            print(machine.log())
+            shutil.rmtree(root, ignore_errors=True)

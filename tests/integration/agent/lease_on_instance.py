@@ -11,10 +11,9 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +23,7 @@ import psutil
 from aiohttp import web
 
 from ec2spawner.agent.agent_lock import FILE
+from ec2spawner.reserved_ports import reserved_ports
 from ec2spawner.wire import (
     AgentEvent,
     Claim,
@@ -512,9 +512,9 @@ async def metadata_service(machine: Machine) -> web.AppRunner:
     return runner
 
 
-def free_address() -> tuple[str, int]:
-    """A loopback address of its own for this instance, and a free port there."""
+@contextlib.contextmanager
+def reserved_address() -> Iterator[tuple[str, int]]:
+    """A loopback address of its own for this instance, and a port there that stays reserved."""
     address = f"127.77.{os.getpid() % 250 + 1}.{time.monotonic_ns() // 1000 % 250 + 1}"
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return address, probe.getsockname()[1]
+    with reserved_ports(1, address) as [port]:
+        yield address, port

@@ -202,7 +202,8 @@ async def test_without_a_hub_only_idle_instances_power_off(machine: Machine, hub
 
 
 @pytest.mark.nightly(
-    guard="tests/integration/agent/test_failures_on_instance.py::test_only_410_ends_a_lease"
+    guard="tests/unit/agent/test_agent_retry_after.py::"
+    "test_a_hub_that_refuses_a_heartbeat_has_the_next_one"
 )
 async def test_a_hub_that_returns_finds_the_server_unchanged(
     machine: Machine, hub: StubHub
@@ -222,13 +223,14 @@ async def test_a_hub_that_returns_finds_the_server_unchanged(
 
 
 OTHER_STATUSES = pytest.mark.nightly(
-    guard="tests/integration/agent/test_failures_on_instance.py::test_only_410_ends_a_lease"
+    guard="tests/unit/agent/test_agent_retry_after.py::"
+    "test_a_hub_that_refuses_a_heartbeat_has_the_next_one"
 )
 
 
 @pytest.mark.parametrize(
     "status",
-    [pytest.param(404, marks=OTHER_STATUSES), pytest.param(401, marks=OTHER_STATUSES), 500],
+    [404, pytest.param(401, marks=OTHER_STATUSES), pytest.param(500, marks=OTHER_STATUSES)],
 )
 async def test_only_410_ends_a_lease(machine: Machine, hub: StubHub, status: int) -> None:
     hub.idle = NOTHING_WORKS

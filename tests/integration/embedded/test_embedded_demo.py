@@ -167,10 +167,6 @@ def test_killing_the_demo_ends_everything(demo: Demo, wait_until: Callable[..., 
     wait_until(lambda: not demo.left(), END_SECONDS)
 
 
-@pytest.mark.nightly(
-    guard="tests/integration/embedded/test_embedded_demo.py::"
-    "test_ctrl_c_stops_the_servers_before_everything_ends"
-)
 def test_ctrl_c_while_the_embedded_ec2_starts_starts_nothing_more(
     demo: Demo, wait_until: Callable[..., Any]
 ) -> None:
@@ -181,10 +177,6 @@ def test_ctrl_c_while_the_embedded_ec2_starts_starts_nothing_more(
     assert not (demo.data_dir / "jupyterhub.log").exists()
 
 
-@pytest.mark.nightly(
-    guard="tests/integration/embedded/test_embedded_demo.py::"
-    "test_ctrl_c_stops_the_servers_before_everything_ends"
-)
 def test_ctrl_c_while_the_hub_starts_leaves_no_proxy(
     demo: Demo, wait_until: Callable[..., Any]
 ) -> None:

@@ -44,8 +44,8 @@ async def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     try:
         yield await running.start()
     finally:
+        await embedded.stop()  # the hub would wait for the call that hangs
         await running.stop()
-        await embedded.stop()
         print(running.tail(200))
 
 
@@ -80,6 +80,15 @@ async def launched(embedded: Embedded) -> str:
     return await until(first, 10, "an instance to be launched")
 
 
+async def called(embedded: Embedded, launches: int) -> None:
+    """Wait until so many launch calls have arrived."""
+
+    async def is_called() -> bool:
+        return len(await embedded.calls("CreateFleet")) >= launches
+
+    await until(is_called, 10, "a launch call")
+
+
 async def reached(hub: Hub, user: str, step: str) -> None:
     """Follow the progress of a start until it is at this step."""
     path = f"{hub.server_path(user)}/progress"
@@ -104,18 +113,25 @@ async def failure(hub: Hub, user: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("user", "step"), [("ann", "boot"), ("ben", "home"), ("sleeper", "notebook")]
+    ("user", "step"),
+    [("ada", "launch"), ("ann", "boot"), ("ben", "home"), ("sleeper", "notebook")],
 )
 async def test_cancelled_at_any_step_leaves_no_instance_and_another_can_be_started(
     hub: Hub, embedded: Embedded, user: str, step: str
 ) -> None:
     await embedded.control("boot", {"seconds": 60 if step == "boot" else 0})
-    if step == "home":
-        await embedded.control("faults", {"action": "AttachVolume", "kind": "hang"})
+    if action := {"launch": "CreateFleet", "home": "AttachVolume"}.get(step):
+        await embedded.control("faults", {"action": action, "kind": "hang"})
+    # The next start of a profile shares its launch call while that hangs.
+    options = {"profile": "a100x8"} if step == "launch" else {}
+    launches = len(await embedded.calls("CreateFleet"))
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(hub.request_server(user))
-        await launched(embedded)
-        await reached(hub, user, step)
+        tasks.create_task(hub.request_server(user, options=options))
+        if step == "launch":
+            await called(embedded, launches + 1)
+        else:
+            await launched(embedded)
+            await reached(hub, user, step)
         reply = await hub.api.delete(hub.server_path(user))
         assert reply.status_code in {202, 204}, reply.text
         await wait_until_nothing_runs(embedded)

@@ -165,19 +165,7 @@ async def in_use(load_test: LoadTest) -> asyncio.Task[Ended]:
     return running
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        "a signal",
-        pytest.param(
-            "locust is killed",
-            marks=pytest.mark.nightly(
-                guard="tests/integration/hub/test_load_test_on_hub.py::"
-                "test_whatever_ends_the_test_its_servers_and_users_are_removed"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("end", ["a signal", "locust is killed"])
 async def test_whatever_ends_the_test_its_servers_and_users_are_removed(
     end: str, hub: Hub, load_test: LoadTest
 ) -> None:

@@ -19,7 +19,7 @@ from ec2spawner.pool.command import REFUSED, run_pool
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=20)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=30)]
 
 PATH = "/hub/api/ec2/pool"
 ROLE = {"name": "operations", "users": ["oscar"], "scopes": [SCOPE]}
@@ -27,6 +27,7 @@ CONFIG = (
     """c.EC2Spawner.profile_list = [
     {"display_name": "Small", "slug": "small", "vcpus": 2, "memory_gib": 4},
     {"display_name": "Other", "slug": "other", "vcpus": 4, "memory_gib": 8},
+    {"display_name": "Still", "slug": "still", "vcpus": 8, "memory_gib": 16, "market": "on-demand"},
 ]""",
     'c.EC2Spawner.warm_pool = [{"profile": "small", "running": 2}]',
     f"c.JupyterHub.load_roles = [*c.JupyterHub.load_roles, {ROLE!r}]",
@@ -103,7 +104,7 @@ async def test_a_start_gets_a_waiting_instance_and_the_pool_fills_again(
     await hub.add_user("ann")
     profiles = await send(hub, "GET", "/hub/api/ec2/profiles", user="ann")
     ready = {each["slug"]: each["ready_at_once"] for each in profiles.json()["profiles"]}
-    assert ready == {"small": True, "other": False}
+    assert ready == {"small": True, "other": False, "still": False}
     await hub.request_server("ann")
     model = await hub.wait_ready("ann")
     assert model is not None
@@ -201,3 +202,31 @@ async def test_the_command_shows_the_pool_and_clears_what_was_set(
     await only_two(embedded)
     assert await asyncio.to_thread(run_pool, cleared, token) == REFUSED
     assert "nothing is set by hand" in capsys.readouterr().err
+
+
+async def test_a_start_takes_an_instance_that_waits_stopped(hub: Hub, embedded: Embedded) -> None:
+    await waiting(hub, 2)
+    await only_two(embedded)
+    of_pool = await running(embedded)
+    path = f"{PATH}/still"
+    assert (await send(hub, "PUT", path, {"running": 0, "stopped": 1})).status_code == 200
+
+    async def is_stopped() -> str | None:
+        found = await embedded.instances()
+        at_rest = [each["instance_id"] for each in found if each["state"] == "stopped"]
+        known = [x.instance_id for each in (await pool(hub)).places for x in each.stopped_instances]
+        return at_rest[0] if at_rest and at_rest == known else None
+
+    at_rest = await until(is_stopped, 60, "an instance to wait stopped")
+    assert await running(embedded) == of_pool
+    await hub.start_server("cid", options={"profile": "still"})
+    assert len(await embedded.calls("StartInstances")) == 1
+    assert at_rest in await running(embedded)
+    assert (await send(hub, "DELETE", path)).status_code == 204
+    await hub.stop_server("cid")
+
+    async def nothing_more() -> bool:
+        found = await embedded.instances()
+        return {each["instance_id"] for each in found} == of_pool
+
+    await until(nothing_more, 60, "all instances but those of the pool to end")

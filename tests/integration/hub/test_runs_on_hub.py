@@ -231,8 +231,8 @@ async def test_nobody_reads_or_cancels_anothers_run(hub: Hub) -> None:
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/provisioner/runs/test_runs.py::"
-    "test_a_new_user_does_not_see_the_runs_of_a_deleted_one_of_the_name"
+    guard="tests/unit/hub/test_runs_of_new_account.py::"
+    "test_the_users_calls_have_only_runs_of_the_new_account"
 )
 async def test_a_new_account_has_no_runs_of_a_deleted_one_of_its_name(hub: Hub) -> None:
     old = await runs_of(hub, "ned")

@@ -62,8 +62,8 @@ async def stopped_id(hub: Hub, embedded: Embedded) -> str:
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/provisioner/pool/test_stopped_places.py::"
-    "test_a_lease_that_would_buy_on_demand_starts_it"
+    guard="tests/integration/hub/test_pool_on_hub.py::"
+    "test_a_start_takes_an_instance_that_waits_stopped"
 )
 async def test_a_start_takes_the_stopped_instance_and_another_is_prepared(
     hub: Hub, embedded: Embedded

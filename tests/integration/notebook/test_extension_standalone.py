@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 import uuid
 from collections.abc import AsyncIterator
@@ -18,6 +17,7 @@ import aiohttp
 import pytest
 
 from ec2spawner.wire import History
+from tests.harness import free_ports
 
 REPOSITORY = Path(__file__).parents[3]
 TOKEN = "token-of-this-test"
@@ -40,9 +40,7 @@ class Server:
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    [port] = free_ports(1)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
     environment = kept | {
         "HOME": str(tmp_path),

@@ -256,20 +256,25 @@ async def test_an_order_is_carried_out_once(server: SleepingServer) -> None:
 
 
 async def test_a_busy_kernel_is_interrupted_at_half_of_the_time(server: SleepingServer) -> None:
+    """A busy machine may need longer than the other half to save: then it is given more time."""
     await server.start()
     kernel = await server.notebook("a.ipynb", "x = 1")
-    running = await server.running(kernel, "y = 2", BUSY)
-    began = time.monotonic()
-    said = await server.sleep(16)
-    assert time.monotonic() - began > 7.5, "not before"
-    [saved] = said.session.kernels
+    for seconds in (8, 32, 96):
+        running = await server.running(kernel, "y = 2", BUSY)
+        began = time.monotonic()
+        said = await server.sleep(seconds)
+        assert time.monotonic() - began > seconds / 2 - 1, "not before"
+        async with asyncio.timeout(60):
+            assert "KeyboardInterrupt" in str(await running)
+        [saved] = said.session.kernels
+        if saved.code not in {"busy", "timed-out"}:
+            break
     assert (saved.variables, saved.code) == (2, "")
-    await running
 
 
 INTERRUPTED = pytest.mark.nightly(
-    guard="tests/integration/notebook/test_sleep_of_notebook.py::"
-    "test_a_kernel_that_stays_busy_is_reported_and_delays_no_other"
+    guard="tests/unit/notebook/test_asked_kernels.py::"
+    "test_a_cell_that_ignores_interrupts_is_reported_and_delays_no_other"
 )
 
 

@@ -103,13 +103,7 @@ def seen(what: str, folder: Path) -> dict[str, object]:
     return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
-AT_NIGHT = pytest.mark.nightly(
-    guard="tests/unit/agent/test_agent_memory.py::"
-    "test_no_process_of_the_same_user_reads_the_agents_memory"
-)
-
-
-@pytest.mark.parametrize("what", [pytest.param("closed", marks=AT_NIGHT), "agent"])
+@pytest.mark.parametrize("what", ["closed", "agent"])
 def test_no_process_of_the_same_user_reads_the_agents_memory(what: str, tmp_path: Path) -> None:
     assert seen(what, tmp_path) == {
         "environ": "Permission denied",

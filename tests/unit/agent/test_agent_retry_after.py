@@ -1,4 +1,4 @@
-"""An agent whose hub says when to ask again."""
+"""An agent whose hub refuses a call, and may say when to ask again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from ec2spawner.agent.claim import claim_lease, new_key
-from ec2spawner.agent.hub.client import HubClient, HubUnreachableError
+from ec2spawner.agent.hub.client import GoneError, HubClient, HubUnreachableError
 from ec2spawner.agent.hub.heartbeat import Heartbeat
 from ec2spawner.agent.hub.step_reports import StepReports
 from ec2spawner.agent.lease_status import LeaseStatus
@@ -120,15 +120,34 @@ async def test_a_step_is_reported_again_to_a_hub_that_does_not_know_the_lease_ye
     assert len(hub.called_at) == 2
 
 
+@pytest.mark.parametrize("status", [401, 403, 404, 500, 503])
+async def test_a_hub_that_refuses_a_heartbeat_has_the_next_one(hub: BusyHub, status: int) -> None:
+    """A hub that has lost its store knows no lease and no token: no server ends for that."""
+    hub.first_status, hub.retry_after = status, 0
+    await until_served(hub, heartbeats)
+
+
+async def test_a_heartbeat_ends_where_the_lease_is_gone(hub: BusyHub) -> None:
+    hub.first_status = 410
+    with pytest.raises(GoneError):
+        await until_served(hub, heartbeats)
+
+
 async def until_served(hub: BusyHub, call: Callable[[HubClient], Awaitable[None]]) -> None:
+    """Raises what `call` raises before that."""
     async with aiohttp.ClientSession() as http:
         calling = asyncio.ensure_future(call(HubClient(hub.url, http)))
+        served = asyncio.ensure_future(hub.served.wait())
         try:
             async with asyncio.timeout(30):
-                await hub.served.wait()
+                await asyncio.wait({calling, served}, return_when=asyncio.FIRST_COMPLETED)
+            if calling.done():
+                calling.result()
+            assert hub.served.is_set()
         finally:
-            calling.cancel()
-            await asyncio.gather(calling, return_exceptions=True)
+            for each in (calling, served):
+                each.cancel()
+            await asyncio.gather(calling, served, return_exceptions=True)
 
 
 async def test_the_notebook_hears_when_the_hub_wants_to_be_asked_again(hub: BusyHub) -> None:

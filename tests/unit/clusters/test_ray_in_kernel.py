@@ -51,10 +51,6 @@ print("done")
 """
 
 
-@pytest.mark.nightly(
-    guard="tests/unit/clusters/test_ray_in_kernel.py::"
-    "test_a_kernel_leaves_the_cluster_that_ended_for_the_next"
-)
 @pytest.mark.slow(seconds=25)
 def test_it_outlives_each_cluster_and_finds_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,7 @@ URL = "http://hub.test/hub/api"
 
 
 def spawner_of(*groups: str) -> EC2Spawner:
-    """Of ann, who is in these groups."""
+    """Make the spawner of ann, who is in these groups."""
     members = [SimpleNamespace(name=group) for group in groups]
     return EC2Spawner(
         user=SimpleNamespace(name="ann", groups=members),
@@ -23,7 +23,7 @@ def spawner_of(*groups: str) -> EC2Spawner:
 
 
 def service(spawner: EC2Spawner, payers: dict[str, Any]) -> Any:
-    """The hub's, as far as runs need it."""
+    """Make the service of a hub, as far as runs need it."""
     options: Options = validate_options(
         {
             "region": "us-east-1",

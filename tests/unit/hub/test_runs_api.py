@@ -114,14 +114,14 @@ class OfAgent(RunsHandler, WithoutHub):
 
 
 class OfInstance(RunHandler, WithoutHub):
-    """Of a lease that executes the run 12."""
+    """Answers a lease that executes the run 12."""
 
     def lease(self, lease_id: str) -> Any:
         return SimpleNamespace(lease_id=lease_id, run=12)
 
 
 class Cancelling(runs_api.RunHandler, WithoutHub):
-    """Of an admin, for the runs of ann."""
+    """Answers an admin who cancels runs of ann."""
 
     current_user = SimpleNamespace(name="admin")
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jupyterhub.app import JupyterHub
 
 from ec2spawner.hub.app import service
 from ec2spawner.hub.pages import runs_page
-from ec2spawner.hub.pages.runs_page import RunsPage
+from ec2spawner.hub.pages.runs_page import RunsPage, define
 from tests.unit.provisioner.runs.submitted import submit
 from tests.unit.provisioner.world import World
 
+from .hub_html import hub_html
 from .test_cluster_refusal import options_with
 
 pytestmark = pytest.mark.virtual_time
@@ -36,25 +39,34 @@ def publish(at_once: int, provisioner: Any) -> None:
 
 
 class Page(RunsPage):
-    """Of ada, in a JupyterHub that renders only whether there are runs."""
+    """Of ada, in a JupyterHub of which only its templates are there."""
 
-    current_user = SimpleNamespace(name="ada")
+    current_user = SimpleNamespace(name="ada", spawner=None)
 
     def __init__(self) -> None:
-        self.has_runs: bool | None = None
+        self.html = ""
 
     async def render_template(self, name: str, **variables: Any) -> str:
-        self.has_runs = variables["has_runs"]
-        return ""
+        app = JupyterHub()
+        define(app)
+        of_all = {name: value(self.current_user) for name, value in app.template_vars.items()}
+        return hub_html(name, user=self.current_user, **of_all, **variables)
 
     def finish(self, chunk: Any = None) -> Any:
-        pass
+        self.html = chunk
 
 
-async def shown() -> bool | None:
+async def words() -> str:
+    """What the page says, without its scripts and styles."""
     page = Page()
     await page.get()
-    return page.has_runs
+    html = re.sub(r"<(script|style)\b.*?</\1>", "", page.html, flags=re.S)
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+async def shown() -> bool:
+    """Whether the page has runs."""
+    return "This hub has no runs" not in await words()
 
 
 async def test_without_runs_the_page_has_none_where_the_hub_allows_none(world: World) -> None:
@@ -64,6 +76,21 @@ async def test_without_runs_the_page_has_none_where_the_hub_allows_none(world: W
     assert not await shown()
     publish(0, None)
     assert not await shown()
+
+
+async def test_a_hub_without_runs_says_whom_to_ask(world: World) -> None:
+    publish(0, world.provisioner)
+    said = await words()
+    assert "This hub has no runs:" in said
+    assert "Ask an admin of this JupyterHub to allow them." in said
+    assert "Loading" not in said
+    assert "Usage" in said
+    assert " Runs " not in said, "no link to them"
+    publish(4, world.provisioner)
+    said = await words()
+    assert "Loading" in said
+    assert "Ask an admin" not in said
+    assert "Usage Runs" in said
 
 
 async def test_runs_from_before_can_be_cancelled_where_the_hub_allows_none(world: World) -> None:

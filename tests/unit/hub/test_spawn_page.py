@@ -8,15 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
-from jupyterhub._data import DATA_FILES_PATH
 
 from ec2spawner.core.offers.launch_errors import ErrorClass
 from ec2spawner.core.offers.purchase import Offer
@@ -40,6 +37,8 @@ from ec2spawner.hub.pages.spawn_page.spawn_form import HomeSize, SpawnForm, rend
 from ec2spawner.hub.pages.spawn_page.stop_notice import StopNotice
 from ec2spawner.hub.spawn.user_options import read_form, read_link
 from ec2spawner.wire import Market
+
+from .hub_html import hub_html
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
@@ -704,16 +703,6 @@ def test_user_supplied_text_is_escaped(text: str) -> None:
 
 def hub_page(name: str, **context: Any) -> Page:
     return Page(hub_html(name, **context))
-
-
-def hub_html(name: str, **context: Any) -> str:
-    """A page as JupyterHub renders it, from our template over its own."""
-    stock = FileSystemLoader(Path(DATA_FILES_PATH) / "templates")
-    loader = ChoiceLoader(
-        [PrefixLoader({"templates": stock}), FileSystemLoader(TEMPLATES), stock],
-    )
-    base = {"base_url": "/hub/", "static_url": lambda path, **_: path, "parsed_scopes": {}}
-    return Environment(loader=loader, autoescape=True).get_template(name).render(base | context)
 
 
 def person(name: str) -> SimpleNamespace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,7 +161,7 @@ async def test_a_page_can_connect_to_a_kernel_that_runs_cells_again(has_page: bo
 
 
 class Busy:
-    """A server with one kernel, which runs a cell for so long, or until so many interrupts."""
+    """A server whose kernel `k` runs a cell for so long, or until so many interrupts."""
 
     def __init__(self, home: Path, *, seconds: float = 1e9, interrupts: int = 1000) -> None:
         self._home = home
@@ -179,9 +179,16 @@ class Busy:
 
     def is_busy(self, kernel_id: str) -> bool:
         is_interrupted = len(self.interrupted_at) >= self._interrupts
-        return not is_interrupted and virtual_loop().time() < self._until
+        return kernel_id == "k" and not is_interrupted and virtual_loop().time() < self._until
 
     async def sleep(self, seconds: float, *, interrupt_busy: bool) -> SavedKernel:
+        [saved] = await self.sleep_of("k", seconds=seconds, interrupt_busy=interrupt_busy)
+        return saved
+
+    async def sleep_of(
+        self, *kernel_ids: str, seconds: float, interrupt_busy: bool
+    ) -> Sequence[SavedKernel]:
+        """What is saved of these kernels, each of a notebook of its own."""
         order = SleepOrder(
             id="s",
             trigger="idle",
@@ -189,14 +196,16 @@ class Busy:
             interrupt_busy=interrupt_busy,
             max_bytes=1000,
         )
-        kernel = RunningKernel("k", "python3", True, "s", "a.ipynb", "a.ipynb", "notebook")
+        kernels = [
+            RunningKernel(x, "python3", True, f"s-{x}", f"{x}.ipynb", f"{x}.ipynb", "notebook")
+            for x in kernel_ids
+        ]
         server: Any = self
         session = await SessionSaving(
-            server, self._home, order, self.is_busy, [kernel], [], Lineage(), seconds
+            server, self._home, order, self.is_busy, kernels, [], Lineage(), seconds
         ).run()
         assert session is not None
-        [saved] = session.kernels
-        return saved
+        return session.kernels
 
 
 @pytest.fixture(autouse=True)
@@ -225,6 +234,18 @@ async def test_a_cell_that_catches_an_interrupt_has_another_until_it_ends(tmp_pa
     half = (41 - saving.COMMIT_SECONDS) / 2
     expected = [half + number * INTERRUPT_SECONDS for number in range(3)]
     assert server.interrupted_at == pytest.approx(expected, abs=0.5), "not before half of the time"
+
+
+@in_virtual_time
+async def test_a_cell_that_ignores_interrupts_is_reported_and_delays_no_other(
+    tmp_path: Path,
+) -> None:
+    server = Busy(tmp_path)
+    saved = await server.sleep_of("k", "idle", seconds=41, interrupt_busy=True)
+    found = {each.path: (each.variables, each.code) for each in saved}
+    assert found == {"k.ipynb": (0, "busy"), "idle.ipynb": (1, "")}
+    assert len(server.interrupted_at) > 5
+    assert virtual_loop().time() == pytest.approx(41 - saving.COMMIT_SECONDS, abs=0.5)
 
 
 @in_virtual_time

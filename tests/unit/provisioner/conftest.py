@@ -123,7 +123,7 @@ async def priced(world: World) -> World:
 
 @pytest.fixture(autouse=True)
 def _no_task_is_left(request: pytest.FixtureRequest) -> None:
-    """Only for async tests: for another one it would make a loop."""
+    """Check async tests alone: for another one it would make a loop."""
     if inspect.iscoroutinefunction(request.function):
         request.getfixturevalue("_tasks_end")
 

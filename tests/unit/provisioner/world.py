@@ -196,7 +196,7 @@ class World:
             await self.run_passes(1)
 
     async def run_passes(self, number: int) -> None:
-        """The same, whatever has been listed: this takes a second at most."""
+        """Run passes whatever has been listed: this takes a second at most."""
         for _ in range(number + 1):  # one is under way
             before = self.passes
             self.provisioner._state.wake()

@@ -305,21 +305,6 @@ def test_a_job_that_is_stopped_before_it_was_submitted_is_not_submitted(
     assert "submit" not in hub.actions()
 
 
-def test_a_job_is_created_executed_and_downloadable(
-    server: Server, hub: JobHub, tmp_path: Path
-) -> None:
-    wanted = CreateJob(
-        input_uri="train.ipynb",
-        runtime_environment_name="t4",
-        output_formats=["ipynb"],
-        name="train",
-    )
-    job_id = server.scheduler.create_job(wanted)
-    until(lambda: server.describe(job_id).status is Status.COMPLETED)
-    assert printed(server.paths(job_id)["ipynb"])
-    assert len(server.scheduler.get_job(job_id).job_files) == 2
-
-
 def test_a_job_continues_after_a_restart_of_the_server_and_is_stopped(
     server: Server, hub: JobHub
 ) -> None:

@@ -181,6 +181,24 @@ async def test_a_sold_out_call_ends_no_start_with_a_pending_instance(
     assert world.now(second).instance_id == instance_id
 
 
+async def test_another_choice_starts_while_the_call_of_a_cancelled_start_hangs(
+    world: World,
+) -> None:
+    gate = world.cloud.hold("launch")
+    cancelled = await world.request()
+    await until(world.cloud.requests)
+    await world.stop(cancelled)
+    await world.state(cancelled, LeaseState.ENDED)
+    other = replace(SPEC, instance_types=("g5.xlarge",))
+    lease, agent = await world.ready(spec=other, launch_key=launch_key_of(other))
+    assert [request.spec for request in world.cloud.requests()] == [SPEC, other]
+    gate.set()
+    await until(lambda: len(world.cloud.machines) == 2, "what the first call brings")
+    await until(lambda: world.cloud.running() == [agent.instance_id], "its end")
+    assert world.now(lease).state is LeaseState.READY
+    assert len(world.cloud.requests()) == 2
+
+
 async def test_a_refused_call_fails_at_once_and_tries_no_other_market(world: World) -> None:
     world.cloud.fail("launch", FORBIDDEN)
     stop = await world.stop_of(await world.request())
