@@ -39,16 +39,20 @@ async def call(kernel: Any, code: str, hear: Callable[[Mapping[str, Any]], None]
     client = kernel.client()
     client.start_channels(stdin=False, hb=False)
     running: set[asyncio.Task[Any]] = set()
+    # Jupyter may start a kernel that has ended again before it is seen not to be alive.
+    restarted = asyncio.Event()
+    kernel.add_restart_callback(restarted.set)
     try:
         await until_subscribed(client)
         while True:
-            reply = await _execute(kernel, client, code, hear, running)
+            reply = await _execute(kernel, client, code, hear, running, restarted)
             if reply.get("status") != "aborted":
                 break
             # A cell before it failed, and what was waiting then is not run.
         if reply.get("status") == "error":
             raise CodeError(str(reply.get("ename", "")))
     finally:
+        kernel.remove_restart_callback(restarted.set)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -61,6 +65,7 @@ async def _execute(
     code: str,
     hear: Callable[[Mapping[str, Any]], None],
     running: set[asyncio.Task[Any]],
+    restarted: asyncio.Event,
 ) -> Mapping[str, Any]:
     """One request; the content of its reply."""
     message_id = client.execute(
@@ -71,7 +76,7 @@ async def _execute(
     running |= {replied, heard}
     while not replied.done():
         await asyncio.wait({replied}, timeout=ALIVE_SECONDS)
-        if not replied.done() and not await kernel.is_alive():
+        if not replied.done() and (restarted.is_set() or not await kernel.is_alive()):
             raise KernelGoneError
     await asyncio.wait({heard}, timeout=REPLY_SECONDS)
     heard.cancel()

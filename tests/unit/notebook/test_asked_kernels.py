@@ -16,7 +16,7 @@ import pytest
 from jupyter_client.session import Session
 
 from ec2spawner.notebook.sleep import restarting, saving
-from ec2spawner.notebook.sleep.kernel_call import MIME
+from ec2spawner.notebook.sleep.kernel_call import ALIVE_SECONDS, MIME
 from ec2spawner.notebook.sleep.lineage import Lineage
 from ec2spawner.notebook.sleep.restarting import BEGIN_SECONDS
 from ec2spawner.notebook.sleep.running_kernels import RunningKernel
@@ -51,8 +51,9 @@ class Kernel:
     Code that saves writes a generation with one variable.
     """
 
-    def __init__(self, begins_after: float = 0.0) -> None:
+    def __init__(self, begins_after: float = 0.0, *, ends_in_save: bool = False) -> None:
         self._begins_after = begins_after
+        self._ends_in_save = ends_in_save
         self.session = Session()
         self.shell_channel = Channel(self._run)
         self.control_channel = Channel(lambda each: self._publish("status", each))
@@ -60,6 +61,7 @@ class Kernel:
         self.asked_for: list[str] = []
         self.cells: list[Request] = []
         self.is_connected = False
+        self.restart_callbacks: list[Callable[[], None]] = []
 
     def client(self) -> Kernel:
         return self
@@ -70,6 +72,12 @@ class Kernel:
     def stop_channels(self) -> None:
         self.is_connected = False
 
+    def add_restart_callback(self, callback: Callable[[], None]) -> None:
+        self.restart_callbacks.append(callback)
+
+    def remove_restart_callback(self, callback: Callable[[], None]) -> None:
+        self.restart_callbacks.remove(callback)
+
     async def is_alive(self) -> bool:
         return True
 
@@ -78,6 +86,11 @@ class Kernel:
         request = self.session.msg("execute_request", {"code": code})
         folder = re.search(r"save\('([^']+)'", code)
         assert folder is not None
+        if self._ends_in_save:
+            loop = asyncio.get_running_loop()
+            for callback in self.restart_callbacks:  # as Jupyter calls back that it runs again
+                loop.call_later(ALIVE_SECONDS / 2, callback)
+            return str(request["header"]["msg_id"])
         saved = Manifest((Entry("x", saved=True),))
         manifest.write(Path(folder[1]), saved)
         report = {"kind": "saved", **manifest.summary(saved)}
@@ -163,13 +176,20 @@ async def test_a_page_can_connect_to_a_kernel_that_runs_cells_again(has_page: bo
 class Busy:
     """A server whose kernel `k` runs a cell for so long, or until so many interrupts."""
 
-    def __init__(self, home: Path, *, seconds: float = 1e9, interrupts: int = 1000) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        seconds: float = 1e9,
+        interrupts: int = 1000,
+        kernel: Kernel | None = None,
+    ) -> None:
         self._home = home
         self._until = seconds
         self._interrupts = interrupts
         self.interrupted_at: list[float] = []
         self.kernel_manager = SimpleNamespace(
-            get_kernel=lambda _: Kernel(),
+            get_kernel=lambda _: kernel or Kernel(),
             interrupt_kernel=self._interrupt,
             cwd_for_path=lambda _: str(home),
         )
@@ -253,3 +273,12 @@ async def test_a_cell_that_ends_by_itself_is_not_interrupted(tmp_path: Path) -> 
     server = Busy(tmp_path, seconds=15)
     saved = await server.sleep(41, interrupt_busy=True)
     assert (saved.variables, saved.code, server.interrupted_at) == (1, "", [])
+
+
+@in_virtual_time
+async def test_a_kernel_that_jupyter_has_started_again_meanwhile_has_died(tmp_path: Path) -> None:
+    kernel = Kernel(ends_in_save=True)
+    saved = await Busy(tmp_path, seconds=0, kernel=kernel).sleep(41, interrupt_busy=True)
+    assert saved.code == "died"
+    assert virtual_loop().time() == pytest.approx(ALIVE_SECONDS, abs=0.5), "not at the end"
+    assert kernel.restart_callbacks == []
