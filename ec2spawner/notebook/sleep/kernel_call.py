@@ -34,25 +34,40 @@ class CodeError(Exception):
 async def call(kernel: Any, code: str, hear: Callable[[Mapping[str, Any]], None]) -> None:
     """Run `code` when the kernel is free. Cancel it to give up; the code continues then.
 
-    `kernel` is Jupyter's kernel manager of one kernel. Raises `KernelGoneError`, `CodeError`.
+    `kernel` is Jupyter's kernel manager of one kernel. Raises `CodeError`, and `KernelGoneError`,
+    also if Jupyter was first to see the kernel's end: the one that it started again never answers.
     """
+    restarted = asyncio.Event()
+    kernel.add_restart_callback(restarted.set)
+    answer = asyncio.create_task(_call(kernel, code, hear))
+    restart = asyncio.create_task(restarted.wait())
+    try:
+        await asyncio.wait({answer, restart}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise KernelGoneError
+        answer.result()
+    finally:
+        kernel.remove_restart_callback(restarted.set)
+        answer.cancel()
+        restart.cancel()
+        await asyncio.gather(answer, restart, return_exceptions=True)
+
+
+async def _call(kernel: Any, code: str, hear: Callable[[Mapping[str, Any]], None]) -> None:
+    """Run `code` in a kernel that nobody starts again meanwhile. Raises as `call`."""
     client = kernel.client()
     client.start_channels(stdin=False, hb=False)
     running: set[asyncio.Task[Any]] = set()
-    # Jupyter may start a kernel that has ended again before it is seen not to be alive.
-    restarted = asyncio.Event()
-    kernel.add_restart_callback(restarted.set)
     try:
         await until_subscribed(client)
         while True:
-            reply = await _execute(kernel, client, code, hear, running, restarted)
+            reply = await _execute(kernel, client, code, hear, running)
             if reply.get("status") != "aborted":
                 break
             # A cell before it failed, and what was waiting then is not run.
         if reply.get("status") == "error":
             raise CodeError(str(reply.get("ename", "")))
     finally:
-        kernel.remove_restart_callback(restarted.set)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -65,7 +80,6 @@ async def _execute(
     code: str,
     hear: Callable[[Mapping[str, Any]], None],
     running: set[asyncio.Task[Any]],
-    restarted: asyncio.Event,
 ) -> Mapping[str, Any]:
     """One request; the content of its reply."""
     message_id = client.execute(
@@ -76,7 +90,7 @@ async def _execute(
     running |= {replied, heard}
     while not replied.done():
         await asyncio.wait({replied}, timeout=ALIVE_SECONDS)
-        if not replied.done() and (restarted.is_set() or not await kernel.is_alive()):
+        if not replied.done() and not await kernel.is_alive():
             raise KernelGoneError
     await asyncio.wait({heard}, timeout=REPLY_SECONDS)
     heard.cancel()

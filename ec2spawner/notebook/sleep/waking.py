@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -282,7 +282,7 @@ class Waking:
         for retries_left in reversed(range(MAX_RETRIES + 1)):
             has_died.clear()
             try:
-                await _unless(has_died, call(kernel, code, hear))
+                await call(kernel, code, hear)
             except KernelGoneError:
                 what = await asyncio.to_thread(crashes.interrupted, folder)
                 if not what or not retries_left:
@@ -306,21 +306,6 @@ class Waking:
         known = self._woken[place].model_dump() | changes
         self._woken[place] = WokenKernel.model_validate(known)
         self._changed()
-
-
-async def _unless(has_died: asyncio.Event, calling: Coroutine[Any, Any, None]) -> None:
-    """Await the call. Raises as it does, and `KernelGoneError` if Jupyter was first to see the
-    kernel's end: the one that it started again never answers."""
-    answer, death = asyncio.create_task(calling), asyncio.create_task(has_died.wait())
-    try:
-        await asyncio.wait({answer, death}, return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            raise KernelGoneError
-        answer.result()
-    finally:
-        answer.cancel()
-        death.cancel()
-        await asyncio.gather(answer, death, return_exceptions=True)
 
 
 async def _until_restarted(kernel: Any, has_died: asyncio.Event) -> None:

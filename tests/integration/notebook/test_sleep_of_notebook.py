@@ -256,19 +256,16 @@ async def test_an_order_is_carried_out_once(server: SleepingServer) -> None:
 
 
 async def test_a_busy_kernel_is_interrupted_at_half_of_the_time(server: SleepingServer) -> None:
-    """A busy machine may need longer than the other half to save: then it is given more time."""
+    """The other half is long enough for any machine: `test_asked_kernels.py` has the instants."""
     await server.start()
     kernel = await server.notebook("a.ipynb", "x = 1")
-    for seconds in (8, 32, 96):
-        running = await server.running(kernel, "y = 2", BUSY)
-        began = time.monotonic()
-        said = await server.sleep(seconds)
-        assert time.monotonic() - began > seconds / 2 - 1, "not before"
-        async with asyncio.timeout(60):
-            assert "KeyboardInterrupt" in str(await running)
-        [saved] = said.session.kernels
-        if saved.code not in {"busy", "timed-out"}:
-            break
+    running = await server.running(kernel, "y = 2", BUSY)
+    began = time.monotonic()
+    said = await server.sleep(60)
+    assert time.monotonic() - began > 25, "not before"
+    async with asyncio.timeout(60):
+        assert "KeyboardInterrupt" in str(await running)
+    [saved] = said.session.kernels
     assert (saved.variables, saved.code) == (2, "")
 
 

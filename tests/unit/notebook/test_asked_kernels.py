@@ -280,5 +280,5 @@ async def test_a_kernel_that_jupyter_has_started_again_meanwhile_has_died(tmp_pa
     kernel = Kernel(ends_in_save=True)
     saved = await Busy(tmp_path, seconds=0, kernel=kernel).sleep(41, interrupt_busy=True)
     assert saved.code == "died"
-    assert virtual_loop().time() == pytest.approx(ALIVE_SECONDS, abs=0.5), "not at the end"
+    assert ALIVE_SECONDS / 2 <= virtual_loop().time() < ALIVE_SECONDS, "at once"
     assert kernel.restart_callbacks == []

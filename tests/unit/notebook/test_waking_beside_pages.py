@@ -285,11 +285,11 @@ def crashing(
         if name:
             marker.write_text(f"{name}\n")
         kernel.is_up = False
-        if name != "seen late":
+        if name == "seen late":
+            kernel.restart()
+        else:
             asyncio.get_running_loop().call_later(0.05, kernel.restart)
-            raise KernelGoneError
-        kernel.restart()
-        await asyncio.Event().wait()  # what is asked of a kernel that has just died
+        raise KernelGoneError
 
     monkeypatch.setattr(waking, "call", call)
     server.kernel_manager.may_start.set()

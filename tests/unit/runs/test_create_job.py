@@ -18,6 +18,7 @@ from tornado.testing import bind_unused_port
 from traitlets.config import Config
 
 from ec2spawner.wire import HardwareChoice, HardwareChoices
+from tests.harness import until
 
 from .agent_socket import agent
 from .job_hub import NOTEBOOK, JobHub
@@ -98,10 +99,13 @@ async def test_a_job_runs_on_the_profile_that_was_chosen(
     }
     created = await requested(jobs, "POST", "jobs", json=wanted)
     path = f"jobs/{created['job_id']}"
-    async with asyncio.timeout(180):
-        while (job := await requested(jobs, "GET", path))["status"] != "COMPLETED":
-            assert job["status"] != "FAILED", job
-            await asyncio.sleep(0.02)
+
+    async def completed() -> Any:
+        found = await requested(jobs, "GET", path)
+        assert found["status"] != "FAILED", found
+        return found if found["status"] == "COMPLETED" else None
+
+    job = await until(completed, 60, "the job to be completed")
     assert hub.submitted().profile == "a100"
     assert job["tags"] == ["run-12"]
     assert {each["display_name"] for each in job["job_files"]} == {"Notebook", "Input"}
