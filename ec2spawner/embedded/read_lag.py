@@ -7,10 +7,12 @@ listing that lacks it may follow one that shows it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from .api.protocol import EC2Error
 
@@ -24,6 +26,10 @@ MAX_SECONDS = 5.0
 
 STALE = 0.75
 """Probability that a call asks a replica that does not know a lagging resource yet."""
+
+NO_LAG_HEADER: Final = "X-Embedded-No-Lag"
+"""A call with this header knows all resources and tags at once: to whoever observes the account
+from outside, a listing is what there is. EC2 has nothing like it, and no part of a hub sends it."""
 
 _NOT_FOUND: Mapping[str, tuple[str, str]] = {
     "i-": ("InvalidInstanceID.NotFound", "The instance ID '{}' does not exist"),
@@ -60,6 +66,19 @@ _IDS = frozenset(
 _NAMES = frozenset({"LaunchTemplateName", "LaunchTemplateNames"})
 _HOLDERS = frozenset({"LaunchTemplate", "LaunchTemplateConfigs", "LaunchTemplateSpecification"})
 """Parameters that hold other parameters with ids of templates."""
+
+
+_lags: ContextVar[bool] = ContextVar("lags", default=True)
+
+
+@contextlib.contextmanager
+def for_call(headers: Mapping[str, str]) -> Iterator[None]:
+    """A call with these headers is answered meanwhile, in this context."""
+    token = _lags.set(NO_LAG_HEADER not in headers)
+    try:
+        yield
+    finally:
+        _lags.reset(token)
 
 
 class ReadLag:
@@ -131,7 +150,7 @@ class ReadLag:
         return min(self._random.expovariate(1 / MEAN_SECONDS), MAX_SECONDS)
 
     def _is_stale(self, known_at: float) -> bool:
-        if self._clock() >= known_at:
+        if self._clock() >= known_at or not _lags.get():
             return False
         return self._seconds is not None or self._random.random() < STALE
 

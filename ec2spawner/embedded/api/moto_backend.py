@@ -20,6 +20,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeVar, cast
@@ -101,13 +102,16 @@ class Moto:
             return await self.begin(work)
 
     def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """The same without waiting for it; it is done before the work of any later call."""
+        """The same without waiting for it; it is done before the work of any later call.
+
+        In the caller's context, as `asyncio.to_thread` does it.
+        """
 
         def locked() -> T:
             with _MOTO_LOCK:
                 return work()
 
-        return asyncio.get_running_loop().run_in_executor(self._thread, locked)
+        return asyncio.get_running_loop().run_in_executor(self._thread, copy_context().run, locked)
 
     async def call(self, action: str, **parameters: Any) -> dict[str, Any]:
         """An EC2 action with boto3's parameters; returns boto3's answer."""

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from .. import faults
+from .. import faults, read_lag
 from ..api import json_service, pagination, protocol
 from ..api.access_keys import AccessKeys, Caller, Denial, DeniedError
 from ..api.json_service import JsonService
@@ -197,7 +197,8 @@ class Gateway:
             if kind is not None and kind != faults.CUT_AFTER:
                 call["outcome"] = kind
                 await faults.inject(kind, client_gone)
-            answer = await self._answer(caller, action, form, body, headers)
+            with read_lag.for_call(headers):
+                answer = await self._answer(caller, action, form, body, headers)
             if kind is not None:
                 call["outcome"] = kind
                 raise ConnectionCutError

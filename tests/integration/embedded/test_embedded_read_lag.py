@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from ec2spawner.embedded.api.protocol import EC2Error
-from ec2spawner.embedded.read_lag import MAX_SECONDS, ReadLag
+from ec2spawner.embedded.read_lag import MAX_SECONDS, NO_LAG_HEADER, ReadLag
 
 from .conftest import Laboratory, until
 
@@ -100,6 +100,27 @@ def test_new_tags_are_not_shown_yet(late: Any) -> None:
     assert named() == []
     assert "Tags" not in late.ec2.describe_volumes(VolumeIds=[made])["Volumes"][0]
     assert until(named)[0]["Tags"] == [{"Key": "name", "Value": "ada"}]
+
+
+def test_nothing_lags_to_an_observer(late: Any) -> None:
+    late.control("lag", {"seconds": LONG})
+    instance_id, made, template = late.run(), volume_id(late), late.template("observed")
+    late.ec2.create_placement_group(GroupName="observed", Strategy="cluster")
+    observer = late.client()
+    sent = {NO_LAG_HEADER: "1"}
+    observer.meta.events.register("before-call", lambda params, **_: params["headers"].update(sent))
+    tags = [{"Key": "name", "Value": "ada"}]
+    observer.create_tags(Resources=[made], Tags=tags)
+    for ec2, is_known in ((late.ec2, False), (observer, True)):
+        listed = [
+            (instance_id, ec2.describe_instances()),
+            (made, ec2.describe_volumes()),
+            (made, ec2.describe_volumes(Filters=[{"Name": "tag:name", "Values": ["ada"]}])),
+            (template, ec2.describe_launch_templates()),
+            ("observed", ec2.describe_placement_groups()),
+        ]
+        assert [name in repr(answer) for name, answer in listed] == [is_known] * len(listed)
+    assert observer.describe_volumes(VolumeIds=[made])["Volumes"][0]["Tags"] == tags
 
 
 def drawn(lag: ReadLag, seconds: list[float], number: int = 200) -> list[str]:

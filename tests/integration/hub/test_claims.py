@@ -205,7 +205,7 @@ async def known_at_once(hub: Hub) -> AsyncIterator[None]:
 
 
 def tags_of_launch(hub: Hub, instance_id: str) -> dict[str, str]:
-    """Those that came with it: what was tagged later may not be shown yet."""
+    """Those that came with it."""
     found = hub.embedded.client().describe_instances(InstanceIds=[instance_id])
     tags = {t["Key"]: t["Value"] for t in found["Reservations"][0]["Instances"][0]["Tags"]}
     names = ("ec2spawner:hub", "ec2spawner:store", "ec2spawner:launch-key", "ec2spawner:intent")
