@@ -29,12 +29,14 @@ print(f"\\x1b[32m{NAME}\\x1b[0m", sys.argv[1:], child.pid)
 print("warned", file=sys.stderr)
 """
 
+# Without a buffer, `print` writes the end of a line by itself: an interrupt that follows the words
+# may come before it, so these scripts write whole lines.
 RESUMABLE = """
-import os, time
+import os, sys, time
 from pathlib import Path
 from ec2spawner.checkpoint import resumable
 for step in resumable(range(4), every=0, quiet=True):
-    print("step", step)
+    sys.stdout.write(f"step {step}\\n")
     if step == 2 and not os.path.exists("resumed"):
         open("resumed", "w").close()
         time.sleep(3600)
@@ -82,9 +84,9 @@ async def test_a_killed_script_is_said_so(tmp_path: Path) -> None:
 
 
 TIDIES_UP = """
-import time
+import sys, time
 try:
-    print("begun")
+    sys.stdout.write("begun\\n")
     time.sleep(3600)
 finally:
     print("tidied up")
