@@ -27,7 +27,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell's background job: all programs that the tests start would ignore it, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SIGNALS = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)}
+SIGNALS = {
+    number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+}
 """What this process does with them."""
 
 NIGHT = os.environ.get("EC2SPAWNER_LEFT_OUT") == "long" or bool(os.environ.get(ORDER_VARIABLE))
@@ -128,7 +130,7 @@ def pytest_runtestloop() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown() -> Generator[None]:
+def pytest_runtest_teardown() -> Generator[None, None, None]:
     """A Jupyter server that a test begins in this process takes its signals for good: a process
     that a later test forks would ignore SIGTERM, and whoever waits for its end would hang."""
     try:

@@ -67,13 +67,12 @@ _NAMES = frozenset({"LaunchTemplateName", "LaunchTemplateNames"})
 _HOLDERS = frozenset({"LaunchTemplate", "LaunchTemplateConfigs", "LaunchTemplateSpecification"})
 """Parameters that hold other parameters with ids of templates."""
 
-
 _lags: ContextVar[bool] = ContextVar("lags", default=True)
 
 
 @contextlib.contextmanager
 def for_call(headers: Mapping[str, str]) -> Iterator[None]:
-    """A call with these headers is answered meanwhile, in this context."""
+    """Answer a call with these headers within the block: nothing lags if they ask for that."""
     token = _lags.set(NO_LAG_HEADER not in headers)
     try:
         yield

@@ -102,9 +102,9 @@ class Moto:
             return await self.begin(work)
 
     def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """The same without waiting for it; it is done before the work of any later call.
+        """Begin `work` as `run` does, without waiting for it.
 
-        In the caller's context, as `asyncio.to_thread` does it.
+        It is done before the work of any later call, in the caller's context.
         """
 
         def locked() -> T:

@@ -103,13 +103,14 @@ def test_an_unknown_filter_is_refused(lab: Any) -> None:
 
 def test_an_on_demand_price_can_be_set_and_decides_what_a_fleet_takes(lab: Any) -> None:
     order = {"instance_type": "g6.2xlarge", "usd_per_hour": 0.01, "market": "on-demand"}
+    listed = instance_types()["g6.2xlarge"].on_demand_usd_per_hour
     lab.control("prices", order)
-
-    (found,) = products(lab, instanceType="g6.2xlarge", **LINUX)
-    answer = lab.fleet(
-        lab.template("dearer-is-cheaper"), market="on-demand", types=("g6.xlarge", "g6.2xlarge")
-    )
-
+    try:
+        (found,) = products(lab, instanceType="g6.2xlarge", **LINUX)
+        template = lab.template("dearer-is-cheaper")
+        answer = lab.fleet(template, market="on-demand", types=("g6.xlarge", "g6.2xlarge"))
+    finally:
+        lab.control("prices", order | {"usd_per_hour": listed})
     assert usd(found) == 0.01
     assert answer["Instances"][0]["InstanceType"] == "g6.2xlarge"
 

@@ -202,8 +202,10 @@ async def test_workers_of_a_profile_that_asks_for_it_are_launched_close_together
         workers = {x["InstanceId"] for each in listed["Reservations"] for x in each["Instances"]}
         assert len(workers - {agent.instance_id}) == 3
     await until(none_is_left, 60, "the end of the placement group")
-    made = [each["outcome"] for each in await hub.embedded.calls("CreatePlacementGroup")]
-    assert made.count("ok") == 1
+    outcomes = [each["outcome"] for each in await hub.embedded.calls("CreatePlacementGroup")]
+    assert outcomes.count("ok") == 1
+    # How often the hub asks again while EC2 does not show it the group is up to the lag.
+    assert set(outcomes) <= {"ok", "InvalidPlacementGroup.Duplicate"}
 
 
 async def test_only_a_running_server_has_a_cluster(hub: Hub) -> None:
