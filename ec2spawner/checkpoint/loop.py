@@ -94,6 +94,12 @@ def _store(name: str, to: str | os.PathLike[str] | None) -> FolderStore | S3Stor
     return FolderStore((Path(to).expanduser() if to is not None else home()) / key(name))
 
 
+def _may_end() -> bool:
+    """Whether this machine ends, or its agent is too busy to say that it does not."""
+    now = agent.read_now()
+    return now.notice is not None or now.why == agent.NO_RESPONSE
+
+
 class _Loop:
     def __init__(
         self,
@@ -152,7 +158,7 @@ class _Loop:
         del _current[str(self._store)]
         self._store.close()
         # The agent may be too busy now to say again that the machine ends.
-        if self._restart and not self._is_left and agent.read().notice is None:
+        if self._restart and not self._is_left and not _may_end():
             self._forget()
 
     def _remember(self) -> None:

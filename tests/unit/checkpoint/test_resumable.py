@@ -556,6 +556,30 @@ def test_a_loop_that_a_notice_ends_is_run_again(
     assert len(asked(home)) == 1
 
 
+def test_a_loop_that_is_interrupted_while_the_agent_is_silent_is_run_again(
+    home: Path, cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent may be too busy to announce what the interruption is for."""
+    monkeypatch.setenv(SOCKET, "/nowhere")
+    interrupted(2, every=0, restart=True)
+    assert len(asked(home)) == 1
+
+
+def test_a_loop_asks_an_agent_that_was_silent_again(
+    home: Path, cell: str, agent: StubAgentSocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work() -> None:
+        for step in checkpoint.resumable(range(5), every=0, restart=True):
+            if step == 1:
+                monkeypatch.setenv(SOCKET, agent.path)
+                raise KeyboardInterrupt
+
+    monkeypatch.setenv(SOCKET, "/nowhere")
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert asked(home) == [], "without a notice it was the user"
+
+
 def test_a_cell_that_made_room_is_run_again_whatever_the_agent_says_then(
     cell: str, home: Path, agent: StubAgentSocket
 ) -> None:
