@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import pytest_asyncio
@@ -54,7 +55,7 @@ class Mess:
             disk_gib=75,
         )
         request = LaunchRequest(
-            f"token-{name}",
+            str(uuid4()),
             Market.ON_DEMAND,
             1,
             spec,
@@ -87,8 +88,18 @@ class Mess:
         )
         self.ids["interface"] = made["NetworkInterface"]["NetworkInterfaceId"]
 
+    def clear(self, left: set[str]) -> None:
+        """Delete what is left, by name."""
+        ids = {self.ids[name] for name in left}
+        self.ec2.terminate_instances(InstanceIds=[each for each in ids if each.startswith("i-")])
+        for each in ids:
+            if each.startswith("vol-"):
+                self.ec2.delete_volume(VolumeId=each)
+            elif each.startswith("eni-"):
+                self.ec2.delete_network_interface(NetworkInterfaceId=each)
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def mess(admin: Admin, embedded: Embedded) -> AsyncIterator[Mess]:
     """A store, and an account with things of this hub, of a lost store and of another hub."""
     url = f"sqlite:///{admin.directory}/ec2spawner.sqlite"
@@ -104,6 +115,7 @@ async def mess(admin: Admin, embedded: Embedded) -> AsyncIterator[Mess]:
         await mess.launch("of-unknown-lease", **{LEASE: "lease-of-nobody"})
         await asyncio.to_thread(mess.make)
         yield mess
+        await asyncio.to_thread(mess.clear, await there(mess))
         await mess.cloud.close()
 
 
@@ -162,9 +174,8 @@ async def test_resources_of_a_lost_store_are_deleted_only_when_it_is_named(
     ended = await admin.types(*REAP, "--store=lost", "--yes")
     assert ended.status == 0, ended.errors
     assert not ended.json["hub_runs"]
-    ended_before = {mess.ids["disk"], mess.ids["interface"]}  # if the test above has run
-    expected = {mess.ids["surplus"], mess.ids["of-lost-store"]}
-    assert set(ended.json["ended"]) - ended_before == expected
+    expected = {"surplus", "disk", "interface", "of-lost-store"}
+    assert set(ended.json["ended"]) == {mess.ids[name] for name in expected}
     spared = {"home", "disk-of-another-hub", "of-another-hub", "of-unknown-lease"}
     assert await there(mess) == spared
 
