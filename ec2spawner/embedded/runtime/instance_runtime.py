@@ -367,7 +367,5 @@ class InstanceRuntime:
     def _unlink(self, instance_id: str, volume: Path, link: Path) -> None:
         link.unlink(missing_ok=True)
         mark = Mark(INSTANCE_VARIABLE, instance_id)
-        holders = processes.holding(volume, processes.find(self._mark, mark))
-        if holders:
-            log.warning("%s: killed %d processes with detached files", instance_id, len(holders))
-            processes.kill(holders, self._mark, mark)
+        if ended := processes.end_holders(volume, self._mark, mark):
+            log.warning("%s: killed %d processes with detached files", instance_id, ended)

@@ -12,7 +12,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,35 +70,46 @@ def command(pid: int) -> str:
     return ""
 
 
-def holding(directory: Path, pids: Iterable[int]) -> list[int]:
-    """Those of `pids` that work in `directory` or have something open in it."""
-    real = directory.resolve()
-    return [pid for pid in pids if any(path.is_relative_to(real) for path in _open_paths(pid))]
-
-
 def end(marks: tuple[Mark, ...], grace: float) -> int:
     """End every process with the marks: SIGTERM, after `grace` seconds SIGKILL.
 
     Returns how many outlived even that: 0, unless a process cannot be killed.
     """
     _signal_and_wait(find(*marks), signal.SIGTERM, grace, marks)
+    return len(_kill_all(lambda: find(*marks), marks))
+
+
+def end_holders(directory: Path, *marks: Mark) -> int:
+    """SIGKILL every process with the marks that has something open in `directory`, or works there.
+
+    Returns how many there were.
+    """
+    real = directory.resolve()
+    ended: set[int] = set()
+
+    def holders() -> list[int]:
+        found = [pid for pid in find(*marks) if _holds(pid, real)]
+        ended.update(found)
+        return found
+
+    _kill_all(holders, marks)
+    return len(ended)
+
+
+def _kill_all(scan: Callable[[], list[int]], marks: tuple[Mark, ...]) -> list[int]:
+    """SIGKILL what `scan` finds until it finds nothing; what it still finds at the end."""
     clean = 0
     for _ in range(KILL_ROUNDS):
-        pids = find(*marks)
+        pids = scan()
         if pids:
             clean = 0
             _signal_and_wait(pids, signal.SIGKILL, KILL_WAIT, marks)
             continue
         clean += 1
         if clean == CLEAN_SCANS:
-            return 0
+            return []
         time.sleep(CLEAN_SCAN_GAP)
-    return len(find(*marks))
-
-
-def kill(pids: Iterable[int], *marks: Mark) -> None:
-    """SIGKILL those of `pids` that carry the marks, and wait until they are gone."""
-    _signal_and_wait(pids, signal.SIGKILL, KILL_WAIT, marks)
+    return scan()
 
 
 def _signal_and_wait(
@@ -149,6 +160,10 @@ def _environment(pid: int) -> frozenset[bytes]:
 
 def _read_environment(pid: int) -> frozenset[bytes]:
     return frozenset(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+
+
+def _holds(pid: int, directory: Path) -> bool:
+    return any(path.is_relative_to(directory) for path in _open_paths(pid))
 
 
 def _open_paths(pid: int) -> Iterator[Path]:
