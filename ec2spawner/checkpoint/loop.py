@@ -36,6 +36,9 @@ WHY: Final = {
 PAUSE: Final = 2.0
 """Seconds between two lines about the schedule."""
 
+ANSWER_TIMEOUT: Final = 3.0
+"""Seconds for which a loop that is left asks a silent agent whether the machine ends."""
+
 _current: dict[str, _Loop] = {}
 """The loop of this process for each folder: the last that began. An earlier one, whose cell was
 left, neither saves nor continues."""
@@ -95,8 +98,10 @@ def _store(name: str, to: str | os.PathLike[str] | None) -> FolderStore | S3Stor
 
 
 def _may_end() -> bool:
-    """Whether this machine ends, or its agent is too busy to say that it does not."""
-    now = agent.read_now()
+    """Whether this machine ends, or its agent is too busy to answer that it does not."""
+    until = time.monotonic() + ANSWER_TIMEOUT
+    while (now := agent.read_now()).why == agent.NO_RESPONSE and time.monotonic() < until:
+        time.sleep(agent.PAUSE)
     return now.notice is not None or now.why == agent.NO_RESPONSE
 
 
@@ -128,6 +133,8 @@ class _Loop:
         """No checkpoint is there yet, of an earlier run neither."""
         self._has_saved = False
         """This run has saved one."""
+        self._is_remembered = False
+        """Its cell is to run again."""
         self._is_left = False
         """It has ended for its session to be saved."""
         self._shown_at = float("-inf")
@@ -158,14 +165,16 @@ class _Loop:
         del _current[str(self._store)]
         self._store.close()
         # The agent may be too busy now to say again that the machine ends.
-        if self._restart and not self._is_left and not _may_end():
+        if self._is_remembered and not self._is_left and not _may_end():
             self._forget()
 
     def _remember(self) -> None:
-        if not restarts.remember(str(self._store)):
+        self._is_remembered = restarts.remember(str(self._store))
+        if not self._is_remembered:
             self._show("restart=True has an effect in a notebook's cell only")
 
     def _forget(self) -> None:
+        self._is_remembered = False
         restarts.forget(str(self._store))
 
     def _enter(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import subprocess
 import sys
@@ -560,24 +561,36 @@ def test_a_loop_that_is_interrupted_while_the_agent_is_silent_is_run_again(
     home: Path, cell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent may be too busy to announce what the interruption is for."""
+    monkeypatch.setattr(loop_module, "ANSWER_TIMEOUT", 0.1)
     monkeypatch.setenv(SOCKET, "/nowhere")
     interrupted(2, every=0, restart=True)
     assert len(asked(home)) == 1
 
 
+def test_a_loop_that_ended_is_not_run_again_however_silent_the_agent(
+    home: Path, cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "ANSWER_TIMEOUT", 600.0)  # it asks nothing
+    monkeypatch.setenv(SOCKET, "/nowhere")
+    Work().run(range(3), every=0, restart=True)
+    assert asked(home) == []
+
+
+@pytest.mark.parametrize("ends", [True, False])
 def test_a_loop_asks_an_agent_that_was_silent_again(
-    home: Path, cell: str, agent: StubAgentSocket, monkeypatch: pytest.MonkeyPatch
+    home: Path, cell: str, agent: StubAgentSocket, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
     def work() -> None:
-        for step in checkpoint.resumable(range(5), every=0, restart=True):
+        for step in checkpoint.resumable(range(5), every="1h", restart=True):
             if step == 1:
-                monkeypatch.setenv(SOCKET, agent.path)
+                agent.announce(interruption_at=at(100) if ends else None)
+                silent = agent_line.Reading(why=agent_line.NO_RESPONSE)
+                monkeypatch.setattr(agent_line, "_last", (agent.path, math.inf, silent))
                 raise KeyboardInterrupt
 
-    monkeypatch.setenv(SOCKET, "/nowhere")
     with pytest.raises(KeyboardInterrupt):
         work()
-    assert asked(home) == [], "without a notice it was the user"
+    assert len(asked(home)) == ends, "without a notice it was the user"
 
 
 def test_a_cell_that_made_room_is_run_again_whatever_the_agent_says_then(
