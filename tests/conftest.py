@@ -54,6 +54,8 @@ HAS_GPU = Path("/proc/driver/nvidia/version").exists()
 
 
 _outcomes = Outcomes()
+_reported: set[str] = set()
+"""Ids of the tests that were tried, also of those that were skipped."""
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
@@ -81,6 +83,7 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _reported.add(report.nodeid)
     if report.failed:
         took = _outcomes.failed.get(report.nodeid, 0.0) + report.duration
         _outcomes.failed[report.nodeid] = took
@@ -93,6 +96,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     file = os.environ.get(OUTCOMES_VARIABLE)
     if file and not hasattr(session.config, "workerinput"):
         stopped = session.shouldfail or session.shouldstop
+        left = session.testscollected - len(_reported)  # those of workers that crashed, say
+        if left and not session.config.option.collectonly:
+            stopped = stopped or f"{left} tests were not run"
         _outcomes.incomplete = _outcomes.incomplete or (str(stopped) if stopped else "")
         Path(file).write_text(json.dumps(asdict(_outcomes)), encoding="utf-8")
 

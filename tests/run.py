@@ -32,8 +32,11 @@ OUTCOMES_VARIABLE: Final = "EC2SPAWNER_TEST_OUTCOMES"
 MAX_FILES: Final = 2
 """If more files failed, the change is at fault, not the machine."""
 
-MAX_SECONDS: Final = 180.0
+MAX_SECONDS: Final = 150.0
 """For all files that run once more."""
+
+END_SECONDS: Final = 30.0
+"""For pytest to end after that, and what its tests have started."""
 
 TESTS_FAILED: Final = 1
 """pytest's exit status if tests ran and some failed."""
@@ -47,7 +50,8 @@ class Outcomes:
     failed: dict[str, float] = field(default_factory=dict)
     """Seconds that each took, by its id."""
     incomplete: str = ""
-    """Why tests were not even tried: a file that cannot be imported, or an early end."""
+    """Why tests were not even tried: a file that cannot be imported, or an early end. Such a run
+    has failed, whatever pytest's status."""
 
     def __post_init__(self) -> None:
         self.passed = [each for each in self.passed if each not in self.failed]
@@ -58,7 +62,10 @@ def main(arguments: Sequence[str]) -> int:
     FLAKY.parent.mkdir(parents=True, exist_ok=True)
     _write([])
     status, first = run_pytest(arguments)
-    if status != TESTS_FAILED or first is None:
+    if first is None or (first.incomplete and not status):
+        print(f"\nThe run is incomplete: {first.incomplete if first else 'pytest ended early'}")
+        return status or TESTS_FAILED
+    if status != TESTS_FAILED:
         return status
     files = sorted({_file_of(each) for each in first.failed})
     if reason := first.incomplete or why_not_again(files):
@@ -116,16 +123,17 @@ def run_pytest(
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
+    deadline = None if timeout is None else time.monotonic() + timeout
     while True:
         try:
-            return process.wait(timeout)
+            return process.wait(None if deadline is None else deadline - time.monotonic())
         except KeyboardInterrupt:
             continue  # the terminal sent it to pytest, too
         except subprocess.TimeoutExpired:
             print(f"\nStopped after {timeout:g} s", flush=True)
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                return process.wait(60) or TESTS_FAILED
+                return process.wait(END_SECONDS) or TESTS_FAILED
             process.kill()
             return process.wait()
 

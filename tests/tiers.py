@@ -52,12 +52,13 @@ UNITS_WITH_PROCESSES: Final = {
         *("terminal_shell", "worker_threads"),
     ),
     "run_executor": ("end_of_processes", "kernel_of_run", "run_of_notebook", "run_of_script"),
+    "runs": ("create_job", "scheduler"),
     "sleep": (
         *("crashes", "earlier_values", "in_kernel", "killed_and_full", "kinds_of_variables"),
         *("muted", "names_of_the_shell", "no_variable_ends_a_save", "other_versions"),
         *("registered_types", "restart", "sleep_and_wake", "what_waits"),
     ),
-    "store": ("store_postgresql",),
+    "store": ("store", "store_postgresql"),
 }
 """Files of unit tests that a busy machine may fail, by folder: they wait for processes."""
 
@@ -156,9 +157,12 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/integration/hub/test_protocols.py",
         "tests/integration/hub/test_ray_cluster_on_hub.py",
         "tests/integration/hub/test_rehearsal_on_hub.py",
+        "tests/integration/hub/test_retention_on_hub.py",
         "tests/integration/hub/test_runs_on_hub.py",
         "tests/integration/hub/test_sleep_on_hub.py",
         "tests/integration/hub/test_usage_api.py",
+        "tests/integration/notebook/test_extension_standalone.py",
+        "tests/integration/notebook/test_notices_of_notebook.py",
         "tests/e2e/test_web_page_attacks.py",
     ),
     "money": (
@@ -194,6 +198,7 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/provisioner/pool/test_pool_crash.py",
         "tests/unit/reap",
         "tests/integration/agent/test_failures_on_instance.py",
+        "tests/integration/agent/test_gpu_check_on_instance.py",
         "tests/integration/agent/test_idle_on_instance.py",
         "tests/integration/agent/test_power_on_instance.py",
         "tests/integration/aws/test_call_tokens.py",
@@ -210,6 +215,7 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/agent/test_agent_retry_after.py",
         "tests/unit/provisioner/instances/test_copied_instances.py",
         "tests/unit/store/test_store_postgresql.py",
+        "tests/integration/hub/test_store_on_postgresql.py",
         "tests/integration/hub/test_two_hubs.py",
     ),
     "secrets": (
@@ -224,6 +230,7 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/unit/project/test_supply_chain.py",
         "tests/integration/agent/test_secrets_on_instance.py",
         "tests/integration/agent/test_user_data_on_instance.py",
+        "tests/integration/hub/test_alarms_on_hub.py",
         "tests/integration/hub/test_clusters_by_agent.py",
         "tests/integration/hub/test_hub_machine.py",
         "tests/integration/hub/test_internal_ssl.py",

@@ -184,6 +184,7 @@ PROCESSES = {
     "tests/unit/load_test": "ec2spawner/load_test/locustfile.py",
     "tests/unit/notebook": "ec2spawner/sleep/magics.py",
     "tests/unit/run_executor": "ec2spawner/run_executor/__main__.py",
+    "tests/unit/runs": "ec2spawner/runs/scheduler.py",
     "tests/unit/sleep": "ec2spawner/sleep/kernel.py",
     "tests/unit/store": "tests/postgresql_server.py",
     "tests/integration/agent": "ec2spawner/agent/__main__.py",

@@ -51,6 +51,14 @@ def test_beside_it():
         raise KeyboardInterrupt
     Path(__file__).with_suffix(".again").touch()
 """
+EXITS = "import os\n\ndef test_exits():\n    os._exit(0)\n"
+ENDS_ITS_WORKER = """
+import os
+
+def test_ends_its_worker():
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os._exit(1)
+"""
 FAILS = "def test_broken():\n    raise AssertionError('always')\n"
 PASSES = "def test_sound():\n    pass\n"
 UNREADABLE = "import a_module_that_is_not_there\n"
@@ -95,6 +103,7 @@ def run_tests(folder: Path, *arguments: str, **files: str) -> Ended:
             "PATH": "",
             "PYTHONPATH": f"{folder}:{tiers.TREE}",
             "PYTHONHASHSEED": "7",
+            "EC2SPAWNER_SEED": "11",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTEST_PLUGINS": "pytest_asyncio.plugin,pytest_timeout,xdist.plugin",
         },
@@ -112,7 +121,8 @@ def test_a_failure_by_chance_passes_and_is_reported_last(tmp_path: Path) -> None
     assert ended.status == 0, ended.output
     [entry] = ended.flaky
     assert entry["test"] == f"{HUB}::test_by_chance"
-    assert entry["hash_seed"] == "7"
+    assert (entry["hash_seed"], entry["seed"]) == ("7", "11")
+    assert 0 < entry["seconds"] < entry["files_again_seconds"]
     last = ended.output.splitlines()[-5:]
     assert any("FLAKY" in line for line in last)
     assert any(f"{HUB}::test_by_chance" in line for line in last)
@@ -153,6 +163,26 @@ def test_a_run_that_stops_early_has_failed(tmp_path: Path) -> None:
     assert (ended.status, ended.flaky) == (1, [])
 
 
+def test_a_run_that_ends_before_its_tests_has_failed(tmp_path: Path) -> None:
+    ended = run_tests(tmp_path, **{HUB: EXITS})
+    assert (ended.status, ended.flaky) == (1, [])
+    assert "The run is incomplete" in ended.output
+
+
+def test_tests_that_no_worker_is_left_for_fail_the_run(tmp_path: Path) -> None:
+    how = (*ON_WORKERS, "--max-worker-restart=0")
+    ended = run_tests(tmp_path, *how, **{HUB: ENDS_ITS_WORKER, NOTEBOOK: PASSES})
+    assert (ended.status, ended.flaky) == (1, [])
+    assert "1 tests were not run" in ended.output
+
+
+def test_a_second_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("import time\n\ndef test_hangs():\n    time.sleep(600)\n")
+    status, _ = run.run_pytest([*IN_PROCESS, f"--rootdir={tmp_path}", str(tmp_path)], 3.0)
+    assert status != 0
+    assert run.MAX_SECONDS + run.END_SECONDS == 180
+
+
 def test_a_broken_test_fails_the_run(tmp_path: Path) -> None:
     ended = run_tests(tmp_path, **{HUB: FAILS})
     assert (ended.status, ended.flaky) == (1, [])
@@ -172,6 +202,11 @@ def test_a_broken_test_fails_the_run(tmp_path: Path) -> None:
 def test_neither_pure_tests_nor_invariants_run_again(file: str) -> None:
     assert file in run.why_not_again([HUB, file])
     assert run.why_not_again([HUB]) == ""
+
+
+def test_a_repeat_offender_does_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "REPEAT_OFFENDERS", frozenset({HUB}))
+    assert HUB in run.why_not_again([HUB])
 
 
 def test_what_does_not_run_again_has_failed(tmp_path: Path) -> None:
