@@ -86,6 +86,7 @@ class InstanceRuntime:
         self._keys = keys
         self._power_event = power_event
         self._workspaces: dict[str, Workspace] = {}
+        self._making = asyncio.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="instance-runtime")
         self.consoles = Consoles()
         self._separate_users = False
@@ -218,11 +219,12 @@ class InstanceRuntime:
         )
 
     async def _workspace_of(self, instance_id: str) -> Workspace:
-        if instance_id not in self._workspaces:
-            made = await self._in_thread(self._make_workspace, instance_id)
-            self._workspaces[instance_id] = made
-            self.consoles.add(instance_id, made.console)
-        return self._workspaces[instance_id]
+        async with self._making:  # a volume is attached while the instance boots
+            if instance_id not in self._workspaces:
+                made = await self._in_thread(self._make_workspace, instance_id)
+                self._workspaces[instance_id] = made
+                self.consoles.add(instance_id, made.console)
+            return self._workspaces[instance_id]
 
     async def _in_thread(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
         call = partial(work, *arguments, **keywords)

@@ -1,7 +1,8 @@
-"""Processes of an instance are ended, those that start meanwhile too."""
+"""What an instance starts and holds is known to the runtime, however calls overlap."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path
@@ -9,7 +10,10 @@ from uuid import uuid4
 
 import pytest
 
+from ec2spawner.embedded.api.access_keys import AccessKeys
 from ec2spawner.embedded.runtime import processes
+from ec2spawner.embedded.runtime.identity import IdentitySigner
+from ec2spawner.embedded.runtime.instance_runtime import InstanceRuntime
 from ec2spawner.embedded.runtime.processes import INSTANCE_VARIABLE, Mark
 
 MARK = Mark(INSTANCE_VARIABLE, f"i-{uuid4().hex[:17]}")
@@ -44,3 +48,22 @@ def test_a_process_that_starts_while_another_is_ended_is_ended_too(
         assert processes.end((MARK,), 5.0) == 0
         for each in (first, *others):
             each.wait(5)
+
+
+async def test_a_volume_that_is_attached_while_the_instance_appears_is_taken_away(
+    tmp_path: Path,
+) -> None:
+    signer = await asyncio.to_thread(IdentitySigner, tmp_path)
+    runtime = InstanceRuntime(tmp_path, uuid4().hex, signer, AccessKeys(), lambda *_: None)
+    await runtime.open()
+    try:
+        for volume in ("vol-1", "vol-2"):
+            await runtime.create_volume(volume)
+        await asyncio.gather(runtime.attach("i-1", "vol-1"), runtime.attach("i-1", "vol-2"))
+        devices = tmp_path / "instances" / "i-1" / "devices"
+        assert len(list(devices.iterdir())) == 2
+        for volume in ("vol-1", "vol-2"):
+            await runtime.detach("i-1", volume)
+        assert list(devices.iterdir()) == []
+    finally:
+        await runtime.close()
