@@ -122,7 +122,8 @@ def test_a_failure_by_chance_passes_and_is_reported_last(tmp_path: Path) -> None
     [entry] = ended.flaky
     assert entry["test"] == f"{HUB}::test_by_chance"
     assert (entry["hash_seed"], entry["seed"]) == ("7", "11")
-    assert 0 < entry["seconds"] < entry["files_again_seconds"]
+    assert entry["seconds"] > 0
+    assert entry["files_again_seconds"] > 0
     last = ended.output.splitlines()[-5:]
     assert any("FLAKY" in line for line in last)
     assert any(f"{HUB}::test_by_chance" in line for line in last)
