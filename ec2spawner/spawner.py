@@ -310,6 +310,12 @@ class EC2Spawner(OptionTraits, Spawner):
         provisioner = service.current_provisioner()
         return last_stop(provisioner, self.user, self.name) if provisioner else None
 
+    @property
+    def stop_progress(self) -> str:
+        """What this server's stop still waits for, for its page; empty if nothing takes long."""
+        provisioner = service.current_provisioner()
+        return provisioner.flush_progress(self.lease_id) if provisioner else ""
+
     # --- state ---
 
     def get_state(self) -> dict[str, Any]:

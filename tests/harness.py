@@ -268,7 +268,12 @@ class Embedded:
         return {tag["Value"] for tag in tags if tag["Key"] == "aws:ec2:fleet-id"}
 
     async def stop(self) -> None:
+        """Raises `AssertionError` if a volume has lost what was not flushed."""
+        lost = []
+        if self.process.returncode is None:
+            lost = await self.control("detached-while-mounted")
         await end(self.process)
+        assert lost == []
 
 
 class Hub:

@@ -137,6 +137,10 @@ class SimulatedCloud:
     """By instance id: what it wrote to its console."""
     snapshots: dict[str, VolumeSnapshot] = field(default_factory=dict)
     """As they were asked for; what is pending completes with time."""
+    mounted: set[str] = field(default_factory=set)
+    """Ids of the instances whose agent has mounted its home, and not unmounted it."""
+    detached_while_mounted: list[str] = field(default_factory=list)
+    """Ids of volumes that lost what was written last."""
     files: dict[str, set[str]] = field(default_factory=dict)
     """What is on each volume, and on each snapshot of one."""
     snapshot_seconds: float = 0.0
@@ -435,6 +439,7 @@ class SimulatedCloud:
             if self.capacity.get((instance.market, instance.instance_type, instance.zone)) == 0:
                 raise CloudError(SOLD_OUT, "no room", retryable=False)
             machine.ended, machine.ended_reason, machine.ended_at = None, "", None
+            self.mounted.discard(instance_id)
             machine.instance = replace(instance, launched_at=now)
             machine.runs_from = now + timedelta(seconds=self.boot_seconds)
         await self._lose_answer(faults)
@@ -711,6 +716,8 @@ class SimulatedCloud:
         faults = await self._receive("detach_volume", volume_id, instance_id)
         volume = self.volumes.get(volume_id)
         if volume is not None and volume.attached_to == instance_id:
+            if instance_id in self.mounted and self.machines[instance_id].ended is None:
+                self.detached_while_mounted.append(volume_id)
             self._change(volume_id, state="available", attached_to=None)
         await self._lose_answer(faults)
 

@@ -31,6 +31,7 @@ from .lease_status import LeaseStatus
 from .metadata.identity import Identity
 from .metadata.imds import Metadata
 from .metadata.interruption import InterruptionWatch
+from .mounts.dirty_pages import dirty_bytes
 from .mounts.full_disks import full_disks
 from .mounts.home import HomeError
 from .mounts.mounts import Mounts
@@ -59,6 +60,9 @@ TIDY_SECONDS = 10.0
 
 FINAL_REPORT_SECONDS = 30.0
 """Timeout of the last report: the hub waits for it before it detaches the home."""
+
+FLUSH_REPORT_SECONDS = 5.0
+"""Interval of reports while the home is flushed."""
 
 SHUTDOWN_REPORT_SECONDS = 3.0
 """The same while the instance shuts down."""
@@ -251,8 +255,22 @@ class LeaseRun:
 
     async def _release(self, end: End) -> End:
         """End every process of the user, then flush and unmount the home."""
-        problem = await self._termination.release(self._certificates)
+        flush = asyncio.create_task(self._report_flush(), name="flush")
+        try:
+            problem = await self._termination.release(self._certificates)
+        finally:
+            flush.cancel()
+            await asyncio.gather(flush, return_exceptions=True)
+            self._status.dirty_bytes = None
+        self._status.home_released = self._termination.is_released
         return End(end.step, f"{end.message} {problem}".strip())
+
+    async def _report_flush(self) -> None:
+        """Report while the home is flushed, which may take minutes: the hub waits for it."""
+        while True:
+            self._status.dirty_bytes = await asyncio.to_thread(dirty_bytes)
+            self._heartbeat.news()
+            await asyncio.sleep(FLUSH_REPORT_SECONDS)
 
     async def _report_end(self, end: End) -> None:
         """Report the end; then the hub terminates the instance, or it powers itself off.
@@ -284,6 +302,7 @@ class LeaseRun:
             message=message[:500],
             session=self._termination.session,
             interruption_at=self._status.interruption_at,
+            home_released=self._termination.is_released,
         )
 
     async def _open_socket(self) -> None:

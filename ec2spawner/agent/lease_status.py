@@ -93,6 +93,10 @@ class LeaseStatus:
         self.max_session_bytes = max_session_bytes(grant)
         self.has_stopped = False
         """Whether the hub has accepted that."""
+        self.home_released = False
+        """Whether the home is not mounted any more."""
+        self.dirty_bytes: int | None = None
+        """While the home is flushed for the end: what the instance has yet to write."""
         self._is_listening = False
         self._own_stop: Stop | None = None
         self.idleness = Idleness()
@@ -207,6 +211,8 @@ class LeaseStatus:
                 telemetry, seen.kernels if seen else None, self.policy.gpu_busy_percent
             ),
             has_stopped=self.has_stopped,
+            home_released=self.home_released,
+            dirty_bytes=self.dirty_bytes,
             hold_seconds=hold_seconds,
             state_seen=self.state_seen,
         )

@@ -177,7 +177,7 @@ class OptionFields(Words):
         default=as_written("1m"),
         description="Time for an instance to let open pages save their documents (5 s at most), to "
         "stop the notebook and to flush the home, before it is terminated. A server that sleeps "
-        'has `sleep["save"]` in addition.',
+        'has `sleep["save"]` in addition, and one that still flushes its home up to ten minutes.',
     )
     profile_list: Annotated[
         Annotated[tuple[Profile, ...], BeforeValidator(listed)] | SpawnerFunction, OrFunction()

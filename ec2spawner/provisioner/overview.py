@@ -25,7 +25,7 @@ from .limits.reaches import Reach, Reaches
 from .limits.survey import LimitSurveys
 from .model.cloud.instance import Instance
 from .model.leases.denied_start import DeniedStart
-from .model.leases.lease import Lease
+from .model.leases.lease import Lease, LeaseState
 from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
 from .state.state import State
@@ -46,7 +46,8 @@ class ServerNow:
     """As the last listing showed it; None while there is none."""
     idle_since: datetime | None
     busy_because: str
-    """What keeps it on, for people; empty while it is idle."""
+    """What keeps it on, for people; empty while it is idle. Of one that is ending: what that still
+    waits for."""
     stop_at: datetime | None
     """When it stops unless something happens; None for never, or if that is unknown."""
     interruption_at: datetime | None
@@ -135,11 +136,12 @@ class Overview:
 
     def _server(self, lease: Lease) -> ServerNow:
         contact = self.state.leases.contact(lease.lease_id)
+        stops = lease.state is LeaseState.ENDING
         return ServerNow(
             lease=lease,
             instance=self.state.instances.listed.get(lease.instance_id or ""),
             idle_since=contact.idle_since,
-            busy_because=contact.busy_because,
+            busy_because=contact.flush_progress if stops else contact.busy_because,
             stop_at=contact.reckoned[1] if contact.reckoned else None,
             interruption_at=contact.interruption_at,
             gpu_percent=contact.gpu_percent,

@@ -333,12 +333,21 @@ class Provisioner:
         await self._state.end_server(lease_id, stop)
 
     async def wait_ended(self, lease_id: str, timeout: float) -> None:
-        """Wait until a lease that is ending has ended. Raises `TimeoutError` after so many s."""
+        """Wait until a lease that is ending has ended.
+
+        Raises `TimeoutError` after `timeout` seconds, unless its agent flushes the home by then.
+        """
         await self._termination.wait_ended(lease_id, timeout)
 
     def stop_seconds(self, lease_id: str) -> float:
         """How long the agent of an ending lease may take, the saving of its session included."""
         return self._termination.stop_seconds(lease_id)
+
+    def flush_progress(self, lease_id: str) -> str:
+        """How far the agent of an ending lease has come with writing its files, for people; empty
+        unless that is under way."""
+        leases = self._state.leases
+        return leases.contact(lease_id).flush_progress if leases.get(lease_id) else ""
 
     async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:
         """Wait until the agent of an ending lease has closed notebook and home, or for `timeout`

@@ -50,7 +50,7 @@ class AgentEvent(Message):
     """`POST leases/{id}/events`."""
 
     step: Literal["home", "notebook", "ready", "failed", "stopped"]
-    """`home`/`notebook`: that step has begun; `stopped`: notebook ended and home unmounted."""
+    """`home`/`notebook`: that step has begun; `stopped`: the notebook has ended."""
     at: AwareDatetime
     message: ShortText = ""
     """For people; for `failed` the cause with the last lines of the log, for `notebook` what could
@@ -63,6 +63,10 @@ class AgentEvent(Message):
     """With `stopped`: what sleeps in the home; None where nothing was saved."""
     interruption_at: AwareDatetime | None = None
     """With `stopped`: as in `Heartbeat`, for a hub that no heartbeat has reached since."""
+    home_released: bool = False
+    """With `stopped` and `failed`: whether the home was flushed and unmounted, or never mounted.
+    Only then the hub detaches its volume: under a mounted file system, what the instance has not
+    written yet is lost with the device."""
 
 
 SHUT_DOWN = "The machine was shut down."
@@ -95,6 +99,11 @@ class Heartbeat(Message):
     has_stopped: bool = False
     """Whether the hub has accepted the report `stopped`: one that has been restarted since would
     wait for it."""
+    home_released: bool = False
+    """With `has_stopped`: as in `AgentEvent`."""
+    dirty_bytes: Annotated[int, Field(ge=0, le=2**50)] | None = None
+    """While the home is flushed and unmounted at the end of a lease: what the instance has yet to
+    write to its disks. The hub waits for that, for `core.sleep.step_budgets.FLUSH_SECONDS` more."""
     hold_seconds: Annotated[float, Field(ge=0, le=55)] = 0.0
     state_seen: int = 0
     """The last `HeartbeatResponse.state`; the hub answers at once when it has a newer one."""

@@ -17,7 +17,7 @@ from ...wire import HomeMount
 from ..command import run
 from ..settings import NotebookUser
 from .ebs_volume import VolumeError, find_volume
-from .mount_points import chown_contents, link_in_place_of, unmount
+from .mount_points import chown_contents, link_in_place_of, remove_link, unmount
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,9 @@ class Home:
         """
         if self._kind == "none":
             return
-        if output := await unmount(self._user.home):
+        if await asyncio.to_thread(self._user.home.is_symlink):
+            await self._unlink()
+        elif output := await unmount(self._user.home):
             raise HomeError(f"the home was still in use when it was unmounted: {output}")
 
     async def _wait_for_volume(self) -> Path:
@@ -91,6 +93,13 @@ class Home:
         if not any(target.iterdir()):
             self._fill_new_home(target)
         self._give_to_user(target)
+
+    async def _unlink(self) -> None:
+        """Flush, as unmounting does, and remove the link."""
+        status, output = await run("sync", "--file-system", str(self._user.home))
+        if status != 0:
+            raise HomeError(f"the home was not flushed: {output}")
+        await asyncio.to_thread(remove_link, self._user.home)
 
     # --- a block device ----------------------------------------------------------------------
 

@@ -14,14 +14,15 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from ..command import COMMAND_SECONDS, TIMED_OUT, run
+from ...core.sleep.step_budgets import FLUSH_SECONDS
+from ..command import TIMED_OUT, run
 
 log = logging.getLogger(__name__)
 
 UMOUNT_TRIES: Final = 6
 
-UMOUNT_SECONDS: Final = COMMAND_SECONDS
-"""For all tries together: flushing the page cache of a large instance takes minutes."""
+UMOUNT_SECONDS: Final = FLUSH_SECONDS
+"""For all tries together, as long as the hub waits."""
 
 LAZY_SECONDS: Final = 10.0
 """For a lazy unmount, which does not wait for open files."""
@@ -136,6 +137,16 @@ def link_in_place_of(place: Path, target: Path) -> None:
         place.rmdir()
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(target, target_is_directory=True)
+
+
+def remove_link(place: Path) -> None:
+    """Undo `link_in_place_of`, as unmounting shows what a mount hid."""
+    place.unlink()
+    hidden = place.with_name(f"{place.name}.image")
+    if hidden.is_dir():
+        hidden.rename(place)
+    else:
+        place.mkdir(mode=0o700)
 
 
 def is_mounted(place: Path) -> bool:

@@ -17,6 +17,7 @@ from ..command import run
 from ..metadata.identity import Identity
 from ..settings import Settings
 from .data_volume import DataVolume
+from .dirty_pages import bound_dirty_pages
 from .efs import EfsHome
 from .home import Home
 from .instance_store import Scratch
@@ -54,6 +55,8 @@ class Mounts:
         self._root = settings.root
         self._home_path = str(settings.user.home)
         self._home_persists = grant.home.kind != "none"
+        # A simulated instance shares its kernel with others.
+        self._bounds_dirty_pages = self._home_persists and settings.metadata_is_amazon
         self._can_be_flushed = False
         self._flushing = asyncio.Lock()
         if grant.home.kind == "efs":
@@ -74,6 +77,8 @@ class Mounts:
         """Raises `HomeError`. Failures of other mounts are in `missing`."""
         others = [asyncio.create_task(self._try(each), name=each.name) for each in self._others]
         try:
+            if self._bounds_dirty_pages:
+                await asyncio.to_thread(bound_dirty_pages)
             await self._home.mount()
             self._can_be_flushed = self._home_persists
             await asyncio.gather(*others)

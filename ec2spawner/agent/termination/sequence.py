@@ -58,8 +58,8 @@ class EndSequence:
         """What sleeps in the home, once `save` has returned."""
         self.has_uploaded = False
         """Whether there was a folder to upload, whatever became of it."""
-        self.is_released = True
-        """Whether the home was unmounted."""
+        self.is_released = False
+        """Whether `release` has unmounted the home, or found none mounted."""
 
     def documents_saved(self) -> None:
         """The extension reports that every open page has saved its documents."""
@@ -111,8 +111,8 @@ class EndSequence:
             await self._mounts.release()
         except HomeError as error:
             log.error("%s", error)
-            self.is_released = False
             return str(error)
+        self.is_released = True
         took = time.monotonic() - began
         log.log(
             logging.WARNING if took > HOME_SECONDS else logging.INFO,

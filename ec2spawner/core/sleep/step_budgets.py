@@ -18,6 +18,11 @@ HOME_SECONDS = 10.0
 """For flushing and unmounting a home whose data has been flushed every few seconds since the
 notice: a gp3 volume writes 1.2 GiB in this time at its default 125 MiB/s."""
 
+FLUSH_SECONDS = 600.0
+"""For flushing and unmounting a home at any other end, at most. An instance that has much unwritten
+data, or a slow way to its volumes, needs minutes: 1 GiB takes 8 s at a gp3 volume's 125 MiB/s, and
+four minutes at the 43 Mbit/s to which the smallest instance types fall back."""
+
 RECLAIM_SECONDS = 5.0 + HOME_SECONDS
 """What a notice leaves for the notebook's end and the home: Jupyter Server needs less than five
 seconds once its kernels are saved, and is killed after that."""

@@ -18,6 +18,7 @@ from ..instances.reservations import Reservation
 from ..market.capacity import ANY, Offer
 from .handler import ControlHandler
 from .instances import (
+    DetachedWhileMountedHandler,
     InstancesHandler,
     InterruptHandler,
     ReachableHandler,
@@ -246,6 +247,7 @@ ROUTES: list[tuple[str, type[ControlHandler]]] = [
     (r"/embedded/calls", CallsHandler),
     (r"/embedded/instances", InstancesHandler),
     (r"/embedded/uptimes", UptimesHandler),
+    (r"/embedded/detached-while-mounted", DetachedWhileMountedHandler),
     (r"/embedded/reachable/([^/]+)/([^/]+)", ReachableHandler),
     (r"/embedded/certificate", CertificateHandler),
     (r"/embedded/capacity", CapacityHandler),

@@ -64,6 +64,16 @@ class UptimesHandler(ControlHandler):
         )
 
 
+class DetachedWhileMountedHandler(ControlHandler):
+    """`GET /embedded/detached-while-mounted`: volumes that lost what was not flushed."""
+
+    def get(self) -> None:
+        """Answer with each such detachment, oldest first."""
+        found = self.controls.runtime.detached_while_mounted
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps([{"instance_id": i, "volume_id": v} for i, v in found]))
+
+
 class ReachableHandler(ControlHandler):
     """`GET /embedded/reachable/{source}/{target}`: what passes between two instances."""
 

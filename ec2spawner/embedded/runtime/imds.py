@@ -3,8 +3,8 @@
 Only IMDSv2 is answered: a token by PUT first, then GET with it. Real instances find the service
 at 169.254.169.254, which only the instance can reach; these find it by
 `AWS_EC2_METADATA_SERVICE_ENDPOINT`. Every user of the laptop can reach a loopback address, so the
-endpoint's path is secret. The power button is here too, because this listener knows the instance
-by its address.
+endpoint's path is secret. The power button and the page cache are here too, because this listener
+knows the instance by its address.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -35,6 +35,8 @@ KEY_LIFETIME = timedelta(hours=6)
 """How long a role's credentials say that they are valid, as EC2's; a client asks again then."""
 
 PowerButton = Callable[[Literal["off", "reboot"]], None]
+
+Flush = Callable[[], Awaitable[None]]
 
 
 VERSIONS = r"(?:latest|1\.0|\d{4}-\d\d-\d\d)"
@@ -64,6 +66,7 @@ class MetadataService:
         instance: SimulatedInstance,
         signer: IdentitySigner,
         power: PowerButton,
+        flush: Flush,
         role_key: AccessKey | None,
     ) -> None:
         """Listen. Raises OSError when the address and port are taken."""
@@ -72,7 +75,8 @@ class MetadataService:
         self.endpoint = f"http://{host}{root}"
         application = metadata_application(instance, signer, role_key)
         button = (r"/embedded/power/(off|reboot)", _PowerHandler, {"power": power})
-        application.add_handlers(".*", [button])
+        cache = (r"/embedded/flush", _FlushHandler, {"flush": flush})
+        application.add_handlers(".*", [button, cache])
         served = NoBrowsers(application, {host}, root)
         self._server = HTTPServer(served, max_body_size=4096)
         self._server.add_sockets(bind_sockets(PORT, instance.address))
@@ -215,3 +219,12 @@ class _PowerHandler(RequestHandler):
         self.set_status(204)
         self.finish()
         self._power(what)
+
+
+class _FlushHandler(RequestHandler):
+    def initialize(self, flush: Flush) -> None:
+        self._flush = flush
+
+    async def put(self) -> None:
+        await self._flush()
+        self.set_status(204)

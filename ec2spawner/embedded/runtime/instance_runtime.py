@@ -35,6 +35,7 @@ from . import (
 )
 from .consoles import Consoles
 from .files import copy_tree, remove_trees
+from .flushed_volumes import FlushedVolumes
 from .identity import IdentitySigner
 from .imds import MetadataService
 from .instance import SimulatedInstance
@@ -77,6 +78,9 @@ class InstanceRuntime:
         self._snapshots = data_dir / "snapshots"
         self._file_systems = data_dir / FILE_SYSTEMS
         self._shims = data_dir / "shims"
+        self._flushed = FlushedVolumes(self._volumes, data_dir / "flushed")
+        self.detached_while_mounted: list[tuple[str, str]] = []
+        """(instance id, volume id) of each detachment that lost what was not flushed."""
         self.s3_endpoint = ""
         """Where S3 is, for the instances' mount-s3."""
         # A path below data_dir may be too long for a Unix socket (107 bytes).
@@ -124,7 +128,10 @@ class InstanceRuntime:
         if instance.instance_profile:
             workspace.role_key = self._keys.issue_for_instance()
         press = partial(self._power_event, instance.instance_id)
-        workspace.metadata = MetadataService(instance, self._signer, press, workspace.role_key)
+        flush = partial(self._flush, workspace)
+        workspace.metadata = MetadataService(
+            instance, self._signer, press, flush, workspace.role_key
+        )
         self.consoles.post(instance.instance_id)
         if command is None:
             return
@@ -139,6 +146,7 @@ class InstanceRuntime:
             processes.end, (self._mark, Mark(INSTANCE_VARIABLE, instance_id)), GRACE
         )
         self._reap(workspace)
+        await self._unmount(workspace)
         if workspace.metadata is not None:
             lines = console.shutdown_lines(reboot=reboot)
             await self._in_thread(workspace.print_on_console, lines)
@@ -181,25 +189,45 @@ class InstanceRuntime:
     async def delete_volume(self, volume_id: str) -> None:
         """Delete the volume's files; its snapshots keep theirs."""
         await self._in_thread(remove_trees, self._volumes / volume_id)
+        await self._in_thread(self._flushed.forget, volume_id)
 
     async def attach(self, instance_id: str, volume_id: str) -> None:
         """Show the volume in the instance's devices directory, as udev would."""
         workspace = await self._workspace_of(instance_id)
         link = workspace.devices / disks.EBS.format(volume_id.replace("-", ""))
+        await self._in_thread(self._flushed.flush, volume_id)
         await self._in_thread(self._link, workspace, self._volumes / volume_id, link)
         workspace.volumes[volume_id] = link
 
     async def detach(self, instance_id: str, volume_id: str) -> None:
-        """Take the volume away.
+        """Take the volume away; what a mounted one has not flushed is lost.
 
         A process that still has something open on it is killed: on EC2 each of its writes would
         fail from now on, and here they must not reach a volume that is another instance's.
         """
         workspace = self._workspaces.get(instance_id)
         link = workspace.volumes.pop(volume_id, None) if workspace is not None else None
-        if link is None:
+        if workspace is None or link is None:
             return
+        is_mounted = workspace.has_mounted(self._volumes / volume_id)
         await self._in_thread(self._unlink, instance_id, self._volumes / volume_id, link)
+        if is_mounted:
+            log.error("%s was detached from %s while it was mounted", volume_id, instance_id)
+            self.detached_while_mounted.append((instance_id, volume_id))
+            await self._in_thread(self._flushed.lose_the_rest, volume_id)
+        await self._in_thread(self._flushed.forget, volume_id)
+
+    async def _flush(self, workspace: Workspace) -> None:
+        """Write the page cache of the instance to its volumes, as `sync` does."""
+        for volume_id in list(workspace.volumes):
+            if workspace.has_mounted(self._volumes / volume_id):
+                await self._in_thread(self._flushed.flush, volume_id)
+
+    async def _unmount(self, workspace: Workspace) -> None:
+        """Flush and unmount what the agent has not, as an operating system that shuts down does."""
+        await self._flush(workspace)
+        if workspace.home.is_symlink():
+            workspace.home.unlink()
 
     async def running(self) -> dict[str, list[dict[str, Any]]]:
         """Instance id -> its processes, by id and short name."""

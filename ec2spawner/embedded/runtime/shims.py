@@ -1,8 +1,8 @@
 """The programs that every instance finds first on its PATH: systemd's, cloud-init's last stage,
-and all that power off.
+`sync`, and all that power off.
 
-They press the power button of the instance they run on, not of the machine below. Pure bash,
-because an instance may have no curl.
+They press the power button of the instance they run on, and flush its volumes, not those of the
+machine below. Pure bash, because an instance may have no curl.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from . import mount_s3
 from .instance import IMAGE_DRIVER
 
 _PRESS = r"""
-press() {
+ask() {
     local endpoint=${AWS_EC2_METADATA_SERVICE_ENDPOINT#http://}
     local host=${endpoint%%/*}
     exec 3<>"/dev/tcp/${host%:*}/${host#*:}" || exit 1
-    printf '%s\r\n' "PUT /${endpoint#*/}/embedded/power/$1 HTTP/1.1" "Host: $host" \
+    printf '%s\r\n' "PUT /${endpoint#*/}/embedded/$1 HTTP/1.1" "Host: $host" \
         'Content-Length: 0' 'Connection: close' '' >&3
+    read -r _ status _ <&3
     cat <&3 >/dev/null
-    exit 0
+    [[ $status == 2* ]]
+    exit
 }
+press() { ask "power/$1"; }
 """
 
 _POWEROFF = """#!/bin/bash
@@ -45,6 +48,11 @@ for argument in "$@"; do
     esac
 done
 press off
+"""
+
+_SYNC = """#!/bin/bash
+{press}
+ask flush
 """
 
 _SYSTEMCTL = """#!/bin/bash
@@ -174,6 +182,7 @@ SHIMS = {
     "poweroff": _POWEROFF,
     "reboot": _REBOOT,
     "shutdown": _SHUTDOWN,
+    "sync": _SYNC,
     "systemctl": _SYSTEMCTL,
 }
 

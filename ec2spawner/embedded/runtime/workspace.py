@@ -55,6 +55,10 @@ class Workspace:
         """The notebook user's home directory."""
         return self.directory / "home" / NOTEBOOK_USER
 
+    def has_mounted(self, volume: Path) -> bool:
+        """Whether the home is this volume: what is a mount on EC2 is a link here."""
+        return self.home.is_symlink() and self.home.readlink() == volume.resolve()
+
     @property
     def devices(self) -> Path:
         """What `/dev/disk/by-id` is on EC2."""

@@ -61,7 +61,8 @@ class ServerModel(Model):
     ready_at: AwareDatetime | None
     idle_since: AwareDatetime | None
     doing: str
-    """What keeps it on; empty while it is idle, and as long as its agent has not reported."""
+    """What keeps it on; empty while it is idle, and as long as its agent has not reported. Of one
+    that is `ending`: what that still waits for."""
     stop_at: AwareDatetime | None
     """When it stops unless it is used; null for never."""
     extended_until: AwareDatetime | None

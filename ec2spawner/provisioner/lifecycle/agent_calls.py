@@ -97,9 +97,12 @@ class AgentCalls:
         message: str,
         session: SavedSession | None = None,
         interruption_at: datetime | None = None,
+        *,
+        home_released: bool,
     ) -> None:
         """The agent of a lease reports that it has ended, asked for or not; `session` is what it
-        has saved, `interruption_at` when EC2 reclaims its instance, if there is a notice.
+        has saved, `interruption_at` when EC2 reclaims its instance, if there is a notice, and
+        `home_released` whether it has unmounted the home.
 
         During a start its instance is shutting down: the lease gets another one, or ends where
         the disk was retained for its user.
@@ -115,13 +118,13 @@ class AgentCalls:
         if message == SHUT_DOWN and self._may_have_been_reclaimed(current):
             if session is not None:
                 await self._record(current, session)
-            judged = self._end_once_listed(current, message)
+            judged = self._end_once_listed(current, message, home_released=home_released)
             self.starts.tasks.spawn(judged, f"why {lease.lease_id} was shut down")
             return
         await state.end(lease.lease_id, Stop(reason="failed", message=message))
         if session is not None:
             await self._record(current, session)
-        state.leases.report_agent_stopped(lease.lease_id)
+        state.leases.report_agent_stopped(lease.lease_id, home_released=home_released)
 
     async def _record(self, lease: Lease, session: SavedSession) -> None:
         """In the place of what slept before: the files in the home were replaced, too."""
@@ -147,7 +150,7 @@ class AgentCalls:
             and self.state.leases.contact(lease.lease_id).interruption_at is None
         )
 
-    async def _end_once_listed(self, lease: Lease, message: str) -> None:
+    async def _end_once_listed(self, lease: Lease, message: str, *, home_released: bool) -> None:
         """End it by the reason that EC2 gives, or without one if it gives none in time."""
         instances, loop = self.state.instances, asyncio.get_running_loop()
         deadline = loop.time() + REASON_TIMEOUT
@@ -157,7 +160,7 @@ class AgentCalls:
                 break
             await instances.next_listing(left, about=lease.instance_id or "")
         await self.state.end(lease.lease_id, Stop(reason="failed", message=message))
-        self.state.leases.report_agent_stopped(lease.lease_id)
+        self.state.leases.report_agent_stopped(lease.lease_id, home_released=home_released)
 
     def heartbeat(self, lease: Lease, heartbeat: Heartbeat) -> Held:
         """Take the heartbeat in; `news` answers it."""

@@ -115,8 +115,13 @@ class Heartbeats:
             contact.gpu_percent = gpu_percent(heartbeat.telemetry)
         self._record_gpu_use(lease.lease_id, heartbeat.telemetry, now)
         contact.gpu_unattended = heartbeat.gpu_unattended
+        contact.dirty_bytes = heartbeat.dirty_bytes
+        if heartbeat.dirty_bytes is not None:
+            contact.flushing_at = asyncio.get_running_loop().time()
         if heartbeat.has_stopped:
-            self.state.leases.report_agent_stopped(lease.lease_id)
+            self.state.leases.report_agent_stopped(
+                lease.lease_id, home_released=heartbeat.home_released
+            )
         hold = heartbeat.hold_seconds * random.uniform(SHORTEST_HOLD, 1.0)
         until = asyncio.get_running_loop().time() + hold
         return Held(lease, mine, heartbeat.state_seen, until)

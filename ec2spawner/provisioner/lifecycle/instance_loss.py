@@ -43,7 +43,7 @@ class InstanceLoss:
             if lease.state is LeaseState.STARTING:
                 state.lose(lease, instance)
             elif lease.state is LeaseState.ENDING:
-                state.leases.report_agent_stopped(lease.lease_id)
+                state.leases.report_agent_stopped(lease.lease_id, home_released=True)
             elif instance is None:
                 vanished.append((lease, stop))
             else:
@@ -82,7 +82,7 @@ class InstanceLoss:
         if instance.state is not InstanceState.STOPPED:
             return  # its agent may still be saving
         if lease.state is LeaseState.ENDING:
-            self.state.leases.report_agent_stopped(lease.lease_id)
+            self.state.leases.report_agent_stopped(lease.lease_id, home_released=True)
         elif self.state.held_seconds(lease) >= STOPPED_GRACE:
             self.state.lose(lease, instance)
 
@@ -94,7 +94,7 @@ class InstanceLoss:
 
     async def _end(self, lease: Lease, stop: Stop) -> None:
         await self.state.end(lease.lease_id, stop)
-        self.state.leases.report_agent_stopped(lease.lease_id)
+        self.state.leases.report_agent_stopped(lease.lease_id, home_released=True)
 
 
 def _why_gone(instance: Instance | None) -> Stop:

@@ -193,8 +193,8 @@ class Start:
         if lease.state is LeaseState.ENDING:
             if lease.stop is None or lease.stop.then == "terminate":
                 raise InstanceUnwanted("the lease of this instance is ending")
-            # It claims again only after that, and says it once.
-            self.state.leases.report_agent_stopped(lease.lease_id)
+            # It claims again only after it has unmounted the home, and says it once.
+            self.state.leases.report_agent_stopped(lease.lease_id, home_released=True)
             return None
         if self.state.continuations.must_wait(lease):
             return None  # only one instance at a time opens a home
@@ -333,6 +333,8 @@ class Start:
                     await self.state.sleeping.wake([ready])
             case "failed":
                 message = event.message or "The notebook server did not start"
+                contact = self.state.leases.contact(lease.lease_id)
+                contact.home_released = event.home_released
                 await self.state.end(lease.lease_id, Stop(reason="failed", message=message))
 
     def _listening(self, lease: Lease, event: AgentEvent) -> Marks:

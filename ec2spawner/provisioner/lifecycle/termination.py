@@ -2,6 +2,9 @@
 
 Save, stop, unmount (the agent) -> detach -> terminate -> close the account. A step that fails is
 made good by the next reconcile pass: an instance whose lease has ended is always surplus.
+
+A home is detached only once its agent has unmounted it. Otherwise the instance is terminated, which
+shuts its system down and flushes what is mounted, and EC2 detaches the volume after that.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Final
 from ...core.ledger.instance_end import ends_free
 from ...core.ledger.segments import Segment, close
 from ...core.sleep.spot_events import NOTICE, OVERDUE
+from ...core.sleep.step_budgets import FLUSH_SECONDS
 from ...wire import Market
 from ..homes.volumes import HomeVolumes
 from ..instances.closed_segments import closed_segments
@@ -37,6 +41,10 @@ LEFT_TO_EC2: Final = (NOTICE + OVERDUE).total_seconds()
 
 GONE_PAUSE: Final = 1.0
 """Seconds between two looks whether it has."""
+
+FLUSH_SILENCE: Final = 30.0
+"""Seconds: an agent that flushes a home reports that every five, and may have to repeat a call. One
+that reports nothing for so long has crashed, or hangs."""
 
 
 @dataclass(slots=True)
@@ -64,11 +72,18 @@ class Termination:
                 self.tasks.spawn(self._finish(lease), f"end {lease.lease_id}")
 
     async def wait_ended(self, lease_id: str, timeout: float) -> None:
-        """Wait until a lease that is ending has ended. Raises `TimeoutError`."""
-        leases = self.state.leases
-        async with asyncio.timeout(timeout):
-            while (lease := leases.get(lease_id)) and lease.state in OPEN:
-                await leases.wait_for_change(lease_id, timeout)
+        """Wait until a lease that is ending has ended.
+
+        Raises `TimeoutError` after `timeout` seconds, unless its agent flushes the home by then.
+        """
+        leases, loop = self.state.leases, asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while (lease := leases.get(lease_id)) and lease.state in OPEN:
+            if self.is_flushing(lease_id):
+                deadline = max(deadline, loop.time() + min(timeout, FLUSH_SILENCE))
+            if (left := deadline - loop.time()) <= 0:
+                raise TimeoutError
+            await leases.wait_for_change(lease_id, left)
 
     async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:
         """Wait until the agent of a lease that is ending has closed notebook and home, or for
@@ -86,6 +101,13 @@ class Termination:
         saving = lease.stop.save_seconds if lease is not None and lease.stop else 0.0
         return self.state.settings.stop_timeout + saving
 
+    def is_flushing(self, lease_id: str) -> bool:
+        """Whether the agent of a lease that is ending has reported lately that it flushes the home,
+        and the hub still waits for that."""
+        contact, now = self.state.leases.contact(lease_id), asyncio.get_running_loop().time()
+        is_recent = now - contact.flushing_at < FLUSH_SILENCE
+        return lease_id in self._busy and is_recent and not contact.agent_stopped
+
     async def _finish(self, lease: Lease) -> None:
         try:
             await self._release(lease)
@@ -95,18 +117,15 @@ class Termination:
 
     async def _release(self, lease: Lease) -> None:
         """The home and the instance, once the agent has saved or took too long."""
-        state, graceful = self.state, lease.ready_at is not None
-        # Retained is stored only once the agent has stopped: after a crash it is not there to ask.
-        in_order = graceful and (
-            state.retained.holds_for(lease) or await self._has_stopped(lease.lease_id)
-        )
+        state = self.state
+        is_released = await self._has_released(lease)
         if lease.instance_id is None:
             return
-        is_kept = (in_order or lease.on_retained) and self._is_to_be_retained(lease.lease_id)
+        is_kept = (is_released or lease.on_retained) and self._is_to_be_retained(lease.lease_id)
         if not is_kept:
             state.claims.turn_away([lease.instance_id])
-        # EC2 detaches the home of what is terminated.
-        if (graceful or is_kept) and not state.instances.is_gone(lease.instance_id):
+        # One that is kept although its home may be mounted is stopped, which flushes, too.
+        if is_released and not state.instances.is_gone(lease.instance_id):
             await self.volumes.detach(lease)
         if is_kept and await self._retain(lease.lease_id):
             return
@@ -145,14 +164,38 @@ class Termination:
         head = leases.get(lease.head)
         return head is not None and head.state in LIVE
 
-    async def _has_stopped(self, lease_id: str) -> bool:
-        """True once the agent has said so; False when it took too long."""
-        try:
-            await self.state.leases.wait_agent_stopped(lease_id, self.stop_seconds(lease_id))
-        except TimeoutError:
-            log.warning("The agent of %s did not report its stop in time", lease_id)
-            return False
-        return True
+    async def _has_released(self, lease: Lease) -> bool:
+        """Whether the instance has not, or no longer, mounted the home: by what its agent reports
+        in time."""
+        leases, lease_id = self.state.leases, lease.lease_id
+        if self.state.retained.holds_for(lease):
+            # Stored once the agent had stopped, and no later: after a crash it is not there to ask.
+            return not lease.on_retained
+        if lease.ready_at is not None:
+            try:
+                await leases.wait_agent_stopped(lease_id, self.stop_seconds(lease_id))
+            except TimeoutError:
+                await self._wait_flushed(lease)
+        contact = leases.contact(lease_id)
+        if lease.ready_at is not None and not contact.home_released:
+            late, busy = "did not report its stop in time", "could not unmount the home"
+            why = busy if contact.agent_stopped else late
+            log.warning("The agent of %s %s: EC2 detaches it after the shutdown", lease_id, why)
+        return contact.home_released
+
+    async def _wait_flushed(self, lease: Lease) -> None:
+        """Wait longer while the agent reports that it flushes the home.
+
+        The lease pays for it: `FLUSH_SECONDS` more than a stop may take at most, those included for
+        which an earlier process has waited.
+        """
+        leases, loop = self.state.leases, asyncio.get_running_loop()
+        asked = lease.stop_requested_at or self.state.clock.now()
+        waited = (self.state.clock.now() - asked).total_seconds()
+        left = self.stop_seconds(lease.lease_id) + FLUSH_SECONDS - waited
+        deadline = loop.time() + min(max(left, 0.0), FLUSH_SECONDS)
+        while self.is_flushing(lease.lease_id) and loop.time() < deadline:
+            await leases.wait_for_change(lease.lease_id, min(GONE_PAUSE, deadline - loop.time()))
 
     def _is_to_be_retained(self, lease_id: str) -> bool:
         lease = self.state.leases.get(lease_id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ...core.sleep.spot_events import Notices
+from ...core.text.sizes import in_words
 from ...wire import PROTOCOL, AdminMessage
 
 
@@ -43,8 +44,23 @@ class Contact:
     chose_at: float = float("-inf")
     """When its user last chose another idle limit, on the loop's clock in seconds."""
     agent_stopped: bool = False
-    """Of an ending lease: notebook and home are closed, or nothing is left to close."""
+    """Of an ending lease: its notebook has ended, or nothing is left to end."""
+    home_released: bool = False
+    """Of an ending lease: no instance has its home mounted any more."""
+    dirty_bytes: int | None = None
+    """What its instance has yet to write before the home is unmounted; None unless that is under
+    way."""
+    flushing_at: float = float("-inf")
+    """When that was last reported, on the loop's clock in seconds."""
     workers_worked_at: datetime | None = None
     """Of a server with a cluster: when one of its workers was last seen working, UTC."""
     reckoned: tuple[tuple[object, ...], datetime | None] | None = None
     """When its server will end, and from which inputs that was computed: each pass reads it."""
+
+    @property
+    def flush_progress(self) -> str:
+        """Of an ending lease: how far writing its files has come, for people; empty unless that is
+        under way."""
+        if self.dirty_bytes is None or self.agent_stopped:
+            return ""
+        return f"writing files to their disk, {in_words(self.dirty_bytes)} left"

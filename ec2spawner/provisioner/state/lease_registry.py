@@ -330,11 +330,14 @@ class LeaseRegistry:
             return False
         return True
 
-    def report_agent_stopped(self, lease_id: str) -> None:
-        """Nothing is left for the agent of an ending lease to close; of any other, no effect."""
+    def report_agent_stopped(self, lease_id: str, *, home_released: bool) -> None:
+        """Record that nothing is left for the agent of an ending lease to do; of any other, no
+        effect. `home_released`: no instance has the home mounted."""
         lease = self._leases.get(lease_id)
         if lease is not None and lease.state is LeaseState.ENDING:
-            self.contact(lease_id).agent_stopped = True
+            contact = self.contact(lease_id)
+            contact.agent_stopped = True
+            contact.home_released = home_released
             self.announce(lease_id)
 
     async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:

@@ -1,4 +1,5 @@
-"""A stop waits for the pages that are open on the notebook, and never longer than it may."""
+"""A stop waits for the pages that are open on the notebook and for the home, and never longer than
+it may."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ import aiohttp
 import pytest
 
 from ec2spawner.notebook.status.notice_events import SCHEMA_ID
-from ec2spawner.wire import SAVE_SECONDS, Stop
+from ec2spawner.wire import SAVE_SECONDS, HomeMount, Stop
 from tests.integration.agent.lease_on_instance import (
     API_TOKEN,
+    PYTHON,
     SMALL_SERVER,
     Machine,
     StubHub,
@@ -40,6 +42,9 @@ HTTPServer((url""",
 def stop(hub: StubHub) -> None:
     hub.stop = STOP
     hub.notify_changed()
+
+
+VOLUME = "vol-0123456789abcdef0"
 
 
 def ended_at(hub: StubHub) -> float:
@@ -105,3 +110,58 @@ async def test_a_server_without_the_extension_is_stopped_at_once(
     stop(hub)
     await until(lambda: hub.event("stopped"), 30, what="stopped")
     assert "documents" not in machine.log()
+
+
+def put_sync(machine: Machine, script: str) -> None:
+    """Put another `sync` into the image."""
+    folder = machine.root / "bin"
+    folder.mkdir()
+    (folder / "sync").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "sync").chmod(0o755)
+    path = f"{folder}:{PYTHON.parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+    machine.environment["PATH"] = path
+
+
+async def until_ready_with_home(machine: Machine, hub: StubHub) -> None:
+    machine.volume(VOLUME)
+    await machine.boot()
+    home = HomeMount(kind="ebs", volume_id=VOLUME)
+    hub.give(machine.lease(command=machine.small_server(), home=home))
+    await until(lambda: hub.event("ready"), what="ready")
+
+
+async def test_the_hub_hears_that_a_home_is_flushed(machine: Machine, hub: StubHub) -> None:
+    gate = machine.root / "gate"
+    put_sync(machine, f"while [ ! -e {gate} ]; do sleep 0.05; done")
+    await until_ready_with_home(machine, hub)
+    assert {each.dirty_bytes for _, each in hub.heartbeats} <= {None}
+    stop(hub)
+
+    def reports() -> list[int]:
+        reported = [each.dirty_bytes for _, each in hub.heartbeats]
+        return [each for each in reported if each is not None][1:]
+
+    await until(reports, what="two reports, the second after some seconds")
+    assert hub.event("stopped") is None
+    gate.touch()
+    stopped = await until(lambda: hub.event("stopped"), what="stopped")
+    assert stopped.home_released
+
+    def repeats_it() -> bool:
+        hub.notify_changed()
+        return hub.heartbeats[-1][1].has_stopped
+
+    await until(repeats_it, what="a heartbeat that repeats it")
+    last = hub.heartbeats[-1][1]
+    assert last.home_released
+    assert last.dirty_bytes is None
+
+
+async def test_the_hub_hears_that_a_home_is_still_mounted(machine: Machine, hub: StubHub) -> None:
+    put_sync(machine, "echo the disk does not answer; exit 1")
+    await until_ready_with_home(machine, hub)
+    stop(hub)
+    stopped = await until(lambda: hub.event("stopped"), what="stopped")
+    assert not stopped.home_released
+    assert "the disk does not answer" in stopped.message
+    assert machine.home.is_symlink()

@@ -353,3 +353,67 @@ def test_snapshots_are_found_again_after_a_restart(make_lab: Any, tmp_path: Path
     assert shown["Tags"] == TAGS[0]["Tags"]
     restored = create(after, SnapshotId=snapshot_id)
     assert (folder(after, restored) / "notebook").read_text() == "kept"
+
+
+WRITER = """
+device=$EC2SPAWNER_DEVICES/{link}
+until [ -d "$device" ]; do sleep 0.05; done
+home=$EC2SPAWNER_NOTEBOOK_HOME
+mount() {{ rm -df "$home"; ln -s "$(readlink -f "$device")" "$home"; }}
+unmount() {{ sync; rm "$home"; }}
+write() {{ echo "$1" > "$home/file"; }}
+{script}
+echo written
+exec sleep 1000
+"""
+"""A home is mounted by a link, as the agent does it."""
+
+
+def written(lab: Any, script: str) -> tuple[str, str]:
+    """Ids of a volume and of the instance on which the script has run."""
+    volume_id = create(lab)
+    instance_id = running(lab, WRITER.format(link=link_name(volume_id), script=script))
+    attach(lab, volume_id, instance_id)
+    lab.console_says(instance_id, "written")
+    return volume_id, instance_id
+
+
+@pytest.mark.parametrize(
+    ("script", "left"),
+    [
+        ("mount; write first", None),
+        ("mount; write first; sync; write second", "first"),
+        ("mount; write first; unmount; mount; write second", "first"),
+        ("mount; write first; sync; rm $home/file", "first"),
+    ],
+)
+def test_what_was_not_flushed_is_lost_with_a_mounted_device(
+    lab: Any, script: str, left: str | None
+) -> None:
+    volume_id, instance_id = written(lab, script)
+    lab.ec2.detach_volume(VolumeId=volume_id, InstanceId=instance_id)
+    file = folder(lab, volume_id) / "file"
+    assert (file.read_text().strip() if file.exists() else None) == left
+    lost = {"instance_id": instance_id, "volume_id": volume_id}
+    assert lost in lab.control("detached-while-mounted")
+
+
+def test_an_unmounted_volume_loses_nothing(lab: Any) -> None:
+    volume_id, instance_id = written(lab, "mount; write first; unmount")
+    lab.ec2.detach_volume(VolumeId=volume_id, InstanceId=instance_id)
+    assert (folder(lab, volume_id) / "file").read_text() == "first\n"
+    lost = lab.control("detached-while-mounted")
+    assert volume_id not in {each["volume_id"] for each in lost}
+
+
+@pytest.mark.parametrize("action", ["stop_instances", "terminate_instances"])
+def test_an_instance_that_shuts_down_flushes_first(lab: Any, wait_until: Any, action: str) -> None:
+    volume_id, instance_id = written(lab, "mount; write first")
+    getattr(lab.ec2, action)(InstanceIds=[instance_id])
+    lab.wait_for(instance_id, "stopped" if action == "stop_instances" else "terminated")
+    if action == "stop_instances":
+        lab.ec2.detach_volume(VolumeId=volume_id, InstanceId=instance_id)
+    wait_until(lambda: volume(lab, volume_id)["State"] == "available")
+    assert (folder(lab, volume_id) / "file").read_text() == "first\n"
+    lost = lab.control("detached-while-mounted")
+    assert volume_id not in {each["volume_id"] for each in lost}

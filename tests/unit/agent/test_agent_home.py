@@ -58,9 +58,13 @@ async def test_files_of_the_image_are_hidden_and_not_lost(
     (user.home / "of-the-image").touch()
     (tmp_path / "volume").mkdir()
     (devices / DEVICE).symlink_to(tmp_path / "volume")
-    await ebs(devices, user).mount()
+    home = ebs(devices, user)
+    await home.mount()
     assert not (user.home / "of-the-image").exists()
     assert (tmp_path / "home.image" / "of-the-image").exists()
+    await home.release()
+    assert [each.name for each in user.home.iterdir()] == ["of-the-image"]
+    assert not user.home.is_symlink()
 
 
 @pytest.mark.parametrize("kind", ["ebs", "none"])

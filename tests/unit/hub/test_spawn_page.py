@@ -822,6 +822,19 @@ def test_a_server_under_check_has_a_page_that_follows_no_start() -> None:
     assert "checking whether your server still runs" in shown.text
 
 
+def test_the_page_of_a_stop_says_what_it_waits_for() -> None:
+    progress = "writing files to their disk, 1.1 GB left"
+
+    def shown(progress: str) -> str:
+        stopping = SimpleNamespace(stop_progress=progress)
+        context = {"user": person("ann"), "spawner": stopping, "no_spawner_check": True}
+        return hub_page("stop_pending.html", **context).text
+
+    assert f"It is {progress}." in shown(progress)
+    assert "Your server is stopping" in shown("")
+    assert "costs money" not in shown("")
+
+
 def test_the_page_of_a_stopped_server_says_how_it_ended() -> None:
     at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
     notice = StopNotice(at, "<b>It was idle</b>", "Your files are kept.")

@@ -162,6 +162,7 @@ class World:
         await self.provisioner._tasks.end()
         await self.provisioner.market.images.close()
         await self.store.close()
+        assert self.cloud.detached_while_mounted == []
 
     async def restart(self, **settings: Any) -> None:
         await self.kill()
@@ -318,15 +319,25 @@ class Agent:
         message: str = "",
         session: SavedSession | None = None,
         interruption_at: datetime | None = None,
+        *,
+        home_released: bool = True,
     ) -> None:
         """As the hub's handler takes it."""
         provisioner = self.world.provisioner
         assert self.lease is not None
         lease = self.world.now(self.lease)
         provisioner._heartbeats.heard(lease.lease_id)
-        event = AgentEvent(step=step, at=self.world.clock(), message=message)
+        event = AgentEvent(
+            step=step, at=self.world.clock(), message=message, home_released=home_released
+        )
+        if step == "home":
+            self.world.cloud.mounted.add(self.instance_id)
+        elif step in {"stopped", "failed"} and home_released:
+            self.world.cloud.mounted.discard(self.instance_id)
         if step == "stopped":
-            await provisioner.agents.stopped(lease, "because", session, interruption_at)
+            await provisioner.agents.stopped(
+                lease, "because", session, interruption_at, home_released=home_released
+            )
         else:
             await provisioner._starts.agent_event(lease, event, f"http://{self.instance_id}")
 

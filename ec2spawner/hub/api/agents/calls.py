@@ -240,7 +240,9 @@ class EventsHandler(LeaseHandler):
             # On request, or by itself.
             message = event.message or "The notebook server ended"
             notice = event.interruption_at
-            await provisioner.agents.stopped(lease, message, event.session, notice)
+            await provisioner.agents.stopped(
+                lease, message, event.session, notice, home_released=event.home_released
+            )
         else:
             address = await self.address(lease)
             # Workers and runs have no certificate: JupyterHub's proxy does not call them.

@@ -54,14 +54,15 @@ CALLS = ["launch", "create_volume", "attach_volume", "tag", "detach_volume", "te
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_killed_in_any_call_to_the_cloud(world: World, call: str, after: bool) -> None:
     """`before`: EC2 never got the call; `after`: it did, and the response was lost."""
-    world.silence_agents()
     world.cloud.hold(call, after=after)
     agents: list[Agent] = []
     life = asyncio.create_task(one_life(world, agents))
     await until(lambda: world.cloud.of(call))
     life.cancel()
     await asyncio.gather(life, return_exceptions=True)
-    await world.restart()
+    await world.kill()
+    world.silence_agents()  # also of a stop that the agent reported before the kill
+    await world.start()
     for lease in world.provisioner._state.leases.open():
         await continue_start(world, lease, agents)
     await world.complete_passes(2)

@@ -234,6 +234,7 @@ async def test_a_home_that_is_still_attached_is_deleted_later(world: World) -> N
     await world.provisioner._state.homes.leave(home)
     await world.complete_passes(2)
     assert volume_id in world.cloud.volumes
+    world.cloud.mounted.clear()
     await world.cloud.detach_volume(volume_id, world.cloud.volumes[volume_id].attached_to or "")
     await scan(world, 120)
     assert volume_id not in world.cloud.volumes
@@ -289,6 +290,7 @@ async def test_a_clock_set_back_does_not_delay_deletion(world: World) -> None:
     await world.provisioner._state.homes.leave(home)
     await world.complete_passes(2)
     world.clock.jump(-86400)
+    world.cloud.mounted.clear()
     await world.cloud.detach_volume(volume_id, world.cloud.volumes[volume_id].attached_to or "")
     await scan(world, 120)
     assert volume_id not in world.cloud.volumes

@@ -411,7 +411,7 @@ async def test_an_instance_that_ends_by_itself_is_replaced_twice(world: World) -
 
 async def test_an_agent_that_is_shut_down_before_it_has_seen_a_notice(world: World) -> None:
     lease, agent = await world.ready(sleep=RESUME)
-    reported = world.provisioner.agents.stopped(world.now(lease), SHUT_DOWN)
+    reported = world.provisioner.agents.stopped(world.now(lease), SHUT_DOWN, home_released=True)
     async with world.no_pass:
         await reported
         await asyncio.sleep(5)
@@ -428,7 +428,7 @@ async def test_an_agent_that_is_shut_down_before_it_has_seen_a_notice(world: Wor
 @pytest.mark.parametrize("is_listed", [True, False])
 async def test_an_instance_that_its_user_shuts_down(world: World, is_listed: bool) -> None:
     lease, _ = await world.ready(sleep=RESUME)
-    await world.provisioner.agents.stopped(world.now(lease), SHUT_DOWN)
+    await world.provisioner.agents.stopped(world.now(lease), SHUT_DOWN, home_released=True)
     if is_listed:
         world.cloud.power_off(lease.instance_id or "")
     stop = await world.stop_of(lease)

@@ -601,7 +601,7 @@ async def test_servers_come_back_when_the_listing_does(world: World) -> None:
 async def end_all(world: World, leases: list[Lease]) -> None:
     for lease in leases:
         await world.stop(lease)
-        world.provisioner._state.leases.report_agent_stopped(lease.lease_id)
+        world.provisioner._state.leases.report_agent_stopped(lease.lease_id, home_released=True)
     for lease in leases:
         await world.state(lease, LeaseState.ENDED)
     assert world.cloud.running() == []

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from ec2spawner.core.sleep.step_budgets import FLUSH_SECONDS
+from ec2spawner.provisioner.lifecycle.termination import FLUSH_SILENCE
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from tests.unit.provisioner.world import TIMEOUT, World, until
@@ -41,6 +43,98 @@ async def test_an_unresponsive_agent_is_awaited_for_a_limited_time(world: World)
     await world.state(lease, LeaseState.ENDED)
     assert virtual_loop().time() - began >= world.settings.stop_timeout
     assert world.cloud.running() == []
+
+
+async def test_a_home_that_may_be_mounted_is_left_to_the_shutdown(world: World) -> None:
+    lease, _ = await world.ready(home_kind="ebs")
+    world.silence_agents()
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    assert world.cloud.of("detach_volume") == []
+    assert world.cloud.running() == []
+
+
+async def test_a_home_in_use_is_left_to_the_shutdown(world: World) -> None:
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    await agent.event("stopped", home_released=False)
+    await world.state(lease, LeaseState.ENDED)
+    assert world.cloud.of("detach_volume") == []
+    assert world.cloud.running() == []
+
+
+async def test_a_killed_hub_learns_that_a_home_is_in_use(world: World) -> None:
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    await world.restart()
+    await agent.heartbeat(has_stopped=True, home_released=False)
+    await world.state(lease, LeaseState.ENDED)
+    assert world.cloud.of("detach_volume") == []
+
+
+async def test_a_flushing_agent_is_awaited_for_longer(world: World) -> None:
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    began = virtual_loop().time()
+    stop_of_jupyterhub = asyncio.create_task(
+        world.provisioner.wait_ended(lease.lease_id, world.settings.stop_timeout)
+    )
+    while virtual_loop().time() - began < world.settings.stop_timeout + FLUSH_SECONDS - 60:
+        await agent.heartbeat(dirty_bytes=2**30)
+        await asyncio.sleep(5)
+    assert world.now(lease).state is LeaseState.ENDING
+    [shown] = world.provisioner.overview.servers()
+    assert "1.1 GB" in shown.busy_because
+    assert "1.1 GB" in world.provisioner.flush_progress(lease.lease_id)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    assert len(world.cloud.of("detach_volume")) == 1
+    await stop_of_jupyterhub
+
+
+async def test_the_lease_pays_while_its_home_is_flushed(priced: World) -> None:
+    lease, agent = await priced.ready(home_kind="ebs")
+    await priced.stop(lease)
+    await agent.heartbeat(dirty_bytes=2**30)
+    priced.clock.advance(500)
+    spending = priced.provisioner._state.spending.of("ada", priced.provisioner._state.leases)
+    assert spending.today == pytest.approx(0.2 * 500 / 3600, rel=0.01), "what limits are judged by"
+
+
+async def test_an_agent_that_flushes_without_end_is_not_awaited(world: World) -> None:
+    """Whoever is root on an instance can have it report anything."""
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    began = virtual_loop().time()
+    while world.now(lease).state is not LeaseState.ENDED:
+        await agent.heartbeat(dirty_bytes=1)
+        await asyncio.sleep(5)
+    most = world.settings.stop_timeout + FLUSH_SECONDS
+    assert most <= virtual_loop().time() - began <= most + 60
+    assert world.cloud.of("detach_volume") == []
+    assert world.cloud.running() == []
+
+
+async def test_restarts_of_the_hub_do_not_begin_the_wait_anew(world: World) -> None:
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    world.clock.advance(world.settings.stop_timeout + FLUSH_SECONDS)
+    await world.restart()
+    began = virtual_loop().time()
+    while world.now(lease).state is not LeaseState.ENDED:
+        await agent.heartbeat(dirty_bytes=1)
+        await asyncio.sleep(5)
+    assert virtual_loop().time() - began <= world.settings.stop_timeout + 60
+
+
+async def test_an_agent_that_falls_silent_while_it_flushes(world: World) -> None:
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    await asyncio.sleep(world.settings.stop_timeout - 5)
+    await agent.heartbeat(dirty_bytes=2**30)
+    began = virtual_loop().time()
+    await world.state(lease, LeaseState.ENDED)
+    assert virtual_loop().time() - began <= FLUSH_SILENCE + 10
 
 
 async def test_what_an_agent_has_reported_to_a_killed_hub_it_repeats(world: World) -> None:

@@ -54,7 +54,7 @@ function doing(row, now) {
   if (row.state === "waiting") return "waiting for an instance";
   if (row.state === "starting") return isWorker(row) ? "joining the cluster" : "starting";
   if (isRun(row) && row.state === "ready") return "runs to completion";
-  if (row.state === "ending") return "stopping";
+  if (row.state === "ending") return row.doing ? "stopping: " + row.doing : "stopping";
   if (!row.idle_since) return row.doing || (isWorker(row) ? "busy" : "in use");
   const idle = "idle " + lasting((now - Date.parse(row.idle_since)) / 1000);
   return row.stop_at ? idle + ", stops at " + clock(row.stop_at, now) : idle;
