@@ -48,7 +48,8 @@ UNITS_WITH_PROCESSES: Final = {
     "gpu_check": ("gpu_check", "gpu_magic"),
     "load_test": ("locust_child",),
     "notebook": (
-        *("home_environment", "image_kernels", "ipython_startup", "killed_sleep", "sleep_hooks"),
+        *("home_environment", "image_kernels", "ipython_folder", "ipython_startup"),
+        *("killed_sleep", "sleep_hooks"),
         *("terminal_shell", "worker_threads"),
     ),
     "run_executor": ("end_of_processes", "kernel_of_run", "run_of_notebook", "run_of_script"),

@@ -27,6 +27,7 @@ from .metadata.identity import Identity, read_identity
 from .metadata.imds import Metadata
 from .metadata.interruption import InterruptionWatch
 from .notebook_server.process import NotebookProcess, base_environment, become_subreaper
+from .notebook_server.runtime_dir import make_runtime_dir, remove_runtime_dir
 from .power_off import power_off
 from .read_ahead.process import ReadAhead
 from .settings import Settings
@@ -103,11 +104,10 @@ class Agent:
         self, http: aiohttp.ClientSession, check: asyncio.Task[Fault], lock: AgentLock
     ) -> None:
         """One lease. Returns if the instance is retained, and raises `PowerOffError` otherwise."""
-        notebook = NotebookProcess(
-            self._settings.user,
-            self._settings.run_dir / "notebook.log",
-            base_environment(self._settings.user, os.environ),
-        )
+        user, run_dir = self._settings.user, self._settings.run_dir
+        runtime_dir = await asyncio.to_thread(make_runtime_dir, run_dir, user)
+        environment = base_environment(user, os.environ, runtime_dir)
+        notebook = NotebookProcess(user, run_dir / "notebook.log", environment)
         sampler = Sampler(
             # A new one per lease: a driver that hung may still block the thread of the last one.
             find_gpus(self._settings.simulated_gpu, self._settings.user.home),
@@ -129,6 +129,7 @@ class Agent:
         finally:
             await notebook.stop(FAILURE_GRACE_SECONDS)
             sampler.stop()
+            await asyncio.to_thread(remove_runtime_dir, runtime_dir)
 
     async def _read_identity(self, http: aiohttp.ClientSession) -> Identity:
         return await read_identity(

@@ -32,7 +32,7 @@ from .metadata.identity import Identity
 from .metadata.imds import Metadata
 from .metadata.interruption import InterruptionWatch
 from .mounts.dirty_pages import dirty_bytes
-from .mounts.full_disks import full_disks
+from .mounts.disk_watch import DiskWatch, start_notes
 from .mounts.home import HomeError
 from .mounts.mounts import Mounts
 from .notebook_server.certificates import NotebookCertificates
@@ -42,6 +42,7 @@ from .notebook_server.gpu_nodes import prepare_gpu_nodes
 from .notebook_server.local_socket import LocalSocket
 from .notebook_server.process import NotebookProcess
 from .notebook_server.pulled_images import PulledImages
+from .notebook_server.runtime_dir import RUNTIME_DIR
 from .settings import Settings
 from .termination.sequence import EndSequence
 from .termination.upload import upload
@@ -97,6 +98,7 @@ class LeaseRun:
             notebook.name = "worker"
         self._http = http
         self._mounts = Mounts(grant, settings, identity)
+        self._disks = DiskWatch(settings, grant.home.kind)
         self._certificates: NotebookCertificates | None = None
         self._reports = StepReports(hub)
         loop = asyncio.get_running_loop()
@@ -185,7 +187,9 @@ class LeaseRun:
             await self._mounts.mount()
         finally:
             self._notebook.spare_daemons()
-        notes = [_sentence(each) for each in self._mounts.missing]
+        self._status.full_disks = await self._disks.before_start()
+        notes = [_sentence(each) for each in start_notes(self._status.full_disks)]
+        notes += [_sentence(each) for each in self._mounts.missing]
         if grant.container:
             notes.append(f"In a container of {grant.container}, which is pulled first.")
         self._reports.report("notebook", " ".join(notes))
@@ -193,13 +197,7 @@ class LeaseRun:
         await self._write_certificates()
         scheme = "https" if self._certificates else "http"
         server = f"{scheme}://{self._identity.private_address}:{grant.port}{grant.base_url}"
-        environment = grant.environment | {
-            "JUPYTERHUB_SERVICE_URL": server,
-            "EC2SPAWNER_AGENT_SOCKET": str(self._socket.path),
-            **self._mounts.environment,
-        }
-        if self._certificates is not None:
-            environment |= self._certificates.environment
+        environment = self._environment(server)
         container = await self._container() if grant.container else None
         if container is not None:
             await container.pull()
@@ -223,14 +221,29 @@ class LeaseRun:
         if container is not None:
             self._begin("images", container.prune())
 
+    def _environment(self, server: str) -> dict[str, str]:
+        """The lease's variables; those of the profile are above the first, and below the others."""
+        runtime_dir = self._notebook.runtime_dir
+        return {
+            **({RUNTIME_DIR: str(runtime_dir)} if runtime_dir else {}),
+            **self._grant.environment,
+            "JUPYTERHUB_SERVICE_URL": server,
+            "EC2SPAWNER_AGENT_SOCKET": str(self._socket.path),
+            **self._mounts.environment,
+            **(self._certificates.environment if self._certificates else {}),
+        }
+
     async def _container(self) -> Container:
         """Raises `NotebookError`."""
-        settings = self._settings
+        settings, runtime_dir = self._settings, self._notebook.runtime_dir
+        volumes = [*self._mounts.volumes, (settings.run_dir, str(settings.run_dir), True)]
+        if runtime_dir is not None:
+            volumes.append((runtime_dir, str(runtime_dir), False))
         return Container(
             engine=find_engine(settings.container_engine),
             image=self._grant.container,
             user=settings.user,
-            volumes=(*self._mounts.volumes, (settings.run_dir, str(settings.run_dir), True)),
+            volumes=tuple(volumes),
             gpu_nodes=await prepare_gpu_nodes(settings.gpu_device),
             pulled=PulledImages(settings.state_dir),
         )
@@ -368,10 +381,8 @@ class LeaseRun:
     async def _check_disks(self) -> None:
         """Runs as a task of its own, because a disk that does not respond blocks the check."""
         while True:
-            full = await asyncio.to_thread(full_disks, self._settings, self._grant.home.kind)
+            full = await self._disks.check()
             if full != self._status.full_disks:
-                codes = ", ".join(each.code for each in full)
-                log.warning("full disks: %s", codes or "none any more")
                 self._status.full_disks = full
                 self._push()
             await asyncio.sleep(TIDY_SECONDS)

@@ -26,6 +26,7 @@ from .api.handlers import (
 from .api.runs_handler import RunsHandler
 from .kernels.home_environment import HomeEnvironment, activate
 from .kernels.image_kernels import extend_image_kernels
+from .kernels.ipython_folder import ensure_ipython_folder
 from .service import NotebookService
 from .sleep.session_locks import session_locks
 from .terminal_shell import shell_command
@@ -45,6 +46,8 @@ class NotebookExtension(ExtensionApp):
         # The page must know before it can ask: it registers a plugin in place of JupyterLab's own.
         page = self.serverapp.web_app.settings.setdefault("page_config_data", {})
         page["ec2spawnerManaged"] = bool(agent_socket)
+        if agent_socket:
+            self._use_ipython_folder()
         greeting = self._use_home_environment() if agent_socket else ""
         command = shell_command(environ, greeting) if agent_socket else None
         if command is not None:
@@ -59,6 +62,14 @@ class NotebookExtension(ExtensionApp):
         )
         self.service.outputs.install(self.settings)
         session_locks(self.serverapp.session_manager)  # before a page asks for a kernel
+
+    def _use_ipython_folder(self) -> None:
+        """Have kernels start in a full home, too."""
+        assert self.serverapp is not None
+        try:
+            ensure_ipython_folder(os.environ, self.serverapp.runtime_dir)
+        except OSError as error:
+            self.log.error("Kernels have no IPython profile in the home: %s", error)
 
     def _use_home_environment(self) -> str:
         """Have kernels and terminals use the user's own packages; what a user should know of that,

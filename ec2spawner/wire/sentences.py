@@ -27,6 +27,8 @@ Code = Literal[
     "home-without-inodes",
     "system-disk-full",
     "system-disk-without-inodes",
+    "folder-bytes",
+    "folder-files",
     # The titles of notices.
     "stopping",
     "stopping-by-admin",
@@ -102,6 +104,9 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     ),
     "gpu-driver-failed": frozenset({"detail"}),
     **dict.fromkeys(("home-full", "system-disk-full"), frozenset({"gib"})),
+    # Of a full home, as far as it was measured.
+    "folder-bytes": frozenset({"folder", "bytes"}),
+    "folder-files": frozenset({"folder", "files"}),
     **dict.fromkeys(("gpu-lost", "gpu-memory-errors", "gpu-xid"), frozenset({"index"})),
     "gpu-unused": frozenset({"count"}),
     # Of variables; of `session-back` in so many kernels.

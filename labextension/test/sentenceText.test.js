@@ -42,6 +42,12 @@ test('a name is optional where the server may not know it', () => {
   assert.equal(text('gpu-in-use', { name: '' }), 'The GPU is in use');
 });
 
+test('a full home has its largest folders', () => {
+  const takes = text('folder-bytes', { folder: '~/data', bytes: 61_000_000_000 });
+  assert.equal(takes.replace(/\u00a0/g, ' '), '~/data takes at least 61 GB.');
+  assert.equal(text('folder-files', { folder: '~', files: 12 }), '~ has at least 12 files.');
+});
+
 test('the reply to a refused choice has the bounds and the current value', () => {
   const bounds = { min_seconds: 900, max_seconds: 28800, seconds: 3600 };
   const several = text('idle-time-bounded', bounds);

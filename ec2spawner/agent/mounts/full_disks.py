@@ -19,7 +19,7 @@ def full_disks(settings: Settings, home_kind: str) -> list[Sentence]:
     found = []
     home = settings.user.home
     # EFS has no size limit, and a network file system may never respond.
-    if home_kind == "ebs" and not _is_same(home, settings.root):
+    if home_kind == "ebs" and not home_is_on_system_disk(settings):
         found.append(_why_full(home, "home-full", "home-without-inodes"))
     found.append(_why_full(settings.root, "system-disk-full", "system-disk-without-inodes"))
     return [each for each in found if each is not None]
@@ -37,9 +37,9 @@ def _why_full(place: Path, full: Code, without_inodes: Code) -> Sentence | None:
     return None
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    """Whether both are on one file system, or one does not exist."""
+def home_is_on_system_disk(settings: Settings) -> bool:
+    """Whether the home is on the system disk, or one of them cannot be read."""
     try:
-        return one.stat().st_dev == other.stat().st_dev
+        return settings.user.home.stat().st_dev == settings.root.stat().st_dev
     except OSError:
         return True

@@ -26,6 +26,7 @@ from . import prewarmed
 from .certificates import NotebookCertificates
 from .container import Container
 from .errors import NotebookError
+from .runtime_dir import RUNTIME_DIR
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,9 @@ def become_subreaper() -> None:
         log.warning("cannot become subreaper: %s", os.strerror(ctypes.get_errno()))
 
 
-def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict[str, str]:
+def base_environment(
+    user: NotebookUser, environment: Mapping[str, str], runtime_dir: Path | None = None
+) -> dict[str, str]:
     """The notebook's environment before a lease: the agent's, without the agent's own variables."""
     inherited = {
         name: value for name, value in environment.items() if not name.startswith(NOT_FOR_NOTEBOOKS)
@@ -91,6 +94,7 @@ def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict
         "LANG": inherited.get("LANG") or "C.UTF-8",
         "PATH": os.pathsep.join(path),
         "JUPYTER_CONFIG_PATH": os.pathsep.join(config),
+        **({RUNTIME_DIR: str(runtime_dir)} if runtime_dir else {}),
     }
 
 
@@ -173,6 +177,12 @@ class NotebookProcess:
             await asyncio.gather(self._warming, return_exceptions=True)
         link, self._link = self._link, None
         return link
+
+    @property
+    def runtime_dir(self) -> Path | None:
+        """Jupyter's, outside the home; None where it is in the home."""
+        folder = self._environment.get(RUNTIME_DIR)
+        return Path(folder) if folder else None
 
     @property
     def server_pid(self) -> int | None:

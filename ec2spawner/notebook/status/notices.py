@@ -270,7 +270,8 @@ def _disk_full(status: NotebookStatus) -> Iterator[Notice]:
             kind="disk-full",
             level="warning",
             title=sentence("disk-full"),
-            details=status.full_disks,
+            # The folders to look at are in the panel: JupyterLab cuts a long notice short.
+            details=[each for each in status.full_disks if not each.code.startswith("folder-")],
         )
 
 

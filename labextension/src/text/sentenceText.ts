@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ISentence } from '../api/wire/index.js';
-import { duration, time, timeOfDay } from './format.js';
+import { bytes, duration, time, timeOfDay } from './format.js';
 import { limitAmount, limitName } from './limitText.js';
 import { olderSentence } from './sleepText.js';
 import { xidText } from './xidText.js';
@@ -77,6 +77,15 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
     case 'system-disk-without-inodes':
       return trans.__(
         'The system disk has no inodes left. Delete files outside your home, such as in /tmp.'
+      );
+    case 'folder-bytes':
+      return trans.__('%1 takes at least %2.', params.folder, bytes(params.bytes));
+    case 'folder-files':
+      return trans._n(
+        '%2 has at least %1 file.',
+        '%2 has at least %1 files.',
+        params.files,
+        params.folder
       );
 
     // The titles of notices.

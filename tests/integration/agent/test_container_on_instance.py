@@ -137,6 +137,8 @@ async def test_a_server_runs_in_a_new_container_with_the_users_home(
     assert hub.event("ready").message == ""
     async with Jupyter(with_podman.base_url, API_TOKEN) as ada:
         assert (await ada.call("GET", "api/contents/notes.txt"))[0] == 200
+        runtime = with_podman.root / "run" / "jupyter"
+        assert list(runtime.glob("jpserver-*.json")), "not in the home, which may be full"
         await until(lambda: hub.heartbeats, what="a heartbeat")
         # The extension in the container speaks with the agent outside.
         assert (await ada.status())["agent_connected"]

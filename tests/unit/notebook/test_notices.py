@@ -231,7 +231,10 @@ def test_a_spot_notice_counts_down_and_is_the_only_one() -> None:
 def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
     found = notices(
         status(
-            full_disks=[sentence("home-full", gib=100)],
+            full_disks=[
+                sentence("home-full", gib=100),
+                sentence("folder-bytes", folder="~/data", bytes=10**9),
+            ],
             telemetry=machine(
                 GpuSample(index=0, name="A100", xid=13, xid_at=NOW),
                 GpuSample(index=1, name="A100", lost=True, xid=79),

@@ -17,6 +17,8 @@ export interface ISentenceParameters {
   'home-without-inodes': object;
   'system-disk-full': { gib: number };
   'system-disk-without-inodes': object;
+  'folder-bytes': { folder: string; bytes: number };
+  'folder-files': { folder: string; files: number };
   stopping: object;
   'stopping-by-admin': object;
   stops: object;
