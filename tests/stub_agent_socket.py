@@ -74,7 +74,7 @@ class StubAgentSocket:
         async def nobody_asks(request: Any) -> NotebookReply:
             raise AssertionError(request)
 
-        opened = LocalSocket(run_dir, ME, lambda observation: None, nobody_asks, lambda: None)
+        opened = LocalSocket(run_dir, ME, lambda observation: None, nobody_asks, lambda said: None)
         await opened.start()
         return opened
 

@@ -291,7 +291,8 @@ class LeaseRun:
         A retained instance claims again instead, which has the same meaning to the hub.
         """
         has_saved = self._termination.session is not None or self._termination.has_uploaded
-        summary = self._termination.summary() if has_saved else ""
+        is_news = has_saved or self._termination.has_problems
+        summary = self._termination.summary() if is_news else ""
         self._reports.post(self._event(end, f"{end.message} {summary}".strip()))
         # Each heartbeat repeats it from now on, until the hub ends the lease.
         self._status.has_stopped = await self._reports.until_sent(

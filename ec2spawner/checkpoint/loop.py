@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
-from ..core.text import durations
+from ..core.text import durations, full_disk
 from ..cost import agent
 from ..cost.formatting import lasted
 from ..cost.line import Line
@@ -253,7 +253,9 @@ class _Loop:
             if self._is_first:
                 raise
             self._saved = Saved(time.monotonic(), notice=self._saved.notice)
-            self._show(f"no checkpoint after {self._place()}: {type(error).__name__}: {error}")
+            is_full = full_disk.is_full(error)
+            why = full_disk.HOME_IS_FULL if is_full else f"{type(error).__name__}: {error}"
+            self._show(f"no checkpoint after {self._place()}: {why}")
 
     def _write(self, why: str) -> None:
         began, notice = time.monotonic(), agent.read().notice

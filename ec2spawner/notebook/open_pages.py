@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 from tornado.websocket import WebSocketHandler
@@ -26,11 +27,14 @@ class OpenPages:
     def __init__(self, logger: Any) -> None:
         self._logger = logger
         self._saved: set[str] = set()
+        self.unsaved: set[str] = set()
+        """Paths of documents that pages could not save."""
 
-    def saved(self, page: str) -> None:
-        """This page has saved its documents since the stop was announced."""
+    def saved(self, page: str, unsaved: Collection[str] = ()) -> None:
+        """This page has saved its documents since the stop was announced, but for `unsaved`."""
         if len(self._saved) < MAX_REPORTS:
             self._saved.add(page)
+            self.unsaved.update(unsaved)
 
     async def until_saved(self) -> None:
         """Return when as many pages have saved as are open; at once where none is."""

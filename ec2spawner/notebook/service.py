@@ -15,6 +15,7 @@ from typing import Any
 from jupyter_server.serverapp import ServerApp
 
 from ..core.idle.policy import shortest_limit
+from ..core.text.full_disk import unsaved_sentence
 from ..runs.agent_request import answer_in
 from ..runs.delivery import Delivery
 from ..telemetry import HistoryBuffer
@@ -29,6 +30,7 @@ from ..wire import (
     RunsRequest,
     ServerState,
 )
+from ..wire.sentences import is_of_home
 from ..wire.sleep import MAX_BYTES
 from .agent_link import AgentLink
 from .documents.recorder import OutputRecorder
@@ -273,22 +275,29 @@ class NotebookService:
     async def _report_saved(self, link: AgentLink, pages: OpenPages) -> None:
         """Report to the agent once all is saved; it stops this server after 5 s."""
         saved = asyncio.create_task(pages.until_saved())
+        missed: list[str] = []
         try:
             await asyncio.wait({saved}, timeout=PAGES_SECONDS)
-            await self._save_missed()
+            missed = await self._save_missed()
             await saved
         finally:
             saved.cancel()
-        while not link.send(DocumentsSaved()):
+        is_full = link.state is not None and any(map(is_of_home, link.state.full_disks))
+        said = DocumentsSaved(unsaved=unsaved_sentence({*pages.unsaved, *missed}, is_full))
+        while not link.send(said):
             await asyncio.sleep(RESEND_SECONDS)
 
-    async def _save_missed(self, seconds: float = MISSED_SECONDS, *, is_last: bool = False) -> None:
-        """Write the outputs that closed pages have missed into their notebooks."""
+    async def _save_missed(
+        self, seconds: float = MISSED_SECONDS, *, is_last: bool = False
+    ) -> list[str]:
+        """Write the outputs that closed pages have missed into their notebooks; the paths of those
+        that could not be written."""
         try:
             async with asyncio.timeout(seconds):
-                await self.outputs.write(is_last=is_last)
+                return await self.outputs.write(is_last=is_last)
         except Exception:
             self.log.exception("ec2spawner: saving the outputs of closed pages failed")
+        return []
 
     def _cull(self, state: AgentState) -> None:
         """Shut down the kernels that have been idle for too long, if nothing has happened since."""

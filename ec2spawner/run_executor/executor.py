@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ..agent_socket.notices import watch_notices
+from ..core.text.full_disk import why_not_written
 from ..wire import RunReport, RunWork
 from .activity import HOLD_SECONDS, report_activity
 from .execution import CannotExecute, Execution, Outcome, in_words
@@ -91,7 +92,8 @@ class Executor:
         except CannotExecute as error:
             return Outcome(False, in_words(str(error)))
         except OSError as error:
-            return Outcome(False, in_words(f"The home of this run cannot be used: {error}"))
+            why = why_not_written(error)
+            return Outcome(False, in_words(f"The home of this run cannot be used: {why}"))
         except Exception as error:
             log.exception("the executor failed")
             return Outcome(False, in_words(f"The executor failed: {type(error).__name__}: {error}"))

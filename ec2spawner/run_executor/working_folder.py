@@ -38,10 +38,14 @@ def own_script(file: Path, work: RunWork) -> Path:
 
 
 def write_script(path: Path, document: bytes) -> None:
-    """Replace the file whole. Raises `OSError`."""
+    """Replace the file whole. Raises `OSError`; an incomplete file does not stay."""
     new = path.with_name(f"{path.name}.new")
-    new.write_bytes(document)
-    new.replace(path)
+    try:
+        new.write_bytes(document)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def _write_new(file: Path, document: bytes) -> None:

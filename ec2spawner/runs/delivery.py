@@ -12,6 +12,7 @@ from typing import Final
 from anyio.to_thread import run_sync
 
 from ..core.runs.documents import DocumentError, unpack
+from ..core.text.full_disk import why_not_written
 from ..wire import RunsAnswer, RunsRequest, RunSummary
 from .agent_request import HubBusy
 from .errors import RunRefused
@@ -67,7 +68,7 @@ class Delivery:
                 complaint = await self._deliver()
             except Exception as error:
                 # The next round may succeed: the hub answers again, or the disk has room.
-                complaint = str(error) or type(error).__name__
+                complaint = why_not_written(error)
             self._report(complaint)
             has_failed = complaint and self._delivered == before
             pause = min(pause * 2, MAX_PAUSE) if has_failed else FIRST_PAUSE

@@ -26,6 +26,7 @@ class SleepMagics:
 
         They are restored by `%wake`, here or after a restart. The kernel continues.
         """
+        from ..core.text import full_disk
         from . import kernel, report
         from .storage import earlier, folder, owned
 
@@ -40,7 +41,7 @@ class SleepMagics:
                 generation, seconds=SECONDS, max_bytes=MAX_BYTES, progress=progress
             )
         except (OSError, owned.NotOurs) as why:
-            report.say(f"Nothing was saved: {why}")
+            report.say(f"Nothing was saved: {full_disk.why_not_written(why)}.")
             return
         if not current.needs_older(generation):
             earlier.remove_older(generation)

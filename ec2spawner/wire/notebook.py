@@ -84,6 +84,8 @@ class DocumentsSaved(Message):
     """Notebook extension -> agent, after a stop: no open page has anything left to save."""
 
     type: Literal["saved"] = "saved"
+    unsaved: ShortText = ""
+    """What could not be saved, and why, as a sentence; empty where all was."""
 
 
 class NotebookReply(Message):

@@ -29,6 +29,7 @@ Code = Literal[
     "system-disk-without-inodes",
     "folder-bytes",
     "folder-files",
+    "results-wait",
     # The titles of notices.
     "stopping",
     "stopping-by-admin",
@@ -145,6 +146,11 @@ class Sentence(Message):
     """One of `Code`; a later version may know more."""
     params: Annotated[dict[ShortText, ShortText | bool | int | float], Field(max_length=8)] = {}
     """By name, as in `PARAMETERS`."""
+
+
+def is_of_home(found: Sentence) -> bool:
+    """Whether it says that the home has no room."""
+    return found.code in ("home-full", "home-without-inodes")
 
 
 def sentence(code: Code, **params: str | bool | int | float) -> Sentence:

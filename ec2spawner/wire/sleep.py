@@ -137,6 +137,8 @@ class SessionSaved(Message):
     id: ShortText
     session: SavedSession | None = None
     """None where there was nothing to save, or it could not be saved."""
+    why_not: ShortText = ""
+    """Why it could not, as a sentence for the user."""
     steps: Annotated[list[StepResult], Field(max_length=4)] = []
     """Those that the extension took by itself: the user's hooks."""
 

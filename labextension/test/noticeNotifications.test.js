@@ -50,8 +50,11 @@ class Notebook {
   }
   async save() {
     this.saves += 1;
-    this.model.dirty = false;
     await turn();
+    if (this.isOnFullDisk) {
+      throw new Error('No space left on device');
+    }
+    this.model.dirty = false;
     this.written += 1;
   }
 }
@@ -77,8 +80,10 @@ function open(context) {
   const events = { connect() {}, disconnect() {} };
   const shell = { widgets: () => [{ context: notebook }] };
   const reports = [];
-  const fetch = async ({ method, url }) => {
-    reports.push([method, new URL(url).pathname, notebook.written]);
+  const unsaved = [];
+  const fetch = async request => {
+    reports.push([request.method, new URL(request.url).pathname, notebook.written]);
+    unsaved.push((await request.json()).unsaved);
     return new Response('{}');
   };
   const app = { shell, serviceManager: { serverSettings: { ...SETTINGS, fetch } } };
@@ -101,7 +106,13 @@ function open(context) {
     model.view = { phase: 'live', status: { now: at(0), notices } };
     model.changed.emit();
   };
-  return { notebook, reports, says, after: milliseconds => context.mock.timers.tick(milliseconds) };
+  return {
+    notebook,
+    reports,
+    unsaved,
+    says,
+    after: milliseconds => context.mock.timers.tick(milliseconds)
+  };
 }
 
 test('what is typed after a notice is saved again shortly before the end', context => {
@@ -147,4 +158,16 @@ test('a stop that is announced saves what was typed, then reports that once', as
   }
   assert.equal(notebook.saves, 1);
   assert.deepEqual(reports, [['POST', '/ec2spawner/api/saved', 1]]);
+});
+
+test('what cannot be saved before a stop is reported', async context => {
+  const { notebook, unsaved, says } = open(context);
+  notebook.type();
+  notebook.isOnFullDisk = true;
+  notebook.path = `a-folder/${'n'.repeat(300)}.ipynb`;
+  says(stopping);
+  for (let turns = 0; turns < 100 && unsaved.length === 0; turns++) {
+    await turn();
+  }
+  assert.deepEqual(unsaved, [[`${'n'.repeat(194)}.ipynb`]]);
 });

@@ -60,7 +60,7 @@ class LocalSocket:
         user: NotebookUser,
         on_observation: Callable[[Observation], None],
         on_request: Callable[[NotebookRequest], Awaitable[NotebookReply]],
-        on_saved: Callable[[], None],
+        on_saved: Callable[[DocumentsSaved], None],
         on_sleep: Callable[[SleepProgress | SessionSaved], None] = lambda said: None,
     ) -> None:
         self._user = user
@@ -163,7 +163,7 @@ class LocalSocket:
             if isinstance(message, Observation):
                 self._on_observation(message)
             elif isinstance(message, DocumentsSaved):
-                self._on_saved()
+                self._on_saved(message)
             elif isinstance(message, SleepProgress | SessionSaved):
                 self._on_sleep(message)
             else:

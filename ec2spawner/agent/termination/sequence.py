@@ -15,7 +15,15 @@ from datetime import datetime
 from typing import Any
 
 from ...core.sleep.step_budgets import HOME_SECONDS, step_budgets
-from ...wire import SavedSession, SessionSaved, SleepOrder, SleepProgress, StepResult, Trigger
+from ...wire import (
+    DocumentsSaved,
+    SavedSession,
+    SessionSaved,
+    SleepOrder,
+    SleepProgress,
+    StepResult,
+    Trigger,
+)
 from ..lease_status import LeaseStatus
 from ..mounts.home import HomeError
 from ..mounts.mounts import Mounts
@@ -23,7 +31,7 @@ from ..notebook_server.certificates import NotebookCertificates
 from ..notebook_server.local_socket import LocalSocket
 from ..notebook_server.process import NotebookProcess
 from .session_orders import SLACK_SECONDS, SessionOrders
-from .steps import Steps
+from .steps import StepError, Steps
 from .upload import UPLOAD_SECONDS
 
 log = logging.getLogger(__name__)
@@ -48,6 +56,7 @@ class EndSequence:
         self._push = push
         self._upload = upload
         self._saved = asyncio.Event()
+        self._unsaved = ""
         self._orders = SessionOrders(self._order)
         self._steps = Steps()
         self._session_end = 0.0
@@ -61,8 +70,9 @@ class EndSequence:
         self.is_released = False
         """Whether `release` has unmounted the home, or found none mounted."""
 
-    def documents_saved(self) -> None:
-        """The extension reports that every open page has saved its documents."""
+    def documents_saved(self, said: DocumentsSaved) -> None:
+        """The extension reports that every open page has saved what it could."""
+        self._unsaved = said.unsaved
         self._saved.set()
 
     def hear(self, said: SleepProgress | SessionSaved) -> None:
@@ -82,7 +92,7 @@ class EndSequence:
         ended = asyncio.ensure_future(self._notebook.wait())
         try:
             await self._steps.take(
-                "documents", _unless(self._saved.wait(), ended, off), budgets.documents
+                "documents", _unless(self._until_documents(), ended, off), budgets.documents
             )
             may_save = stop.save_seconds > 0 and self._status.max_session_bytes > 0
             if stop.sleep is not None and may_save and not ended.done():
@@ -126,6 +136,11 @@ class EndSequence:
         """What became of the steps that save something; empty where there was none."""
         return self._steps.summary()
 
+    @property
+    def has_problems(self) -> bool:
+        """Whether something could not be saved that its user should know of."""
+        return self._steps.has_problems
+
     def _seconds_left(self) -> float:
         """Of the session's time. A notice that comes meanwhile shortens it."""
         now, notice = time.monotonic(), self._status.interruption_at
@@ -134,6 +149,12 @@ class EndSequence:
             left = step_budgets(max(self._session_end - now, 0.0), self._status.reclaimed_in())
             self._session_end = now + left.session
         return self._session_end - now
+
+    async def _until_documents(self) -> None:
+        """Raises `StepError`."""
+        await self._saved.wait()
+        if self._unsaved:
+            raise StepError(self._unsaved)
 
     async def _take_upload(self) -> None:
         left = step_budgets(UPLOAD_SECONDS, self._status.reclaimed_in()).session
@@ -151,6 +172,8 @@ class EndSequence:
         self.session = await self._orders.save(trigger, max_bytes, self._seconds_left)
         for step in self._orders.steps:
             self._steps.add(step)
+        if why_not := self._orders.why_not:
+            raise StepError(why_not)
 
     def _order(self, order: SleepOrder) -> None:
         self._status.sleep = order

@@ -89,6 +89,11 @@ class SessionOrders:
         return bounded(session.model_copy(update={"id": order.id, "trigger": trigger}))
 
     @property
+    def why_not(self) -> str:
+        """Why the extension could not save the session; empty where it could."""
+        return self._answer.why_not if self._answer else ""
+
+    @property
     def steps(self) -> list[StepResult]:
         """What the extension says of the steps that it took by itself."""
         return self._answer.steps if self._answer else []

@@ -12,7 +12,14 @@ from ...wire import StepResult
 
 log = logging.getLogger(__name__)
 
+MAX_PROBLEM_CHARS = 200
+"""Of the 500 of a report: the user's own process says it."""
+
 Outcome = Literal["done", "late", "failed"]
+
+
+class StepError(Exception):
+    """A step has failed for this reason: a sentence for the user."""
 
 
 class Steps:
@@ -20,6 +27,7 @@ class Steps:
 
     def __init__(self) -> None:
         self._results: list[StepResult] = []
+        self._problems: list[str] = []
 
     async def take(self, name: str, work: Awaitable[bool], seconds: float) -> bool:
         """Do this, cancel it after `seconds`; it returns whether it succeeded, and so does this."""
@@ -31,6 +39,9 @@ class Steps:
                 outcome = "done" if await work else "failed"
         except TimeoutError:
             outcome = "late"
+        except StepError as error:
+            outcome = "failed"
+            self._problems.append(str(error)[:MAX_PROBLEM_CHARS])
         except Exception as error:
             log.exception("the step %s failed", name)
             outcome, detail = "failed", repr(error)[:200]
@@ -43,9 +54,14 @@ class Steps:
         log.info("end: %s", _words(result))
         self._results.append(result)
 
+    @property
+    def has_problems(self) -> bool:
+        """Whether there is a step whose failure its user should know."""
+        return bool(self._problems)
+
     def summary(self) -> str:
-        """For people, in one line."""
-        return "; ".join(map(_words, self._results))
+        """For people, in one line: first what could not be saved, then each step."""
+        return " ".join([*self._problems, "; ".join(map(_words, self._results))])
 
 
 def _words(result: StepResult) -> str:

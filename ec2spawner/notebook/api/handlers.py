@@ -106,6 +106,8 @@ class SavedBody(BaseModel):
 
     page: Annotated[str, Field(min_length=1, max_length=64)]
     """Chosen by the page at random when it was loaded."""
+    unsaved: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=10)] = []
+    """Paths of documents with changes that could not be saved."""
 
 
 class SavedHandler(ExtensionHandler):
@@ -117,7 +119,7 @@ class SavedHandler(ExtensionHandler):
         report = self.body(SavedBody)
         if self.service.pages is None:
             self.refuse(409, sentence("not-stopping"))
-        self.service.pages.saved(report.page)
+        self.service.pages.saved(report.page, report.unsaved)
         self.reply(True)
 
 

@@ -93,8 +93,9 @@ class OutputRecorder:
 
     async def write(
         self, kernel_ids: Collection[str] | None = None, *, is_last: bool = False
-    ) -> None:
-        """Put what closed pages have missed into the notebooks' files, where it is not yet.
+    ) -> list[str]:
+        """Put what closed pages have missed into the notebooks' files, where it is not yet; the
+        paths of those that could not be written.
 
         `is_last`: also what another page shows, which cannot save it any more.
         """
@@ -110,12 +111,15 @@ class OutputRecorder:
                     else self._executions.unsaved((kernel_id,), pages, time.monotonic())
                 )
                 by_path.setdefault(path, []).extend(found)
+        unsaved = []
         for path, executions in by_path.items():
             try:
                 async with asyncio.timeout(SAVE_SECONDS):
                     await self._write(path, executions)
             except Exception as error:
                 log.warning("ec2spawner: outputs could not be saved in %s: %r", path, error)
+                unsaved.append(path)
+        return unsaved
 
     def close(self) -> None:
         """Disconnect from the kernels."""

@@ -72,8 +72,8 @@ def commit(
     kept: Sequence[SleepingKernel],
     lineage: Lineage,
     seconds: float,
-) -> SavedSession | None:
-    """Conclude what is not complete, then replace the record; None if that failed. Blocks."""
+) -> SavedSession:
+    """Conclude what is not complete, then replace the record. Blocks. Raises `OSError`."""
     sleeping = [*(_sleeping(root, each, lineage) for each in saves), *kept]
     del sleeping[session_record.MAX_KERNELS :]
     saved = [each.saved for each in sleeping]
@@ -90,11 +90,7 @@ def commit(
     record = SessionRecord(
         session=session, kernels=sleeping, superseded=superseded, max_bytes=order.max_bytes
     )
-    try:
-        session_record.write(root, record)
-    except OSError as error:
-        log.error("ec2spawner: the session was not saved: %s", error)
-        return None
+    session_record.write(root, record)
     return session
 
 

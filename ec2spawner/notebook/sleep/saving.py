@@ -18,6 +18,7 @@ from typing import Any
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import ensure_async
 
+from ...core.text.full_disk import is_full
 from ...sleep.storage import folder as folders
 from ...wire import SavedSession, SleepOrder
 from . import session_record
@@ -83,7 +84,7 @@ class SessionSaving:
         return self.end - min(COMMIT_SECONDS, (self.end - self._began) / 5)
 
     async def run(self) -> SavedSession | None:
-        """Save; None if there is no kernel, or nothing could be written."""
+        """Save; None if there is no kernel. Raises `OSError` if the record cannot be written."""
         if not self.saves and not self.kept:
             return None
         idle_first = sorted(self.saves, key=lambda each: self.is_busy(each.kernel.kernel_id))
@@ -118,9 +119,9 @@ class SessionSaving:
             is_missing = str(error) in NO_EXTENSION
             save.why_not = "no-extension" if is_missing else "failed"
             log.warning("ec2spawner: kernel %s: %s", save.kernel.kernel_id, error)
-        except Exception:
+        except Exception as error:
             log.exception("ec2spawner: kernel %s was not saved", save.kernel.kernel_id)
-            save.why_not = "failed"
+            save.why_not = "no-space" if is_full(error) else "failed"
 
     async def _is_free(self, save: KernelSave) -> bool:
         """Wait for a running cell. At half of the time it is interrupted, if the order says so;

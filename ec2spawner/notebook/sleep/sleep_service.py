@@ -14,6 +14,7 @@ from jupyter_server.serverapp import ServerApp
 
 from ...core.sleep.bounded_session import bounded
 from ...core.sleep.step_budgets import hook_seconds
+from ...core.text.full_disk import why_not_written
 from ...sleep.storage import folder as folders
 from ...wire import SavedSession, SessionSaved, SleepOrder, SleepProgress, StepResult, Wake
 from ...wire.sleep import KEEP_SECONDS, WAKE
@@ -44,7 +45,7 @@ class SleepService:
         self,
         server: ServerApp,
         is_busy: Callable[[str], bool],
-        save_missed: Callable[[], Awaitable[None]],
+        save_missed: Callable[[], Awaitable[object]],
         asked: Asked,
         send: Callable[[SleepProgress | SessionSaved], bool],
         changed: Callable[[], None],
@@ -156,17 +157,21 @@ class SleepService:
         reporting = asyncio.create_task(self._report_progress(), name="sleep progress")
         session: SavedSession | None = None
         steps: list[StepResult] = []
+        why_not = ""
         try:
             steps = await self._run_hooks(order)
             await self._save_missed()
             session = await self._save(order)
-        except Exception:
+        except Exception as error:
             self._log.exception("ec2spawner: saving the session failed")
+            why_not = f"The session was not saved: {why_not_written(error)}."
         finally:
             reporting.cancel()
             await asyncio.gather(reporting, return_exceptions=True)
         self._changed()
-        said = SessionSaved(id=order.id, session=session and bounded(session), steps=steps)
+        said = SessionSaved(
+            id=order.id, session=session and bounded(session), why_not=why_not[:500], steps=steps
+        )
         while not self._send(said):
             await asyncio.sleep(RESEND_SECONDS)
         record = await asyncio.to_thread(session_record.read, self._root)

@@ -25,7 +25,7 @@ from ...wire import (
     Trigger,
     sentence,
 )
-from ...wire.sentences import Code
+from ...wire.sentences import Code, is_of_home
 
 UNUSED_PERCENT = 1.0
 """A GPU that was never used more than this was not needed."""
@@ -271,8 +271,17 @@ def _disk_full(status: NotebookStatus) -> Iterator[Notice]:
             level="warning",
             title=sentence("disk-full"),
             # The folders to look at are in the panel: JupyterLab cuts a long notice short.
-            details=[each for each in status.full_disks if not each.code.startswith("folder-")],
+            details=[
+                *(each for each in status.full_disks if not each.code.startswith("folder-")),
+                *_results_that_wait(status),
+            ],
         )
+
+
+def _results_that_wait(status: NotebookStatus) -> list[Sentence]:
+    if status.undelivered_runs and any(map(is_of_home, status.full_disks)):
+        return [sentence("results-wait")]
+    return []
 
 
 def _limits(status: NotebookStatus) -> Iterator[Notice]:

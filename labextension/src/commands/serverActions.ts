@@ -137,9 +137,9 @@ export class ServerActions {
 
   /** Save before a stop, and report it: the server stops as soon as every open page has. */
   async saveForStop(): Promise<void> {
-    await saveAll(this._app.shell);
+    const unsaved = await saveAll(this._app.shell);
     // Without the report the stop waits for a few seconds, and comes.
-    await this._request('saved', { page: this._page }).catch(() => undefined);
+    await this._request('saved', { page: this._page, unsaved }).catch(() => undefined);
   }
 
   /** Whether the server says within `STOP_SIGN_MS` that it stops, or falls silent. */

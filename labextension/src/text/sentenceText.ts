@@ -87,6 +87,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
         params.files,
         params.folder
       );
+    case 'results-wait':
+      return trans.__('Results of your runs wait until there is room.');
 
     // The titles of notices.
     case 'stopping':

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.wire import HomeMount
+from ec2spawner.wire import HomeMount, Stop
 from tests.harness import Notebook
 from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHub, until
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
@@ -72,6 +72,31 @@ async def test_a_server_starts_in_a_full_home(
                 each.unlink()
             assert (await ada.call("PUT", "api/contents/b.ipynb", json=body))[0] < 300
             await until_shown(ada)
+
+
+async def test_a_stop_in_a_full_home_says_what_could_not_be_saved(
+    machine: Machine, hub: StubHub
+) -> None:
+    with mounted(machine.volume(VOLUME), mebibytes=8) as home:
+        await start(machine, hub)
+        async with Jupyter(machine.base_url, API_TOKEN) as ada:
+            body = {"type": "notebook", "content": EMPTY}
+            assert (await ada.call("PUT", "api/contents/a.ipynb", json=body))[0] < 300
+            kernel = Kernel(ada, await ada.start_notebook("a.ipynb"))
+            await kernel.run("x = list(range(100_000))")
+            use_up_bytes(home)
+            await until_shown(ada, "home-full")
+            whole = (home / "a.ipynb").read_bytes()
+            hub.stop = Stop(reason="user", sleep="user", save_seconds=30, message="Stopped.")
+            hub.notify_changed()
+            await until(lambda: hub.event("stopped"), what="stopped")
+        stopped = hub.event("stopped")
+        assert stopped is not None
+        assert stopped.session is None
+        assert stopped.message.startswith(
+            "Stopped. The session was not saved: your home is full. Delete files"
+        )
+        assert (home / "a.ipynb").read_bytes() == whole
 
 
 async def until_shown(ada: Jupyter, *codes: str) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ class Agent:
         self.is_silent = False
         self.saved = asyncio.Event()
         self.socket = LocalSocket(
-            run_dir, user, self.observations.append, self._request, self.saved.set
+            run_dir, user, self.observations.append, self._request, lambda said: self.saved.set()
         )
 
     async def _request(self, request: NotebookRequest) -> NotebookReply:

@@ -46,6 +46,8 @@ def carry_out(order):
     if behaviour == "lies":
         say(type="session-saved", id="another", session=session(order, "x"))
         say(type="session-saved", id=order["id"], session=session(order, "\\U0001f600" * 40))
+    if behaviour == "full":
+        say(type="session-saved", id=order["id"], why_not="The session was not saved. " * 10)
     if behaviour == "saves":
         hook = {"step": "hook", "outcome": "failed", "seconds": 1, "detail": "exit status 1"}
         say(type="session-saved", id=order["id"], session=session(order, "x"), steps=[hook])
@@ -57,7 +59,8 @@ def listen():
         state = json.loads(text)
         if state["stop"] and not stopping:
             stopping = True
-            say(type="saved")
+            unsaved = "Not saved: a.ipynb." if behaviour == "full" else ""
+            say(type="saved", unsaved=unsaved)
         order = state["sleep"]
         if order and order != ordered:
             with open("orders.jsonl", "a") as file:
@@ -129,6 +132,16 @@ async def test_a_stop_with_sleep_reports_what_sleeps_and_how_each_step_went(
     assert "documents done" in message
     assert "session done" in message
     assert "hook failed after 1.0 s (exit status 1)" in message
+
+
+async def test_a_stop_says_what_the_notebook_could_not_save(machine: Machine, hub: StubHub) -> None:
+    await begin(machine, hub, "full")
+    stop(hub)
+    _, session, message = await stopped(hub)
+    assert session is None
+    assert "Not saved: a.ipynb. The session was not saved. The session" in message
+    assert "documents failed after" in message
+    assert "session failed after" in message, "what the user's process says has a bound"
 
 
 async def test_a_stop_without_sleep_orders_none(machine: Machine, hub: StubHub) -> None:

@@ -87,7 +87,7 @@ class SleepingServer:
         run_dir = self.home / "run"
         run_dir.mkdir(exist_ok=True)
         self.line = LocalSocket(
-            run_dir, self._user, lambda seen: None, _reply, lambda: None, self.said.append
+            run_dir, self._user, lambda seen: None, _reply, lambda said: None, self.said.append
         )
         await self.line.start()
         self.push()

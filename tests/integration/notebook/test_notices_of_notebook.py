@@ -16,22 +16,27 @@ import pytest
 
 from ec2spawner.agent.notebook_server.local_socket import LocalSocket
 from ec2spawner.agent.settings import NotebookUser
+from ec2spawner.core.text.full_disk import HOME_IS_FULL
 from ec2spawner.notebook.status.notice_events import SCHEMA_ID
 from ec2spawner.wire import (
     AdminMessage,
     AgentState,
+    DocumentsSaved,
     Idleness,
     IdlePolicy,
     NotebookReply,
     NotebookRequest,
     Observation,
     Stop,
+    sentence,
 )
 from tests import nursery
 from tests.harness import free_ports
 
 REPOSITORY = Path(__file__).parents[3]
 TOKEN = "token-of-this-test"
+
+FULL = sentence("home-full", gib=1)
 
 
 async def reply(request: NotebookRequest) -> NotebookReply:
@@ -43,17 +48,19 @@ def observe(observation: Observation) -> None:
 
 
 @pytest.fixture
-def saved() -> asyncio.Event:
-    """Set when the notebook reports that no open page has anything left to save."""
-    return asyncio.Event()
+async def saved() -> asyncio.Future[DocumentsSaved]:
+    """What the notebook reports when no open page has anything left to save."""
+    return asyncio.get_running_loop().create_future()
 
 
 @pytest.fixture
-async def agent(tmp_path: Path, saved: asyncio.Event) -> AsyncIterator[LocalSocket]:
+async def agent(
+    tmp_path: Path, saved: asyncio.Future[DocumentsSaved]
+) -> AsyncIterator[LocalSocket]:
     """The agent's side of the line, and nothing else of it."""
     who = pwd.getpwuid(os.geteuid())
     user = NotebookUser(who.pw_name, who.pw_uid, who.pw_gid, (), tmp_path, who.pw_shell)
-    line = LocalSocket(tmp_path, user, observe, reply, saved.set)
+    line = LocalSocket(tmp_path, user, observe, reply, saved.set_result)
     await line.start()
     yield line
     await line.close()
@@ -141,39 +148,43 @@ async def test_the_websocket_that_guests_have_too_carries_nothing_of_the_owners(
 
 
 async def test_documents_count_as_saved_once_each_open_page_has_reported(
-    agent: LocalSocket, url: str, saved: asyncio.Event
+    agent: LocalSocket, url: str, saved: asyncio.Future[DocumentsSaved]
 ) -> None:
     stop = Stop(reason="admin", message="alice asked for it")
     subscribe = f"{url}/api/events/subscribe"
     async with aiohttp.ClientSession(headers={"Authorization": f"token {TOKEN}"}) as http:
 
-        async def report(**body: str) -> int:
+        async def report(**body: Any) -> int:
             async with http.post(f"{url}/ec2spawner/api/saved", json=body) as answer:
                 return answer.status
 
         async with http.ws_connect(subscribe) as first, http.ws_connect(subscribe) as second:
             third = await http.ws_connect(subscribe)
             assert await report(page="early") == 409, "the stop is not announced yet"
-            agent.push(state(Idleness(), stop))
+            full = state(Idleness(), stop).model_copy(update={"full_disks": [FULL]})
+            agent.push(full)
             for page in (first, second, third):
-                assert await next_kinds(page) == ["stopping"]
+                assert "stopping" in await next_kinds(page)
+            assert await report(page="first", unsaved=["a.ipynb"]) == 200
             assert await report(page="first") == 200
-            assert await report(page="first") == 200
+            assert await report(page="second", unsaved=["x"] * 11) == 400
             assert await report(page="") == 400
             assert await report(page="x" * 65) == 400
             async with asyncio.timeout(20):
                 await third.close()  # one that is closed has nothing to save
-                assert not saved.is_set()
-                assert await report(page="second") == 200
-                await saved.wait()
+                assert not saved.done()
+                assert await report(page="second", unsaved=["b.ipynb"]) == 200
+                assert (
+                    await saved
+                ).unsaved == f"Not saved: a.ipynb, b.ipynb, because {HOME_IS_FULL}."
 
 
 async def test_without_an_open_page_saving_is_not_awaited(
-    agent: LocalSocket, url: str, saved: asyncio.Event
+    agent: LocalSocket, url: str, saved: asyncio.Future[DocumentsSaved]
 ) -> None:
     headers = {"Authorization": f"token {TOKEN}"}
     async with aiohttp.ClientSession(headers=headers) as http, asyncio.timeout(20):
         closed = await http.ws_connect(f"{url}/api/events/subscribe")
         await closed.close()
         agent.push(state(Idleness(), Stop(reason="user")))
-        await saved.wait()
+        assert (await saved).unsaved == ""

@@ -22,6 +22,7 @@ from ec2spawner import checkpoint
 from ec2spawner.agent_socket import SOCKET
 from ec2spawner.checkpoint import loop as loop_module
 from ec2spawner.checkpoint.place import NOTEBOOK, RUN, key, notebook_path
+from ec2spawner.core.text.full_disk import HOME_IS_FULL
 from ec2spawner.cost import agent as agent_line
 from ec2spawner.cost.agent import FRESH_AT_NOTICE
 from ec2spawner.sleep import plan
@@ -276,6 +277,21 @@ def test_the_first_save_that_fails_raises_and_a_later_one_is_reported(
     counted, fails = list(range(9)), {1, 2}
     assert loop() == [0, 1, 2, 3]
     assert "no checkpoint after step 2 of 4: OSError: no space" in capsys.readouterr().out
+
+
+def test_a_loop_in_a_full_home_says_so_and_continues_with_the_checkpoint_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saves = iter(range(9))
+
+    def save(path: Path) -> None:
+        if next(saves) == 1:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+        path.write_text("x")
+
+    list(checkpoint.resumable(range(4), save=save, load=lambda path: None, every=0))
+    said = capsys.readouterr().out
+    assert f"no checkpoint after step 2 of 4: {HOME_IS_FULL}" in said
 
 
 def test_the_last_save_that_fails_raises(home: Path) -> None:

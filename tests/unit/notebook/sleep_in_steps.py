@@ -52,7 +52,9 @@ def sleep(
                 _save(root, save, namespace, lineage, max_bytes)
             except OSError:
                 save.why_not = "failed"
-    if commit(root, order, saves, [], lineage, 1.0) is None:
+    try:
+        commit(root, order, saves, [], lineage, 1.0)
+    except OSError:
         return
     record = session_record.read(root)
     assert record is not None

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from ec2spawner.notebook.sleep import session_record
 from ec2spawner.notebook.sleep.committing import KernelSave, commit
 from ec2spawner.notebook.sleep.lineage import Lineage
 from ec2spawner.notebook.sleep.running_kernels import RunningKernel
 from ec2spawner.sleep.storage import folder, manifest
 from ec2spawner.sleep.storage.manifest import Entry, Manifest
 from ec2spawner.wire import SavedKernel, SleepOrder
+from tests.small_disk import mounted, use_up_bytes
 
 KEY = "a-key"
 ORDER = SleepOrder(
@@ -66,6 +68,16 @@ def test_a_save_without_variables_leaves_the_one_before(tmp_path: Path) -> None:
     assert saved.values_of is not None
     assert not now.exists()
     assert folder.is_complete(before)
+
+
+def test_a_full_disk_leaves_the_session_before_and_says_so(tmp_path: Path) -> None:
+    with mounted(tmp_path) as root:
+        committed(root, generation(root, SAVED), generation(root, SAVED), {"variables": 1})
+        before = session_record.read(root)
+        use_up_bytes(root)
+        with pytest.raises(OSError, match="No space"):
+            commit(root, ORDER, [], [], Lineage(), 1.0)
+        assert session_record.read(root) == before
 
 
 def test_progress_of_a_large_save() -> None:

@@ -231,6 +231,7 @@ def test_a_spot_notice_counts_down_and_is_the_only_one() -> None:
 def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
     found = notices(
         status(
+            undelivered_runs=2,
             full_disks=[
                 sentence("home-full", gib=100),
                 sentence("folder-bytes", folder="~/data", bytes=10**9),
@@ -249,7 +250,7 @@ def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
     ]
     assert [each.kind for each in found] == ["gpu", "gpu", "gpu", "disk-full"]
     assert found[2].details == [sentence("xid", number=13)]
-    assert found[3].details == [sentence("home-full", gib=100)]
+    assert found[3].details == [sentence("home-full", gib=100), sentence("results-wait")]
 
 
 @pytest.mark.parametrize(

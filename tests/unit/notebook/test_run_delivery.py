@@ -75,7 +75,7 @@ async def test_a_result_that_waits_is_brought_home(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     agent = Agent()
-    opened = LocalSocket(tmp_path, ME, lambda _: None, agent.answer, lambda: None)
+    opened = LocalSocket(tmp_path, ME, lambda _: None, agent.answer, lambda said: None)
     await opened.start()
     server = MagicMock()
     server.event_logger = None

@@ -144,7 +144,7 @@ class Hub:
 
 @asynccontextmanager
 async def agent_of(hub: Hub, folder: Path) -> AsyncIterator[LocalSocket]:
-    agent = LocalSocket(folder, ME, hub.observations.append, hub.answer, lambda: None)
+    agent = LocalSocket(folder, ME, hub.observations.append, hub.answer, lambda said: None)
     await agent.start()
     agent.push(state())
     try:

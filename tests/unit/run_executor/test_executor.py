@@ -239,7 +239,8 @@ async def test_an_end_with_a_result_that_is_refused_is_reported_without(
     ("error", "message"),
     [
         (CannotExecute("no such kernel"), "no such kernel"),
-        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError(13, "Permission denied"), "Permission denied"),
+        (OSError(28, "No space left on device"), "your home is full. Delete files"),
         (RuntimeError("of ours"), "RuntimeError: of ours"),
     ],
 )

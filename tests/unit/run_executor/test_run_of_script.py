@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ec2spawner.core.text.full_disk import HOME_IS_FULL
 from ec2spawner.run_executor.script_run import ScriptRun
+from ec2spawner.run_executor.working_folder import write_script
 from tests import polling
+from tests.small_disk import mounted, use_up_bytes
 from tests.unit.run_executor.executor_process import (
     SECONDS,
     Hub,
@@ -42,6 +45,28 @@ for step in resumable(range(4), every=0, quiet=True):
         time.sleep(3600)
 print(Path(__file__).parent == Path.cwd())
 """
+
+
+async def test_in_a_full_home_it_says_so_and_leaves_no_part_of_the_script(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    with mounted(tmp_path / "home") as home:
+        use_up_bytes(home)
+        hub = Hub(script_work("print(1)\n"))
+        async with executor(hub, home):
+            end = await hub.until_end()
+        assert not end.succeeded
+        assert end.message == f"The home of this run cannot be used: {HOME_IS_FULL}"
+        assert not [each for each in home.rglob("*.py*") if each.is_file()]
+
+
+def test_a_script_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    with mounted(tmp_path):
+        write_script(tmp_path / "a.py", b"old")
+        use_up_bytes(tmp_path)
+        with pytest.raises(OSError, match="No space"):
+            write_script(tmp_path / "a.py", b"new" * 10_000)
+        assert (tmp_path / "a.py").read_bytes() == b"old"
+        assert {each.name for each in tmp_path.iterdir()} == {"a.py", "big"}
 
 
 async def test_its_log_is_the_result(tmp_path: Path) -> None:

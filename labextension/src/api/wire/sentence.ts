@@ -19,6 +19,7 @@ export interface ISentenceParameters {
   'system-disk-without-inodes': object;
   'folder-bytes': { folder: string; bytes: number };
   'folder-files': { folder: string; files: number };
+  'results-wait': object;
   stopping: object;
   'stopping-by-admin': object;
   stops: object;
