@@ -98,7 +98,7 @@ class LeaseRun:
             notebook.name = "worker"
         self._http = http
         self._mounts = Mounts(grant, settings, identity)
-        self._disks = DiskWatch(settings, grant.home.kind)
+        self._disks = DiskWatch(settings, grant)
         self._certificates: NotebookCertificates | None = None
         self._reports = StepReports(hub)
         loop = asyncio.get_running_loop()
@@ -188,6 +188,7 @@ class LeaseRun:
         finally:
             self._notebook.spare_daemons()
         self._status.full_disks = await self._disks.before_start()
+        self._status.disks = self._disks.uses
         notes = [_sentence(each) for each in start_notes(self._status.full_disks)]
         notes += [_sentence(each) for each in self._mounts.missing]
         if grant.container:
@@ -383,6 +384,7 @@ class LeaseRun:
         """Runs as a task of its own, because a disk that does not respond blocks the check."""
         while True:
             full = await self._disks.check()
+            self._status.disks = self._disks.uses
             if full != self._status.full_disks:
                 self._status.full_disks = full
                 self._push()

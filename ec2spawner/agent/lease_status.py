@@ -21,6 +21,7 @@ from ..wire import (
     AdminMessage,
     AgentState,
     Cost,
+    DiskUse,
     Heartbeat,
     HeartbeatResponse,
     Idleness,
@@ -87,6 +88,7 @@ class LeaseStatus:
         self.state_seen = 0
         self.hub_reachable = True
         self.full_disks: list[Sentence] = []
+        self.disks: list[DiskUse] = []
         self.interruption_at: datetime | None = None
         self.rebalance_at: datetime | None = None
         self.sleep: SleepOrder | None = None
@@ -210,6 +212,7 @@ class LeaseStatus:
             gpu_unattended=is_unattended(
                 telemetry, seen.kernels if seen else None, self.policy.gpu_busy_percent
             ),
+            disks=self.disks,
             has_stopped=self.has_stopped,
             home_released=self.home_released,
             dirty_bytes=self.dirty_bytes,
@@ -239,6 +242,7 @@ class LeaseStatus:
             stop=self.stop,
             hub_reachable=self.hub_reachable,
             full_disks=self.full_disks,
+            disks=self.disks,
             interruption_at=self.interruption_at,
             rebalance_at=self.rebalance_at,
             sleep=self.sleep,

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ..wire import Cost, GpuSample, NotebookStatus, Telemetry
+from ..wire import Cost, DiskUse, GpuSample, NotebookStatus, Telemetry
 
 MIB = 2**20
 
@@ -35,6 +35,7 @@ class StatusCollector(Collector):
         if status.telemetry is not None:
             yield from _of_machine(status.telemetry)
             yield from _of_gpus(status.telemetry.gpus)
+        yield from _of_disks(status.disks)
         if status.cost is not None:
             yield from _of_cost(status.cost, status.now)
 
@@ -76,6 +77,20 @@ def _of_machine(telemetry: Telemetry) -> Iterator[Metric]:
     for name, words, figure, factor in figures:
         if figure is not None:
             yield GaugeMetricFamily(name, words, figure * factor)
+
+
+def _of_disks(disks: list[DiskUse]) -> Iterator[Metric]:
+    figures: tuple[tuple[str, str, Callable[[DiskUse], float | None]], ...] = (
+        ("used_ratio", "Space of the disk in use", lambda disk: disk.used_percent),
+        ("inodes_used_ratio", "Inodes of the disk in use", lambda disk: disk.inodes_percent),
+    )
+    for name, words, read in figures:
+        family = GaugeMetricFamily(f"ec2spawner_disk_{name}", words, labels=("disk", "path"))
+        for disk in disks:
+            if (figure := read(disk)) is not None:
+                family.add_metric([disk.kind, disk.path], figure / 100)
+        if family.samples:
+            yield family
 
 
 def _of_gpus(gpus: list[GpuSample]) -> Iterator[Metric]:

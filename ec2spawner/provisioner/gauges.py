@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from typing import Literal
 
+from ..core.alarms.disk_rules import NEARLY_FULL
 from ..core.ledger.charges import Rate, rate
 from ..core.ledger.cost_rows import Purpose
 from ..core.ledger.segments import Segment
 from ..core.offers.launch_errors import ErrorClass
-from ..wire import Market
+from ..wire import DiskUse, Market
 from .instances.unleased import unleased_segments
 from .model.leases.lease import OPEN, LeaseState
 from .offers.market import MarketData
@@ -23,6 +25,8 @@ from .state.state import State
 
 Account = Literal["leases", "overhead"]
 """Whether a lease pays. A lease pays for overhead too: its start and its stop."""
+
+DISK_KINDS = ("home", "system", "data", "scratch")
 
 PoolState = Literal["target", "waiting", "booting", "stopped_target", "stopped"]
 
@@ -50,6 +54,8 @@ class Figures:
     pool: Mapping[tuple[str, str, PoolState], int]
     """Instances of the warm pool by profile and market: how many shall wait, wait, or boot, and
     shall wait stopped or do so."""
+    nearly_full_disks: Mapping[tuple[str, str], int]
+    """Of running servers, by kind and by what they lack."""
     sold_out: Mapping[ErrorClass, int]
     """Marks that hold: of an offer, a quota, a subnet, a type in a zone."""
     undelivered_alarms: Mapping[str, float]
@@ -95,6 +101,9 @@ def figures(
         leases_usd=state.spending.since_begin(state.leases),
         overhead_usd=state.spending.overhead_usd,
         pool=_pool(WarmPool(state, market)),
+        nearly_full_disks=_nearly_full_disks(
+            disk for lease in leases for disk in state.leases.contact(lease.lease_id).disks
+        ),
         sold_out=Counter(mark.error_class for _, mark in marks),
         undelivered_alarms={
             name: max((now - raised_at).total_seconds(), 0.0) if raised_at else 0.0
@@ -103,6 +112,14 @@ def figures(
         pass_age=_age(passed_at, uptime),
         listing_age=_age(state.instances.listed_at, uptime),
     )
+
+
+def _nearly_full_disks(disks: Iterable[DiskUse]) -> Mapping[tuple[str, str], int]:
+    found = dict.fromkeys(product(DISK_KINDS, ("space", "inodes")), 0)
+    for disk in disks:
+        found[disk.kind, "space"] += disk.used_percent >= NEARLY_FULL
+        found[disk.kind, "inodes"] += (disk.inodes_percent or 0.0) >= NEARLY_FULL
+    return found
 
 
 def _usd_per_hour(

@@ -117,7 +117,16 @@ from .sleep import (
     Wake,
     WokenKernel,
 )
-from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telemetry, Worker
+from .telemetry import (
+    DiskUse,
+    GpuHistory,
+    GpuSample,
+    History,
+    MigSlice,
+    SlowedBy,
+    Telemetry,
+    Worker,
+)
 
 __all__ = [
     "JOIN",
@@ -148,6 +157,7 @@ __all__ = [
     "ContinueRequest",
     "Cost",
     "DataMount",
+    "DiskUse",
     "DocumentsSaved",
     "Engine",
     "ExtendRequest",

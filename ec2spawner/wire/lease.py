@@ -20,7 +20,7 @@ from .message import (
     Then,
 )
 from .sleep import SavedSession, Trigger
-from .telemetry import Telemetry
+from .telemetry import MAX_DISKS, DiskUse, Telemetry
 
 SAVE_SECONDS = 5.0
 """How long a stop waits, at most, for open pages to save their documents. The agent measures it."""
@@ -96,6 +96,7 @@ class Heartbeat(Message):
     telemetry: Telemetry | None = None
     gpu_unattended: bool | None = None
     """Whether a program that belongs to no kernel and no terminal uses a GPU; None if unknown."""
+    disks: Annotated[list[DiskUse], Field(max_length=MAX_DISKS)] = []
     has_stopped: bool = False
     """Whether the hub has accepted the report `stopped`: one that has been restarted since would
     wait for it."""

@@ -14,7 +14,7 @@ from .message import Message, Seconds, ShortText
 from .runs import RunReport, RunsAnswer, RunsRequest, RunWork
 from .sentences import Sentence
 from .sleep import SleepOrder, SleepProgress, Wake
-from .telemetry import Telemetry
+from .telemetry import MAX_DISKS, DiskUse, Telemetry
 
 
 class KernelState(Message):
@@ -127,6 +127,8 @@ class ServerState(Message):
     hub_reachable: bool = True
     full_disks: list[Sentence] = []
     """Which disks are full, and what to do."""
+    disks: Annotated[list[DiskUse], Field(max_length=MAX_DISKS)] = []
+    """How full each is; without a home on a file system that has no size."""
     interruption_at: AwareDatetime | None = None
     """When AWS reclaims this spot instance; None where it has not announced that."""
     rebalance_at: AwareDatetime | None = None

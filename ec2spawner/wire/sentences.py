@@ -30,6 +30,9 @@ Code = Literal[
     "folder-bytes",
     "folder-files",
     "results-wait",
+    "home-nearly-full",
+    "system-disk-nearly-full",
+    "scratch-nearly-full",
     # The titles of notices.
     "stopping",
     "stopping-by-admin",
@@ -44,6 +47,7 @@ Code = Literal[
     "gpu-memory-errors",
     "gpu-xid",
     "disk-full",
+    "disk-nearly-full",
     "limit-share",
     "limit-used-up",
     "limit-exceeded",

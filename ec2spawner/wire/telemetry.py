@@ -80,6 +80,23 @@ class Worker(Message):
     """On all of them together."""
 
 
+class DiskUse(Message):
+    """How full one disk of the machine is, as `df` shows it."""
+
+    kind: Literal["home", "system", "data", "scratch"]
+    """A home on the system disk has none of its own."""
+    path: Annotated[ShortText, Field(max_length=200)] = ""
+    """Where the user finds it."""
+    used_percent: Percent
+    inodes_percent: Percent | None = None
+    """None where the file system has no fixed number of them."""
+    is_writable: bool = True
+    """False for a data set that is mounted for reading."""
+
+
+MAX_DISKS = 16
+
+
 class Telemetry(Message):
     """What the machine does, now."""
 

@@ -7,6 +7,7 @@ import {
   gpusTitle,
   gpuTroubles,
   heatText,
+  disksText,
   memoryText,
   shownWorkers,
   workerName,
@@ -280,6 +281,20 @@ test('the policy is described in plain words', () => {
   );
   const all = policy({ max_age_seconds: 86400, kernel_seconds: 7200, silent_kernel_seconds: 60 });
   assert.equal(policySentences(all, trans).length, 4);
+});
+
+test('each disk has its space and its inodes', () => {
+  const home = { kind: 'home', path: '/home/a', used_percent: 93, inodes_percent: 12 };
+  const data = { kind: 'data', path: '/data/x', used_percent: 100, inodes_percent: null };
+  const disks = [
+    { ...home, is_writable: true },
+    { ...data, is_writable: false }
+  ];
+  assert.equal(
+    plain(disksText(disks, trans)).replace(/ +/g, ' '),
+    'Home 93 %, inodes 12 % · /data/x 100 %, read-only'
+  );
+  assert.equal(disksText([], trans), '');
 });
 
 function view(changes = {}) {

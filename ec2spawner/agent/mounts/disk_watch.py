@@ -8,9 +8,9 @@ from typing import Final
 
 from ...core.text.sizes import in_words
 from ...core.text.untrusted import visible
-from ...wire import Sentence, sentence
+from ...wire import DiskUse, LeaseGrant, Sentence, sentence
 from ..settings import Settings
-from .full_disks import full_disks, home_is_on_system_disk
+from .full_disks import disk_uses, full_disks, home_is_on_system_disk
 from .largest_folders import largest, measure
 
 log = logging.getLogger(__name__)
@@ -28,9 +28,11 @@ CHECK_SECONDS: Final = 5.0
 class DiskWatch:
     """The full disks of one lease. Folders are measured once each time that a home gets full."""
 
-    def __init__(self, settings: Settings, home_kind: str) -> None:
+    def __init__(self, settings: Settings, grant: LeaseGrant) -> None:
         self._settings = settings
-        self._home_kind = home_kind
+        self._grant = grant
+        self.uses: list[DiskUse] = []
+        """How full the disks are, as of the last check."""
         self._lock = asyncio.Lock()
         self._full: list[Sentence] = []
         self._folders: list[Sentence] = []
@@ -52,7 +54,8 @@ class DiskWatch:
             return []
 
     def _check(self, seconds: float) -> list[Sentence]:
-        full = full_disks(self._settings, self._home_kind)
+        self.uses = disk_uses(self._settings, self._grant)
+        full = full_disks(self._settings, self._grant.home.kind)
         if full != self._full:
             codes = ", ".join(each.code for each in full)
             log.warning("full disks: %s", codes or "none any more")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
-from ...wire import Code, Sentence, sentence
+from ...wire import Code, DiskUse, LeaseGrant, Sentence, sentence
+from ...wire.telemetry import MAX_DISKS
 from ..settings import Settings
 
 FULL_BYTES = 32 * 2**20
 """With less free space than this, saving a notebook with images may fail."""
 
 GIB = 2**30
+
+Kind = Literal["home", "system", "data", "scratch"]
 
 
 def full_disks(settings: Settings, home_kind: str) -> list[Sentence]:
@@ -23,6 +28,46 @@ def full_disks(settings: Settings, home_kind: str) -> list[Sentence]:
         found.append(_why_full(home, "home-full", "home-without-inodes"))
     found.append(_why_full(settings.root, "system-disk-full", "system-disk-without-inodes"))
     return [each for each in found if each is not None]
+
+
+def disk_uses(settings: Settings, grant: LeaseGrant) -> list[DiskUse]:
+    """How full the disks of this lease are. Blocks while one does not respond."""
+    root, home = settings.root, settings.user.home
+    disks: list[tuple[Kind, str, Path, bool]] = [("system", "/", root, True)]
+    if grant.home.kind == "ebs":
+        disks.append(("home", str(home), home, True))
+    disks += [("data", each.path, _inside(root, each.path), False) for each in grant.data]
+    if grant.scratch:
+        disks.append(("scratch", grant.scratch, _inside(root, grant.scratch), True))
+    found: dict[int, DiskUse] = {}
+    for kind, path, place, is_writable in disks:
+        with suppress(OSError):
+            # What could not be mounted is on the system disk.
+            if (device := place.stat().st_dev) not in found:
+                found[device] = _use(kind, path, place, is_writable)
+    return list(found.values())[:MAX_DISKS]
+
+
+def _inside(root: Path, path: str) -> Path:
+    return root.joinpath(path.lstrip("/"))
+
+
+def _use(kind: Kind, path: str, place: Path, is_writable: bool) -> DiskUse:
+    """As `df` computes it: what is reserved for root is neither used nor free. Raises `OSError`."""
+    disk = os.statvfs(place)
+    return DiskUse(
+        kind=kind,
+        path=path[:200],
+        used_percent=_percent(disk.f_blocks - disk.f_bfree, disk.f_bavail),
+        inodes_percent=_percent(disk.f_files - disk.f_ffree, disk.f_favail)
+        if disk.f_files
+        else None,
+        is_writable=is_writable,
+    )
+
+
+def _percent(used: int, free: int) -> float:
+    return round(100 * used / (used + free), 1) if used + free > 0 else 0.0
 
 
 def _why_full(place: Path, full: Code, without_inodes: Code) -> Sentence | None:

@@ -175,6 +175,11 @@ class AlarmsConfig(Words):
         description="Instances of the warm pool that have waited for this long without a server "
         "that takes them.",
     )
+    disk_used: Percent = Field(
+        default=90.0,
+        description="A home, system or scratch disk of a running server of which this many percent "
+        "of the space, or of the inodes, are used.",
+    )
     summary: Annotated[str, AfterValidator(_time_of_week)] = Field(
         default="",
         description="When a summary of the last seven days is sent: a weekday and a time, in "
@@ -202,6 +207,7 @@ class AlarmsConfig(Words):
             quota_used=self.quota_used,
             discount_expires=self.discount_expires,
             pool_unused=self.pool_unused,
+            disk_used=self.disk_used,
             summary=Schedule(*time_of_week(self.summary)) if self.summary else None,
             per_hour=self.per_hour,
         )

@@ -35,6 +35,8 @@ class Kind(StrEnum):
     """A discount expires soon."""
     POOL_UNUSED = "pool-unused"
     """Instances of the warm pool wait, and no server takes them."""
+    FULL_DISK = "full-disk"
+    """A disk of a running server is nearly full."""
     RUN_ENDED = "run-ended"
     """A run has ended whose user asked for that."""
     SUMMARY = "summary"
@@ -108,6 +110,8 @@ class AlarmRules:
     """A discount that expires within this time."""
     pool_unused: float = 86400.0
     """Instances of the warm pool that wait for so long."""
+    disk_used: float = 90.0
+    """Percent of a disk's space or of its inodes."""
     summary: Schedule | None = None
     """When the weekly summary is sent; None sends none."""
     per_hour: int = 10

@@ -28,12 +28,8 @@ class GpuServer:
 
     @property
     def name(self) -> str:
-        """The user, with the name of the server where it has one; safe to show."""
-        if run := self.server.removeprefix(_RUN) if self.server.startswith(_RUN) else "":
-            return visible(f"{self.user}, run {run}")
-        server, _, worker = self.server.partition("/")
-        named = f"{self.user}/{server}" if server else self.user
-        return visible(f"{named}, worker {worker}" if worker else named)
+        """See `server_name`."""
+        return server_name(self.user, self.server)
 
     @property
     def kind(self) -> str:
@@ -41,6 +37,15 @@ class GpuServer:
         if self.server.startswith(_RUN):
             return "run"
         return "worker" if "/" in self.server else "server"
+
+
+def server_name(user: str, server: str) -> str:
+    """The user, with the name of the server where it has one; safe to show."""
+    if run := server.removeprefix(_RUN) if server.startswith(_RUN) else "":
+        return visible(f"{user}, run {run}")
+    server, _, worker = server.partition("/")
+    named = f"{user}/{server}" if server else user
+    return visible(f"{named}, worker {worker}" if worker else named)
 
 
 def idle_gpu(server: GpuServer, rules: AlarmRules, now: datetime) -> Alarm | None:

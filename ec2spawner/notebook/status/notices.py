@@ -25,7 +25,8 @@ from ...wire import (
     Trigger,
     sentence,
 )
-from ...wire.sentences import Code, is_of_home
+from ...wire.sentences import Code
+from .disk_notices import disk_notices
 
 UNUSED_PERCENT = 1.0
 """A GPU that was never used more than this was not needed."""
@@ -49,7 +50,7 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
         *_message(status),
         *_gpu_errors(status),
         *_idle(status, now),
-        *_disk_full(status),
+        *disk_notices(status),
         *_limits(status),
         *_smaller_profile(status, history),
         *_rebalance(status),
@@ -261,27 +262,6 @@ def _of_gpu(
         details=details,
         actions=["panel"],
     )
-
-
-def _disk_full(status: NotebookStatus) -> Iterator[Notice]:
-    if status.full_disks:
-        yield Notice(
-            id="disk-full",
-            kind="disk-full",
-            level="warning",
-            title=sentence("disk-full"),
-            # The folders to look at are in the panel: JupyterLab cuts a long notice short.
-            details=[
-                *(each for each in status.full_disks if not each.code.startswith("folder-")),
-                *_results_that_wait(status),
-            ],
-        )
-
-
-def _results_that_wait(status: NotebookStatus) -> list[Sentence]:
-    if status.undelivered_runs and any(map(is_of_home, status.full_disks)):
-        return [sentence("results-wait")]
-    return []
 
 
 def _limits(status: NotebookStatus) -> Iterator[Notice]:

@@ -12,6 +12,7 @@ from typing import Final
 from ...core.alarms import account_rules, server_rules
 from ...core.alarms.account_rules import RefusedQuota, Running, SpotPool
 from ...core.alarms.alarm import Alarm, Kind
+from ...core.alarms.disk_rules import ServerDisks, disks_nearly_full
 from ...core.alarms.limit_rules import limit_alarm
 from ...core.alarms.run_rules import EndedRun, runs_ended
 from ...core.alarms.server_rules import GpuServer
@@ -97,6 +98,10 @@ class AlarmWatch:
         async for lease in cooperatively(self.state.leases.open(LeaseState.READY)):
             if server := self._gpu_server(lease):
                 found += self._of_server(lease, server, busy_since, now)
+            if self._is_heard(lease):
+                disks = self.state.leases.contact(lease.lease_id).disks
+                known = ServerDisks(lease.lease_id, lease.user, lease.server, disks)
+                found += disks_nearly_full(known, self.outbox.rules, now)
         return found
 
     def _of_server(
@@ -129,12 +134,13 @@ class AlarmWatch:
 
     def _is_unattended(self, lease: Lease) -> bool:
         # What works on a worker, or for a run, never belongs to a kernel or terminal.
-        if not lease.is_server:
+        if not lease.is_server or not self._is_heard(lease):
             return False
-        contact, uptime = self.state.leases.contact(lease.lease_id), self.state.clock.uptime()
-        if contact.heard_at is None or uptime - contact.heard_at > HEARD_WITHIN:
-            return False
-        return contact.gpu_unattended is True
+        return self.state.leases.contact(lease.lease_id).gpu_unattended is True
+
+    def _is_heard(self, lease: Lease) -> bool:
+        heard_at = self.state.leases.contact(lease.lease_id).heard_at
+        return heard_at is not None and self.state.clock.uptime() - heard_at <= HEARD_WITHIN
 
     # --- runs ---
 

@@ -118,6 +118,7 @@ class Heartbeats:
         contact.dirty_bytes = heartbeat.dirty_bytes
         if heartbeat.dirty_bytes is not None:
             contact.flushing_at = asyncio.get_running_loop().time()
+        contact.disks = tuple(each for each in heartbeat.disks if each.is_writable)
         if heartbeat.has_stopped:
             self.state.leases.report_agent_stopped(
                 lease.lease_id, home_released=heartbeat.home_released

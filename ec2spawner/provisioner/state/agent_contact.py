@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from ...core.sleep.spot_events import Notices
 from ...core.text.sizes import in_words
-from ...wire import PROTOCOL, AdminMessage
+from ...wire import PROTOCOL, AdminMessage, DiskUse
 
 
 @dataclass(slots=True)
@@ -29,6 +30,8 @@ class Contact:
     not."""
     gpu_unattended: bool | None = None
     """Whether a program uses a GPU that belongs to no kernel and no terminal; None if unknown."""
+    disks: Sequence[DiskUse] = ()
+    """How full its disks are, of those that can be written."""
     protocol: int = PROTOCOL - 1
     """Version of the agent's protocol: the oldest supported one until it is reported."""
     message: AdminMessage | None = None

@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { element, setAttribute, setText, show } from '../dom.js';
 import { MetricChart } from './metricChart.js';
-import { memoryText, percentText, ratesText } from '../text/instanceText.js';
+import { disksText, memoryText, percentText, ratesText } from '../text/instanceText.js';
 import type { IView } from '../model/statusModel.js';
 import { Section } from './section.js';
 import type { IHistory, ITelemetry } from '../api/wire/index.js';
@@ -19,10 +19,11 @@ export class InstanceSection extends Section {
       filled: true
     });
     this._disk = new Line(trans.__('Disk'));
+    this._disks = new Line(trans.__('Disks used'));
     this._network = new Line(trans.__('Network'));
     this.node.append(
       element('div', 'ec2-Figures', this._cpu.node, this._memory.node),
-      element('dl', 'ec2-Lines', this._disk.node, this._network.node)
+      element('dl', 'ec2-Lines', this._disk.node, this._disks.node, this._network.node)
     );
   }
 
@@ -43,6 +44,7 @@ export class InstanceSection extends Section {
     const { memory_used_mib: used, memory_total_mib: total } = telemetry;
     this._memory.setValue(memoryText(used, total, trans));
     this._writeDiskAndNetwork(telemetry);
+    this._disks.write(disksText(view.status?.disks ?? [], trans), '');
   }
 
   setHistory(history: IHistory): void {
@@ -76,6 +78,7 @@ export class InstanceSection extends Section {
   private readonly _cpu: MetricChart;
   private readonly _memory: MetricChart;
   private readonly _disk: Line;
+  private readonly _disks: Line;
   private readonly _network: Line;
 }
 

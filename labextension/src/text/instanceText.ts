@@ -4,7 +4,14 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { TemperatureUnit } from '../settings.js';
 import * as format from './format.js';
-import type { IGpuSample, IMigSlice, ITelemetry, IWorker, SlowedBy } from '../api/wire/index.js';
+import type {
+  IDiskUse,
+  IGpuSample,
+  IMigSlice,
+  ITelemetry,
+  IWorker,
+  SlowedBy
+} from '../api/wire/index.js';
 
 const UNKNOWN = '–';
 
@@ -41,6 +48,30 @@ export function memoryText(
   // Tenths of a gigabyte say nothing beside a terabyte.
   const text = total < 1000 * unit ? (used / unit).toFixed(1) : (used / unit).toFixed(0);
   return trans.__('%1 of %2 GB', padded(text, Math.max(4, whole.length)), whole);
+}
+
+/** `Home 93 %, inodes 12 % · System 41 %, inodes 9 % · /data/x 100 %, read-only`. */
+export function disksText(disks: readonly IDiskUse[], trans: TranslationBundle): string {
+  return disks
+    .map(disk =>
+      [
+        `${diskName(disk, trans)} ${format.percent(disk.used_percent)}`,
+        disk.inodes_percent === null
+          ? ''
+          : trans.__('inodes %1', format.percent(disk.inodes_percent)),
+        disk.is_writable ? '' : trans.__('read-only')
+      ]
+        .filter(Boolean)
+        .join(', ')
+    )
+    .join(' · ');
+}
+
+function diskName({ kind, path }: IDiskUse, trans: TranslationBundle): string {
+  if (kind === 'home') {
+    return trans.__('Home');
+  }
+  return kind === 'system' ? trans.__('System') : path;
 }
 
 export function percentText(percent: number | null | undefined): string {

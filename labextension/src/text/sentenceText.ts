@@ -89,6 +89,12 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       );
     case 'results-wait':
       return trans.__('Results of your runs wait until there is room.');
+    case 'home-nearly-full':
+      return trans.__('Your home has little room left. Delete what you no longer need.');
+    case 'system-disk-nearly-full':
+      return trans.__('The system disk has little room left. Delete files outside your home.');
+    case 'scratch-nearly-full':
+      return trans.__('The scratch disk has little room left. Delete files there.');
 
     // The titles of notices.
     case 'stopping':
@@ -117,6 +123,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('GPU %1 reported an error', params.index);
     case 'disk-full':
       return trans.__('A disk is full');
+    case 'disk-nearly-full':
+      return trans.__('A disk is nearly full');
     case 'limit-share':
       return trans.__('%1 % of %2 is used', params.percent, limitName(params, trans));
     case 'limit-used-up':

@@ -8,18 +8,19 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ec2spawner.agent.mounts import disk_watch
 from ec2spawner.agent.mounts import full_disks as disks
 from ec2spawner.agent.mounts.disk_watch import DiskWatch, start_notes
-from ec2spawner.agent.mounts.full_disks import full_disks
+from ec2spawner.agent.mounts.full_disks import disk_uses, full_disks
 from ec2spawner.agent.notebook_server.certificates import NotebookCertificates
 from ec2spawner.agent.notebook_server.process import MAX_LOG_BYTES, NotebookProcess
 from ec2spawner.agent.notebook_server.runtime_dir import make_runtime_dir, remove_runtime_dir
 from ec2spawner.agent.settings import NotebookUser, Settings
-from ec2spawner.wire import Certificates, sentence
+from ec2spawner.wire import Certificates, DataMount, HomeMount, IdlePolicy, LeaseGrant, sentence
 from tests.small_disk import mounted, use_up_bytes, use_up_inodes
 
 
@@ -46,6 +47,20 @@ def small_home(settings: Settings) -> Iterator[Path]:
     """A home on a small disk of its own: 1 MiB, and ten files."""
     with mounted(settings.user.home, inodes=11) as home:
         yield home
+
+
+def grant(home: str = "ebs", **changes: Any) -> LeaseGrant:
+    given = {
+        "lease_id": "lease-1",
+        "lease_token": "x",
+        "environment": {},
+        "command": ["x"],
+        "base_url": "/",
+        "port": 8888,
+        "home": HomeMount(kind=home, volume_id="vol-1", file_system_id="fs-1", access_point_id="f"),
+        "idle": IdlePolicy(),
+    }
+    return LeaseGrant(**(given | changes))
 
 
 def test_disks_with_free_space_are_not_reported(settings: Settings) -> None:
@@ -85,6 +100,34 @@ def test_a_full_root_disk_is_reported_once(
         assert full.code == "system-disk-full"
 
 
+# --- how full they are --------------------------------------------------------------------------
+
+
+def test_space_and_inodes_of_each_disk_are_measured(
+    settings: Settings, small_home: Path, tmp_path: Path
+) -> None:
+    """What could not be mounted is not the system disk once more."""
+    data = [DataMount(volume_id="vol-2", path="/data/x"), DataMount(volume_id="vol-3", path="/y")]
+    for each in ("data/x", "y", "scratch"):
+        (tmp_path / each).mkdir(parents=True)
+    (small_home / "half").write_bytes(bytes(2**19))
+    with mounted(tmp_path / "data" / "x"), mounted(tmp_path / "scratch", inodes=4):
+        (tmp_path / "scratch" / "a").touch()
+        found = disk_uses(settings, grant(data=data, scratch="/scratch"))
+    system, home, of_data, scratch = found
+    assert (system.kind, system.path, system.is_writable) == ("system", "/", True)
+    assert home.kind == "home"
+    assert (home.used_percent, home.inodes_percent) == (50.0, round(100 * 2 / 11, 1))
+    assert (of_data.kind, of_data.path, of_data.is_writable) == ("data", "/data/x", False)
+    assert of_data.used_percent == 0.0
+    assert (scratch.kind, scratch.inodes_percent) == ("scratch", 50.0)
+
+
+def test_a_home_without_a_size_or_a_disk_of_its_own_is_not_listed(settings: Settings) -> None:
+    for kind in ("none", "efs", "ebs"):
+        assert [each.kind for each in disk_uses(settings, grant(kind))] == ["system"]
+
+
 # --- the largest folders of a full home ---------------------------------------------------------
 
 
@@ -92,7 +135,7 @@ async def test_a_full_home_is_shown_with_its_largest_folders(
     settings: Settings, small_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disks, "FULL_BYTES", 1)
-    watch = DiskWatch(settings, "ebs")
+    watch = DiskWatch(settings, grant())
     assert await watch.before_start() == []
     (small_home / "data").mkdir()
     use_up_bytes(small_home / "data")
@@ -118,7 +161,7 @@ async def test_a_home_without_inodes_is_shown_with_the_folders_of_most_files(
 ) -> None:
     (small_home / "many").mkdir()
     use_up_inodes(small_home / "many")
-    full = await DiskWatch(settings, "ebs").check()
+    full = await DiskWatch(settings, grant()).check()
     assert full == [
         sentence("home-without-inodes"),
         sentence("folder-files", folder="~/many", files=10),
@@ -131,7 +174,7 @@ async def test_folders_of_a_home_on_a_full_system_disk_are_measured(
 ) -> None:
     monkeypatch.setattr(disks, "FULL_BYTES", 2**63)
     (settings.user.home / "big").write_bytes(bytes(10**6))
-    found = await DiskWatch(settings, "none").check()
+    found = await DiskWatch(settings, grant("none")).check()
     assert [each.code for each in found] == ["system-disk-full", "folder-bytes"]
     assert found[1].params["folder"] == "~/big"
 
@@ -142,7 +185,7 @@ async def test_only_the_system_disk_is_full(
     (small_home / "big").write_bytes(bytes(10**5))
     monkeypatch.setattr(disks, "FULL_BYTES", 2**21)  # more than the home has
     monkeypatch.setattr(disks, "_why_full", lambda place, full, _: sentence(full, gib=8))
-    codes = [each.code for each in await DiskWatch(settings, "efs").check()]
+    codes = [each.code for each in await DiskWatch(settings, grant("efs")).check()]
     assert codes == ["system-disk-full"], "nothing in the home would help"
 
 
@@ -152,7 +195,7 @@ async def test_what_could_not_be_measured_before_a_start_is_measured_after_it(
     (small_home / "data").mkdir()
     use_up_inodes(small_home / "data")
     monkeypatch.setattr(disk_watch, "START_SECONDS", 0.0)
-    watch = DiskWatch(settings, "ebs")
+    watch = DiskWatch(settings, grant())
     assert await watch.before_start() == [sentence("home-without-inodes")]
     assert (await watch.check())[1] == sentence("folder-files", folder="~/data", files=10)
 
@@ -164,7 +207,7 @@ async def test_a_start_does_not_wait_for_a_disk_that_does_not_respond(
     monkeypatch.setattr(disk_watch, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(disk_watch, "full_disks", lambda *_: responds.wait(60) and [])
     try:
-        assert await DiskWatch(settings, "ebs").before_start() == []
+        assert await DiskWatch(settings, grant()).before_start() == []
     finally:
         responds.set()
 

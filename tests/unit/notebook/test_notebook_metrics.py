@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ec2spawner.notebook.metrics import on_metrics_endpoint
-from ec2spawner.wire import Cost, GpuSample, Idleness, NotebookStatus, Telemetry
+from ec2spawner.wire import Cost, DiskUse, GpuSample, Idleness, NotebookStatus, Telemetry
 
 NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 NAME = 'Tesla "T4"\\\n{x="y"} 1'
@@ -50,6 +50,19 @@ def figures(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def test_each_disk_has_the_share_of_its_space_and_inodes() -> None:
+    registry = CollectorRegistry()
+    home = DiskUse(kind="home", path="/home/ada", used_percent=93, inodes_percent=12)
+    data = DiskUse(kind="data", path="/data/x", used_percent=50)
+    with on_metrics_endpoint(lambda: status(disks=[home, data]), registry):
+        labels = {"disk": "home", "path": "/home/ada"}
+        assert registry.get_sample_value("ec2spawner_disk_used_ratio", labels) == 0.93
+        assert registry.get_sample_value("ec2spawner_disk_inodes_used_ratio", labels) == 0.12
+        labels = {"disk": "data", "path": "/data/x"}
+        assert registry.get_sample_value("ec2spawner_disk_used_ratio", labels) == 0.5
+        assert registry.get_sample_value("ec2spawner_disk_inodes_used_ratio", labels) is None
 
 
 def test_each_figure_has_its_base_unit_and_unknown_ones_are_absent() -> None:

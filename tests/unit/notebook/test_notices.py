@@ -17,6 +17,7 @@ from ec2spawner.telemetry.nvml_gpu import NvmlGpu
 from ec2spawner.wire import (
     AdminMessage,
     Cost,
+    DiskUse,
     GpuHistory,
     GpuSample,
     History,
@@ -226,6 +227,19 @@ def test_a_spot_notice_counts_down_and_is_the_only_one() -> None:
     assert later.id != only(notices(status(interruption_at=at))).id
     stopped = status(interruption_at=at, stop=Stop(reason="user"))
     assert only(notices(stopped)).kind == "stopping"
+
+
+def test_a_disk_that_is_nearly_full_is_announced_before_it_is_full() -> None:
+    home = DiskUse(kind="home", used_percent=10, inodes_percent=90)
+    data = DiskUse(kind="data", used_percent=100, is_writable=False)
+    nearly = only(notices(status(disks=[home, data])))
+    assert nearly.title == sentence("disk-nearly-full")
+    assert nearly.details == [sentence("home-nearly-full")]
+    system = DiskUse(kind="system", used_percent=99)
+    assert only(notices(status(disks=[home, system]))).id != nearly.id
+    assert notices(status(disks=[data, home.model_copy(update={"inodes_percent": 89})])) == []
+    full = status(disks=[home], full_disks=[sentence("home-full", gib=1)])
+    assert [each.id for each in notices(full)] == ["disk-full"]
 
 
 def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:

@@ -129,6 +129,14 @@ def families(now: Figures) -> Iterator[Metric]:
     for labels, number in now.pool.items():
         pool.add_metric(labels, number)
     yield pool
+    disks = GaugeMetricFamily(
+        "ec2spawner_nearly_full_disks",
+        "Disks of running servers of which 90 percent of the space, or of the inodes, are used",
+        labels=["disk", "lacks"],
+    )
+    for (kind, lacks), number in now.nearly_full_disks.items():
+        disks.add_metric([kind, lacks], number)
+    yield disks
     marks = GaugeMetricFamily(
         "ec2spawner_sold_out_marks",
         "Offers that are marked as sold out, by the scope of the refusal",

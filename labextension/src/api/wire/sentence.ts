@@ -20,6 +20,9 @@ export interface ISentenceParameters {
   'folder-bytes': { folder: string; bytes: number };
   'folder-files': { folder: string; files: number };
   'results-wait': object;
+  'home-nearly-full': object;
+  'system-disk-nearly-full': object;
+  'scratch-nearly-full': object;
   stopping: object;
   'stopping-by-admin': object;
   stops: object;
@@ -33,6 +36,7 @@ export interface ISentenceParameters {
   'gpu-memory-errors': { index: number };
   'gpu-xid': { index: number };
   'disk-full': object;
+  'disk-nearly-full': object;
   'limit-share': { percent: number; scope: string; name: string };
   'limit-used-up': { scope: string; name: string };
   'limit-exceeded': { scope: string; name: string };

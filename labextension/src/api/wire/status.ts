@@ -5,7 +5,7 @@ import type { IIdlePolicy, IIdleness, IKeepChoice } from './idle.js';
 import type { ISentence } from './sentence.js';
 import type { ISleepProgress, IWake } from './sleep.js';
 import type { IStop } from './stop.js';
-import type { ITelemetry } from './telemetry.js';
+import type { IDiskUse, ITelemetry } from './telemetry.js';
 
 /** A message of an admin. */
 export interface IAdminMessage {
@@ -76,6 +76,7 @@ export interface INotebookStatus {
   stop: IStop | null;
   hub_reachable: boolean;
   full_disks: ISentence[];
+  disks: IDiskUse[];
   /** Runs that have ended and whose result is not in the home yet. */
   undelivered_runs: number;
   /** When AWS reclaims this spot instance; null where it has not announced that. */

@@ -55,6 +55,17 @@ export interface IWorker {
   gpu_memory_mib: number | null;
 }
 
+/** How full one disk of the machine is. */
+export interface IDiskUse {
+  kind: 'home' | 'system' | 'data' | 'scratch';
+  path: string;
+  used_percent: number;
+  /** Null where the file system has no fixed number of them. */
+  inodes_percent: number | null;
+  /** False for a data set that is mounted for reading. */
+  is_writable: boolean;
+}
+
 export interface ITelemetry {
   at: string;
   gpu_source: 'nvml' | 'simulated' | 'none';

@@ -22,7 +22,7 @@ from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.volume import Volume
 from ec2spawner.provisioner.model.leases.cluster import Cluster
 from ec2spawner.provisioner.model.leases.lease import LeaseState
-from ec2spawner.wire import GpuSample, IdlePolicy, Market, Telemetry
+from ec2spawner.wire import DiskUse, GpuSample, IdlePolicy, Market, Telemetry
 from tests.unit.provisioner.monitoring.counters import counted
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
@@ -130,6 +130,24 @@ async def test_a_pause_restarts_the_time_of_an_unattended_gpu(
         await agent.heartbeat(gpu_unattended=unattended)
         await evaluate(world)
     assert await raised(world) == []
+
+
+async def test_a_disk_that_is_nearly_full_is_reported_once_a_day_while_it_is(
+    watched: World,
+) -> None:
+    world = watched
+    lease, agent = await world.ready(idle=NEVER_STOPS)
+    _, other = await world.ready("bob", idle=NEVER_STOPS)
+    data = DiskUse(kind="data", path="/data", used_percent=100, is_writable=False)
+    full = DiskUse(kind="home", used_percent=50, inodes_percent=90)
+    for _ in range(3):
+        await agent.heartbeat(disks=[data, full])
+        await other.heartbeat(disks=[full.model_copy(update={"inodes_percent": 89.9})])
+        await evaluate(world)
+    assert await raised(world) == [(Kind.FULL_DISK, f"{lease.lease_id}/home")]
+    figures = world.provisioner.figures().nearly_full_disks
+    assert figures["home", "inodes"] == 1
+    assert sum(figures.values()) == 1, "a data set is full, and nobody can write to it"
 
 
 async def test_many_interruptions_are_one_alarm(watched: World) -> None:
