@@ -17,6 +17,12 @@ HUB_STARTING = (
 """Only the short name lets ec2spawner notice that a hub starts, see `hub.startup.arrange`."""
 
 
+DATABASE_FAILS = (
+    "The hub cannot write to its database, so no server can start. Tell an admin; the "
+    "hub's log has the reason"
+)
+
+
 class SpawnError(SpawnException):
     """A start that ended without a server; every page shows the message to its user.
 

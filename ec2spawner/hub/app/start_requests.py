@@ -1,10 +1,16 @@
-"""Requests that start a server take turns, see `hub.app.event_loop.loop_turns`."""
+"""Requests that start a server take turns, see `hub.app.event_loop.loop_turns`, and say why there
+is no server where JupyterHub's own database cannot be written."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from jupyterhub.handlers.base import BaseHandler
+from sqlalchemy.exc import DBAPIError
+from tornado.web import HTTPError
 
 from . import service
+from .spawn_error import DATABASE_FAILS
 
 
 class TakesTurns(BaseHandler):
@@ -23,3 +29,12 @@ class TakesTurns(BaseHandler):
         if running is not None and self.request.method == "POST" and may_start:
             await running.start_turns.take()
         await super().prepare()
+
+    async def spawn_single_user(self, *arguments: Any, **options: Any) -> Any:
+        """As JupyterHub does it; 503 if its database fails, as on a full disk."""
+        try:
+            return await super().spawn_single_user(*arguments, **options)
+        except DBAPIError as error:
+            self.db.rollback()
+            self.log.error("JupyterHub cannot write to its database: %s", error.orig)
+            raise HTTPError(503, DATABASE_FAILS) from error

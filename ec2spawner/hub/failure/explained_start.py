@@ -16,7 +16,7 @@ from ...provisioner.store.store import StoreError
 from ...wire import Stop
 from ..app import service
 from ..app.resume import MAX_STOP_MESSAGE, SAVED_IF_NOT_CONTINUED
-from ..app.spawn_error import SpawnError
+from ..app.spawn_error import DATABASE_FAILS, SpawnError
 from ..security.signed_link import start_url
 from ..spawn.launch_spec import NotOfferedInHomeZone
 from ..spawn.limits import limit_error
@@ -44,8 +44,7 @@ class ExplainedStart:
             yield
         except StoreError as error:
             raise SpawnError(
-                "The hub cannot write to its database, so no server can start. Tell an admin; the "
-                "hub's log has the reason",
+                DATABASE_FAILS,
                 reason="store",
                 log_message=str(error),
                 status_code=503,

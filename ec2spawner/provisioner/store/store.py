@@ -115,7 +115,7 @@ class Store:
         Raises `StoreError` if another hub has taken it over, or may have. A file is held for as
         long as the process lives, even if it cannot be written.
         """
-        await self._thread.run(self._database.hold)
+        await self._thread.run(self._database.hold, writes=False)
 
     async def load(
         self, costs_since: date = date.max, older_costs: Filter | None = queries.NO_COSTS

@@ -13,6 +13,7 @@ import pytest
 
 from ec2spawner.provisioner.store.databases import sqlite
 from ec2spawner.provisioner.store.store import Store, StoreError
+from tests.small_disk import mounted, use_up_bytes
 from tests.stored import NOW, lease
 
 
@@ -98,6 +99,44 @@ async def test_a_long_file_lock_is_an_error_that_passes(
     other.close()
     await opened.save_lease(lease())
     await opened.close()
+
+
+async def test_a_full_disk_takes_nothing_and_keeps_what_it_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reading works meanwhile, and is no sign that there is room again."""
+    with mounted(tmp_path, mebibytes=2) as disk:
+        opened = await Store.open(f"sqlite:///{disk}/hub.sqlite", now=NOW)
+        await opened.save_lease(lease("one"))
+        use_up_bytes(disk)
+        for _ in range(3):
+            with pytest.raises(StoreError, match="make room on its disk"):
+                await opened.save_lease(lease("two"))
+            assert [each.lease_id for each in (await opened.load()).leases] == ["one"]
+            await opened.hold()
+        assert len(caplog.messages) == 1
+        (disk / "big").unlink()
+        await opened.save_lease(lease("two"))
+        assert "answers again" in caplog.messages[-1]
+        await opened.close()
+        again = await Store.open(f"sqlite:///{disk}/hub.sqlite", now=NOW)
+        assert {each.lease_id for each in (await again.load()).leases} == {"one", "two"}
+        await again.close()
+        with contextlib.closing(sqlite3.connect(disk / "hub.sqlite")) as file:
+            assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+async def test_a_hub_that_starts_on_a_full_disk_can_start_once_there_is_room(
+    tmp_path: Path,
+) -> None:
+    with mounted(tmp_path) as disk:
+        use_up_bytes(disk)
+        url = f"sqlite:///{disk}/hub/hub.sqlite"
+        for _ in range(2):
+            with pytest.raises(StoreError, match="make room on its disk"):
+                await Store.open(url, now=NOW)
+        (disk / "big").unlink()
+        await (await Store.open(url, now=NOW)).close()
 
 
 async def test_an_error_names_the_fix_and_no_stored_value(store: Store, path: Path) -> None:

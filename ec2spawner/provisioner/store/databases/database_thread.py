@@ -44,14 +44,16 @@ class DatabaseThread:
         """Off while the store is being opened or closed: its caller reports the error."""
         self._failing_since: float | None = None
         """On the monotonic clock, in seconds."""
+        self._has_failed_write = False
+        """Of what fails now: a full disk is read, and still accepts nothing."""
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], T], *, writes: bool = True) -> T:
         """Do the work after all earlier work. Raises `StoreError` for all that a database raises.
 
         A caller that is cancelled, or has timed out, does not stop the work.
         """
         try:
-            return await self._run_explained(work)
+            return await self._run_explained(work, writes)
         except StoreError as error:
             if not isinstance(error, ValueNotStorableError):
                 metrics.STORE_ERRORS.inc()
@@ -64,20 +66,20 @@ class DatabaseThread:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """The same for work that changes nothing."""
-        return await self.run(lambda: self._database.transaction(work, writes=False))
+        return await self.run(lambda: self._database.transaction(work, writes=False), writes=False)
 
-    async def _run_explained(self, work: Callable[[], T]) -> T:
+    async def _run_explained(self, work: Callable[[], T], writes: bool) -> T:
         try:
             result = await self._in_thread(work)
         except (StoreAwayError, StoreHeldError) as error:
-            self._log_failure(str(error))
+            self._log_failure(str(error), writes)
             raise
         except TimeoutError as error:
             said = (
                 f"{self._database.name} has not answered for {ANSWER_SECONDS:.0f} s: is its disk "
                 "full, broken or on a network? What was asked for may still happen"
             )
-            self._log_failure(said)
+            self._log_failure(said, writes)
             raise StoreTimeoutError(said) from error
         except SchemaTooNewError as error:
             raise StoreError(
@@ -94,9 +96,9 @@ class DatabaseThread:
                 raise ValueNotStorableError(f"{self._database.name}: {refused}") from error
             said = self._database.explained(error)
             if not isinstance(error, IntegrityError | ValueError):
-                self._log_failure(said)
+                self._log_failure(said, writes)
             raise StoreError(said) from error
-        self._log_recovery()
+        self._log_recovery(writes)
         return result
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -114,16 +116,18 @@ class DatabaseThread:
                 return done.result()
             raise
 
-    def _log_failure(self, said: str) -> None:
+    def _log_failure(self, said: str, writes: bool) -> None:
         """Log once that it fails; callers log what could not be done."""
+        self._has_failed_write |= writes
         if self._failing_since is None and self.logs_failures:
             self._failing_since = time.monotonic()
             log.error(
                 "%s. Running servers keep running; none can be started until it is fixed", said
             )
 
-    def _log_recovery(self) -> None:
-        if self._failing_since is not None:
+    def _log_recovery(self, writes: bool) -> None:
+        self._has_failed_write &= not writes
+        if self._failing_since is not None and not self._has_failed_write:
             seconds = time.monotonic() - self._failing_since
             self._failing_since = None
             log.warning("%s answers again, after %.0f s", self._database.name, seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
@@ -128,9 +129,10 @@ class _FileLock:
                 f"another hub holds {path} (process {holder or 'unknown'}): two hubs must not "
                 "share a store; stop that one, or give this one a file of its own"
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
         self._descriptor = descriptor
+        with suppress(OSError):  # on a full disk: it only names the holder
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
 
     def release(self) -> None:
         # The file stays: after unlinking it, two processes could lock two files of one name.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import timedelta
@@ -17,6 +18,7 @@ from ec2spawner.provisioner.store.databases import postgresql, sqlite
 from ec2spawner.provisioner.store.store import Store, StoreError
 from ec2spawner.wire import IdlePolicy, Step
 from tests.postgresql_server import PostgreSQL
+from tests.small_disk import mounted, use_up_bytes
 from tests.unit.provisioner.world import Agent, World, until
 
 
@@ -68,6 +70,39 @@ async def test_a_start_that_waits_buys_nothing_until_the_call_can_be_stored(worl
     [instance_id] = await world.boot()
     await Agent(world, instance_id).serve()
     assert world.now(request).state is LeaseState.READY
+
+
+async def test_a_hub_on_a_full_disk_refuses_starts_keeps_servers_and_recovers(
+    world: World, tmp_path: Path
+) -> None:
+    (tmp_path / "disk").mkdir()
+    with mounted(tmp_path / "disk", mebibytes=4) as disk:
+        await world.kill()
+        shutil.copy(world.folder / world.database, disk)
+        world.folder = disk
+        await world.start()
+        staying, agent = await world.ready("staying")
+        leaving, other = await world.ready("leaving")
+        launches = len(world.cloud.of("launch"))
+        use_up_bytes(disk)
+        with pytest.raises(StoreError, match="make room on its disk"):
+            await world.request("new")
+        await world.complete_passes(2)
+        assert (await agent.heartbeat()).cost is not None
+        await world.stop(leaving)
+        await other.event("stopped")
+        await world.state(leaving, LeaseState.ENDED)
+        assert len(world.cloud.of("launch")) == launches
+        (disk / "big").unlink()
+        await world.complete_passes(2)
+        await world.restart()
+        assert world.now(staying).state is LeaseState.READY
+        assert world.provisioner._state.leases.last_ended("leaving", "") is not None
+        lease, _ = await world.ready("new")
+        assert lease.state is LeaseState.READY
+        await world.kill()
+        world.folder = tmp_path
+        await world.start()
 
 
 # --- servers that run ---
