@@ -15,6 +15,8 @@ from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHu
 from tests.jupyter_by_hand import Jupyter, Kernel, printed
 from tests.small_disk import mounted, use_up_bytes, use_up_inodes
 
+pytestmark = pytest.mark.slow(seconds=45)
+
 VOLUME = "vol-0123456789abcdef0"
 
 EMPTY: dict[str, Any] = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
@@ -75,6 +77,44 @@ async def test_a_server_starts_in_a_full_home(
                 each.unlink()
             assert (await ada.call("PUT", "api/contents/b.ipynb", json=body))[0] < 300
             await until_shown(ada)
+
+
+@pytest.mark.parametrize("lacks", ["bytes", "inodes"])
+async def test_a_server_starts_on_a_full_system_disk(
+    machine: Machine, hub: StubHub, lacks: str
+) -> None:
+    """With the home and the folders of temporary files and of the agent's state on it."""
+    (machine.root / "system").mkdir()
+    with mounted(machine.root / "system", mebibytes=40, inodes=1000) as system:
+        for folder in ("home/data", "tmp", "var"):
+            (system / folder).mkdir(parents=True)
+        machine.home.symlink_to(system / "home")
+        fill(system / "home", lacks)
+        machine.environment = {
+            "EC2SPAWNER_ROOT": str(system),
+            "EC2SPAWNER_STATE_DIR": str(system / "var"),
+            "TMPDIR": str(system / "tmp"),
+        }
+        await machine.boot()
+        await machine.until_warm()
+        hub.give(machine.lease())
+        await until(lambda: hub.event("ready") or hub.event("failed"), what="ready")
+        assert hub.event("failed") is None
+        begun = hub.event("notebook")
+        assert begun is not None
+        assert begun.message.startswith("The machine's system disk ")
+        assert "~/data " in begun.message, "where to delete something"
+        async with Jupyter(machine.base_url, API_TOKEN) as ada:
+            body = {"name": "python3"}
+            status, kernel = await ada.call("POST", "api/kernels", json=body)
+            assert status == 201
+            assert "2\n" in printed(await Kernel(ada, kernel["id"]).run("print(1 + 1)"))
+        hub.stop = Stop(reason="user", message="Stopped.")
+        hub.notify_changed()
+        await until(lambda: hub.event("stopped"), what="stopped")
+        assert machine.agent is not None
+        assert machine.agent.returncode is None, "the agent lives until the hub ends the lease"
+        assert "Traceback" not in (machine.root / "agent.log").read_text()
 
 
 async def test_a_stop_in_a_full_home_says_what_could_not_be_saved(
