@@ -24,7 +24,7 @@ from ..wire import (
     Observation,
     StepResult,
 )
-from .hub.client import HubClient, HubError, PowerOffError
+from .hub.client import GoneError, HubClient, HubError, PowerOffError
 from .hub.heartbeat import Heartbeat
 from .hub.step_reports import StepReports
 from .lease_status import LeaseStatus
@@ -64,6 +64,9 @@ FINAL_REPORT_SECONDS = 30.0
 
 FLUSH_REPORT_SECONDS = 5.0
 """Interval of reports while the home is flushed."""
+
+STOPPED_WITHIN = 120.0
+"""Seconds until the hub has stopped a retained instance whose home could not be unmounted."""
 
 SHUTDOWN_REPORT_SECONDS = 3.0
 """The same while the instance shuts down."""
@@ -269,9 +272,10 @@ class LeaseRun:
 
     async def _release(self, end: End) -> End:
         """End every process of the user, then flush and unmount the home."""
+        await self._termination.end_notebook(self._certificates)
         flush = asyncio.create_task(self._report_flush(), name="flush")
         try:
-            problem = await self._termination.release(self._certificates)
+            problem = await self._termination.release_home()
         finally:
             flush.cancel()
             await asyncio.gather(flush, return_exceptions=True)
@@ -280,8 +284,9 @@ class LeaseRun:
         return End(end.step, f"{end.message} {problem}".strip())
 
     async def _report_flush(self) -> None:
-        """Report while the home is flushed, which may take minutes: the hub waits for it."""
-        while True:
+        """Report while a home that outlives the instance is flushed: it may take minutes, for which
+        the hub waits."""
+        while self._grant.home.kind == "ebs":
             self._status.dirty_bytes = await asyncio.to_thread(dirty_bytes)
             self._heartbeat.news()
             await asyncio.sleep(FLUSH_REPORT_SECONDS)
@@ -301,7 +306,11 @@ class LeaseRun:
         )
         if self._is_retained and self._termination.is_released:
             return
-        raise await self._off
+        off = await self._off
+        if self._is_retained and isinstance(off, GoneError):
+            # The hub stops this instance, which flushes; powering it off may delete its disk.
+            await asyncio.sleep(STOPPED_WITHIN)
+        raise off
 
     async def _end_at_once(self, end: End) -> None:
         """Release everything quickly: the instance shuts down, or the agent failed."""

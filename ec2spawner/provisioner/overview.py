@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -136,12 +137,12 @@ class Overview:
 
     def _server(self, lease: Lease) -> ServerNow:
         contact = self.state.leases.contact(lease.lease_id)
-        stops = lease.state is LeaseState.ENDING
+        now, stops = asyncio.get_running_loop().time(), lease.state is LeaseState.ENDING
         return ServerNow(
             lease=lease,
             instance=self.state.instances.listed.get(lease.instance_id or ""),
             idle_since=contact.idle_since,
-            busy_because=contact.flush_progress if stops else contact.busy_because,
+            busy_because=contact.flush_progress(now) if stops else contact.busy_because,
             stop_at=contact.reckoned[1] if contact.reckoned else None,
             interruption_at=contact.interruption_at,
             gpu_percent=contact.gpu_percent,

@@ -128,7 +128,8 @@ class Provisioner:
         self._continuation = Continuation(state, market.offers)
         self._heartbeats = heartbeats = Heartbeats(state, prices)
         self._recovery = Recovery(state, volumes, prices)
-        self._retention = Retention(state, cloud, overhead, market.offers, boot_logs, tasks)
+        offers = market.offers
+        self._retention = Retention(state, cloud, volumes, overhead, offers, boot_logs, tasks)
         stopped = StoppedInstances(state, cloud, market.offers)
         self._launch = LaunchController(state, market.offers, fleet, stopped, tasks)
         self._home_attachment = HomeAttachment(state, volumes, tasks)
@@ -347,7 +348,9 @@ class Provisioner:
         """How far the agent of an ending lease has come with writing its files, for people; empty
         unless that is under way."""
         leases = self._state.leases
-        return leases.contact(lease_id).flush_progress if leases.get(lease_id) else ""
+        if leases.get(lease_id) is None:
+            return ""
+        return leases.contact(lease_id).flush_progress(asyncio.get_running_loop().time())
 
     async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:
         """Wait until the agent of an ending lease has closed notebook and home, or for `timeout`

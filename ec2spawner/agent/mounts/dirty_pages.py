@@ -32,7 +32,9 @@ def bound_dirty_pages(proc: Path = PROC) -> None:
     try:
         if _bound(proc) <= MAX_DIRTY_BYTES:
             return
-        (settings / "dirty_background_bytes").write_text(str(BACKGROUND_BYTES))
+        background = int((settings / "dirty_background_bytes").read_text())
+        if not 0 < background <= BACKGROUND_BYTES:
+            (settings / "dirty_background_bytes").write_text(str(BACKGROUND_BYTES))
         (settings / "dirty_bytes").write_text(str(MAX_DIRTY_BYTES))
     except (OSError, ValueError, KeyError) as error:
         log.error("the page cache of the home is not bounded: %s", error)

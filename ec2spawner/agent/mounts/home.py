@@ -7,6 +7,7 @@ is linked. A home of kind `none` is the directory in the image.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import shutil
@@ -23,6 +24,12 @@ log = logging.getLogger(__name__)
 
 VOLUME_SECONDS = 120.0
 """How long to wait for the volume to appear after the hub has attached it; EC2 takes 2 to 20 s."""
+
+DEVICE_SECONDS = 20.0
+"""For opening a device, and for flushing one that is in use after all."""
+
+DEVICE_PAUSES = (0.0, 0.1, 0.4, 1.0)
+"""Before each attempt to open it: a program of the system may look at it for a moment."""
 
 BLANK_BYTES = 1024 * 1024
 """A new EBS volume reads as zeros; every file system has data within this range."""
@@ -42,6 +49,9 @@ class Home:
         self._volume_id = mount.volume_id or ""
         self._devices = devices
         self._user = user
+        self._is_linked = False
+        self._device: Path | None = None
+        """What was mounted, or may have been."""
 
     async def mount(self) -> None:
         """Mount the home of the lease. Raises `HomeError`."""
@@ -63,14 +73,14 @@ class Home:
     async def release(self) -> None:
         """Flush and unmount. The user's processes must have ended.
 
-        Raises `HomeError` if it was still in use; its data is flushed even then.
+        Raises `HomeError` if it was still in use, or may be; its data is flushed even then.
         """
-        if self._kind == "none":
-            return
-        if await asyncio.to_thread(self._user.home.is_symlink):
+        if self._is_linked:
             await self._unlink()
-        elif output := await unmount(self._user.home):
-            raise HomeError(f"the home was still in use when it was unmounted: {output}")
+        elif self._device is not None:
+            output = await unmount(self._user.home) or await self._why_in_use(self._device)
+            if output:
+                raise HomeError(f"the home was still in use when it was unmounted: {output}")
 
     async def _wait_for_volume(self) -> Path:
         try:
@@ -90,6 +100,7 @@ class Home:
     def _link(self, volume: Path) -> None:
         target = volume.resolve()
         link_in_place_of(self._user.home, target)
+        self._is_linked = True
         if not any(target.iterdir()):
             self._fill_new_home(target)
         self._give_to_user(target)
@@ -100,10 +111,29 @@ class Home:
         if status != 0:
             raise HomeError(f"the home was not flushed: {output}")
         await asyncio.to_thread(remove_link, self._user.home)
+        self._is_linked = False
 
     # --- a block device ----------------------------------------------------------------------
 
+    async def _why_in_use(self, device: Path) -> str:
+        """Why an unmounted device cannot be detached yet; empty if it can be.
+
+        A container of the user may still have it mounted, and a command that was stuck in the
+        kernel may still write to it: neither is in this process's list of mounts.
+        """
+        try:
+            async with asyncio.timeout(DEVICE_SECONDS):
+                for pause in DEVICE_PAUSES:
+                    await asyncio.sleep(pause)
+                    if await asyncio.to_thread(_opens_exclusively, device):
+                        return ""
+        except TimeoutError:
+            return f"{device.name} does not respond"
+        await run("sync", seconds=DEVICE_SECONDS)
+        return "something else still has it mounted, such as a container"
+
     async def _mount_device(self, device: Path) -> None:
+        self._device = device
         home = str(self._user.home)
         is_new = await self._format_if_blank(device)
         status, output = await run("e2fsck", "-p", str(device))
@@ -172,3 +202,15 @@ def _reads_as_zeros(device: Path) -> bool:
             raise HomeError(f"{device.name} is neither a block device nor a directory")
         beginning = file.read(BLANK_BYTES)
     return len(beginning) == BLANK_BYTES and not any(beginning)
+
+
+def _opens_exclusively(device: Path) -> bool:
+    """Whether nothing has the device mounted, in any namespace: the kernel lets one user have it
+    exclusively (see open(2), O_EXCL)."""
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            log.warning("%s cannot be opened: %s", device, error)
+        return error.errno in {errno.ENOENT, errno.ENXIO}
+    return True

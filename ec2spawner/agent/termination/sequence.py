@@ -68,7 +68,7 @@ class EndSequence:
         self.has_uploaded = False
         """Whether there was a folder to upload, whatever became of it."""
         self.is_released = False
-        """Whether `release` has unmounted the home, or found none mounted."""
+        """Whether `release_home` has unmounted the home, or found none mounted."""
 
     def documents_saved(self, said: DocumentsSaved) -> None:
         """The extension reports that every open page has saved what it could."""
@@ -107,15 +107,18 @@ class EndSequence:
             ended.cancel()
             await asyncio.gather(ended, return_exceptions=True)
 
-    async def release(self, certificates: NotebookCertificates | None) -> str:
-        """End every process of the user, then flush and unmount the home; what went wrong, or
-        nothing."""
+    async def end_notebook(self, certificates: NotebookCertificates | None) -> None:
+        """End every process of the user."""
         budgets = step_budgets(0.0, self._status.reclaimed_in())
         began = time.monotonic()
         await self._notebook.stop(budgets.notebook)
         if certificates is not None:
             await asyncio.to_thread(certificates.remove)
         log.info("the notebook ended within %.1f s", time.monotonic() - began)
+
+    async def release_home(self) -> str:
+        """Flush and unmount the home once the user's processes have ended; what went wrong, or
+        nothing."""
         began = time.monotonic()
         try:
             await self._mounts.release()

@@ -37,6 +37,10 @@ class FlushedVolumes:
             remove_trees(self._volumes / volume_id)
             (self._copies / volume_id).rename(self._volumes / volume_id)
 
+    def forget_all(self) -> None:
+        """No volume is in an instance."""
+        remove_trees(self._copies)
+
     def forget(self, volume_id: str) -> None:
         """The volume is in no instance: all of it is on its disk."""
         with self._lock:

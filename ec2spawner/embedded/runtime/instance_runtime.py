@@ -280,6 +280,7 @@ class InstanceRuntime:
 
     def _remove_leftovers(self) -> None:
         remove_trees(self._instances, self._run_root)
+        self._flushed.forget_all()
 
     def _make_workspace(self, instance_id: str) -> Workspace:
         user_id, group_id = os.geteuid(), os.getegid()

@@ -82,6 +82,8 @@ class HomeVolumes:
         self._cloud = cloud
         self._detached: dict[str, asyncio.Event] = {}
         """By home id: set when this process has detached a home that somebody waits for."""
+        self._detaching: set[str] = set()
+        """Ids of homes for which a DetachVolume is under way."""
         self.listing = VolumeListing(state, cloud)
 
     # --- a volume for a lease ---
@@ -194,6 +196,8 @@ class HomeVolumes:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ATTACH_TIMEOUT
+        while self._is_detaching(lease) and wanted():
+            await asyncio.sleep(ATTACH_PAUSE)
         if wanted() and (
             await self._is_attached_ahead(lease, instance)
             or await self._attach_free(lease, instance)
@@ -227,6 +231,10 @@ class HomeVolumes:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ATTACH_PAUSE):
                     await detached.wait()
+
+    def _is_detaching(self, lease: Lease) -> bool:
+        home = self._records.for_lease(lease)
+        return home is not None and home.home_id in self._detaching
 
     def _lag_of(self, home: Home) -> float:
         """For how many seconds EC2 may not know the home's volume: none once it was attached."""
@@ -269,12 +277,16 @@ class HomeVolumes:
         await self._cloud.attach_volume(home.volume_id, instance.instance_id)
         self._records.ahead[home.home_id] = AttachedAhead(home.volume_id, instance.instance_id)
 
-    async def detach_ahead(self, home: Home, instance_id: str) -> None:
-        """Its server starts elsewhere, or not at all: the instance ends, and the home need not wait
-        for that. No error if it is not attached. Raises `CloudError`."""
+    async def detach_from(self, home: Home, instance_id: str) -> None:
+        """Detach a home from an instance that has not mounted it, or has shut down; meanwhile no
+        start attaches it. No error if it is not attached. Raises `CloudError`."""
         assert home.volume_id is not None
-        await self._cloud.detach_volume(home.volume_id, instance_id)
-        self._wake(home.home_id)
+        self._detaching.add(home.home_id)
+        try:
+            await self._cloud.detach_volume(home.volume_id, instance_id)
+        finally:
+            self._detaching.discard(home.home_id)
+            self._wake(home.home_id)
 
     async def _attach_free(self, lease: Lease, instance: Instance) -> bool:
         """Attach a home that is known to be free, without a reading: EC2 checks the same. False if

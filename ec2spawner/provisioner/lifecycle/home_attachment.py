@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 OPENING = "Opening your home"
 
+STILL_HELD = "The machine that had it last is still being shut down"
+
 
 @dataclass(slots=True)
 class HomeAttachment:
@@ -40,7 +42,9 @@ class HomeAttachment:
         starting = list(self.state.leases.open(LeaseState.STARTING))
         self._begun &= {(lease.lease_id, lease.instance_id) for lease in starting}
         for lease in starting:
-            if instance := self.state.instances.instance_of(lease):
+            if self.state.is_home_held(lease):
+                await self.state.leases.note(lease.lease_id, Step.HOME, OPENING, STILL_HELD)
+            elif instance := self.state.instances.instance_of(lease):
                 self._begin(lease, instance)
 
     def _begin(self, lease: Lease, instance: Instance) -> None:

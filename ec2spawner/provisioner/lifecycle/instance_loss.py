@@ -43,7 +43,7 @@ class InstanceLoss:
             if lease.state is LeaseState.STARTING:
                 state.lose(lease, instance)
             elif lease.state is LeaseState.ENDING:
-                state.leases.report_agent_stopped(lease.lease_id, home_released=True)
+                state.leases.report_agent_stopped(lease.lease_id, home_released=False)
             elif instance is None:
                 vanished.append((lease, stop))
             else:
@@ -94,7 +94,8 @@ class InstanceLoss:
 
     async def _end(self, lease: Lease, stop: Stop) -> None:
         await self.state.end(lease.lease_id, stop)
-        self.state.leases.report_agent_stopped(lease.lease_id, home_released=True)
+        # EC2 detaches what is attached to it.
+        self.state.leases.report_agent_stopped(lease.lease_id, home_released=False)
 
 
 def _why_gone(instance: Instance | None) -> Stop:

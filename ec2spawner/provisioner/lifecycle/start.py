@@ -196,7 +196,7 @@ class Start:
             # It claims again only after it has unmounted the home, and says it once.
             self.state.leases.report_agent_stopped(lease.lease_id, home_released=True)
             return None
-        if self.state.continuations.must_wait(lease):
+        if self.state.must_wait(lease):
             return None  # only one instance at a time opens a home
         home = self.state.homes.for_lease(lease)
         if lease.home_kind == "ebs" and (home is None or home.volume_id is None):

@@ -78,8 +78,8 @@ class StartTimeouts:
         state, uptime = self.state, self.state.clock.uptime()
         starting = list(state.leases.open(LeaseState.STARTING))
         held_since = {_stay(x): state.held_since.get(_stay(x), uptime) for x in starting}
-        # It gets nothing to start with before the server's old instance is released.
-        waiting = {_stay(x): uptime for x in starting if state.continuations.must_wait(x)}
+        # It gets nothing to start with before another instance has released the home.
+        waiting = {_stay(x): uptime for x in starting if state.must_wait(x)}
         state.held_since = held_since | waiting
         for lease in starting:
             if state.held_seconds(lease) >= state.settings.ready_timeout:

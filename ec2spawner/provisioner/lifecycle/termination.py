@@ -42,10 +42,6 @@ LEFT_TO_EC2: Final = (NOTICE + OVERDUE).total_seconds()
 GONE_PAUSE: Final = 1.0
 """Seconds between two looks whether it has."""
 
-FLUSH_SILENCE: Final = 30.0
-"""Seconds: an agent that flushes a home reports that every five, and may have to repeat a call. One
-that reports nothing for so long has crashed, or hangs."""
-
 
 @dataclass(slots=True)
 class Termination:
@@ -66,6 +62,8 @@ class Termination:
 
     async def reconcile(self, now: datetime) -> None:
         """In the background: an agent has a minute to save."""
+        gone = set(filter(self.state.instances.is_gone, self.state.terminated_with_home))
+        self.state.terminated_with_home -= gone
         for lease in self.state.leases.open(LeaseState.ENDING):
             if lease.lease_id not in self._busy:
                 self._busy.add(lease.lease_id)
@@ -74,13 +72,15 @@ class Termination:
     async def wait_ended(self, lease_id: str, timeout: float) -> None:
         """Wait until a lease that is ending has ended.
 
-        Raises `TimeoutError` after `timeout` seconds, unless its agent flushes the home by then.
+        Raises `TimeoutError` after `timeout` seconds; after `FLUSH_SECONDS` more, if its agent
+        flushes the home.
         """
         leases, loop = self.state.leases, asyncio.get_running_loop()
         deadline = loop.time() + timeout
+        latest = deadline + FLUSH_SECONDS
         while (lease := leases.get(lease_id)) and lease.state in OPEN:
-            if self.is_flushing(lease_id):
-                deadline = max(deadline, loop.time() + min(timeout, FLUSH_SILENCE))
+            if leases.contact(lease_id).is_flushing(loop.time()):
+                deadline = min(loop.time() + timeout, latest)
             if (left := deadline - loop.time()) <= 0:
                 raise TimeoutError
             await leases.wait_for_change(lease_id, left)
@@ -101,13 +101,6 @@ class Termination:
         saving = lease.stop.save_seconds if lease is not None and lease.stop else 0.0
         return self.state.settings.stop_timeout + saving
 
-    def is_flushing(self, lease_id: str) -> bool:
-        """Whether the agent of a lease that is ending has reported lately that it flushes the home,
-        and the hub still waits for that."""
-        contact, now = self.state.leases.contact(lease_id), asyncio.get_running_loop().time()
-        is_recent = now - contact.flushing_at < FLUSH_SILENCE
-        return lease_id in self._busy and is_recent and not contact.agent_stopped
-
     async def _finish(self, lease: Lease) -> None:
         try:
             await self._release(lease)
@@ -121,10 +114,9 @@ class Termination:
         is_released = await self._has_released(lease)
         if lease.instance_id is None:
             return
-        is_kept = (is_released or lease.on_retained) and self._is_to_be_retained(lease.lease_id)
+        is_kept = self._may_be_kept(lease, is_released=is_released)
         if not is_kept:
             state.claims.turn_away([lease.instance_id])
-        # One that is kept although its home may be mounted is stopped, which flushes, too.
         if is_released and not state.instances.is_gone(lease.instance_id):
             await self.volumes.detach(lease)
         if is_kept and await self._retain(lease.lease_id):
@@ -133,12 +125,26 @@ class Termination:
             await state.retained.forget_instance(lease.instance_id)
         except StoreError as error:  # found gone by the next process
             log.warning("That %s is not kept is not stored: %s", lease.instance_id, error)
-        if not await self._is_taken_back(lease):
+        is_free = is_released or lease.home_kind != "ebs"
+        if not is_free:
+            state.terminated_with_home.add(lease.instance_id)
+        if not (is_free and await self._is_taken_back(lease)):
             await terminate(state, self.cloud, [lease.instance_id])
+
+    def _may_be_kept(self, lease: Lease, *, is_released: bool) -> bool:
+        """Whether the instance is retained: one with a home that may be mounted only if it is to be
+        stopped, which flushes. `Retention` detaches the home after that."""
+        current = self.state.leases.get(lease.lease_id)
+        then = current.stop.then if current and current.stop else "terminate"
+        if then == "terminate":
+            return False
+        has_stopped = self.state.leases.contact(lease.lease_id).agent_stopped and then == "stop"
+        return is_released or has_stopped or lease.on_retained
 
     async def _is_taken_back(self, lease: Lease) -> bool:
         """Wait for EC2 to take an instance back where that makes it free: what the hub terminates
-        is charged. Only where its server continues without it, so that nobody waits for this."""
+        is charged. Only where its server continues without it, and without what is attached to it,
+        so that nobody waits for this."""
         state, leases = self.state, self.state.leases
         instance, contact = state.instances.instance_of(lease), leases.contact(lease.lease_id)
         reclaimed_at = contact.interruption_at
@@ -176,8 +182,9 @@ class Termination:
                 await leases.wait_agent_stopped(lease_id, self.stop_seconds(lease_id))
             except TimeoutError:
                 await self._wait_flushed(lease)
-        contact = leases.contact(lease_id)
-        if lease.ready_at is not None and not contact.home_released:
+        contact, is_gone = leases.contact(lease_id), self.state.instances.is_gone
+        awaited = lease.ready_at is not None and lease.home_kind == "ebs"
+        if awaited and not contact.home_released and not is_gone(lease.instance_id or ""):
             late, busy = "did not report its stop in time", "could not unmount the home"
             why = busy if contact.agent_stopped else late
             log.warning("The agent of %s %s: EC2 detaches it after the shutdown", lease_id, why)
@@ -187,19 +194,18 @@ class Termination:
         """Wait longer while the agent reports that it flushes the home.
 
         The lease pays for it: `FLUSH_SECONDS` more than a stop may take at most, those included for
-        which an earlier process has waited.
+        which an earlier process has waited. Nobody waits for files that end with the lease.
         """
         leases, loop = self.state.leases, asyncio.get_running_loop()
+        if lease.home_kind != "ebs" or lease.mounts.temporary_home:
+            return
+        contact = leases.contact(lease.lease_id)
         asked = lease.stop_requested_at or self.state.clock.now()
         waited = (self.state.clock.now() - asked).total_seconds()
         left = self.stop_seconds(lease.lease_id) + FLUSH_SECONDS - waited
         deadline = loop.time() + min(max(left, 0.0), FLUSH_SECONDS)
-        while self.is_flushing(lease.lease_id) and loop.time() < deadline:
+        while contact.is_flushing(loop.time()) and loop.time() < deadline:
             await leases.wait_for_change(lease.lease_id, min(GONE_PAUSE, deadline - loop.time()))
-
-    def _is_to_be_retained(self, lease_id: str) -> bool:
-        lease = self.state.leases.get(lease_id)
-        return lease is not None and lease.stop is not None and lease.stop.then != "terminate"
 
     async def _retain(self, lease_id: str) -> bool:
         state, lease = self.state, self.state.leases.get(lease_id)

@@ -302,7 +302,7 @@ class HomesAhead:
 
     async def _detach(self, home: Home, instance_id: str) -> None:
         try:
-            await self.volumes.detach_ahead(home, instance_id)
+            await self.volumes.detach_from(home, instance_id)
         except CloudError as error:
             log.warning("%s is not detached yet: %s", home.volume_id, error)
             await asyncio.sleep(DETACH_PAUSE)

@@ -17,12 +17,13 @@ from typing import Any, Final
 from ...core.instances.retention_rules import CLAIM_SILENCE, Kept, why_surplus
 from ...core.tags import LEASE
 from ...wire import Step, Stop
+from ..homes.volumes import HomeVolumes
 from ..instances.boot_logs import BootLogs
 from ..instances.demand import RUNNING, has_served, silent_seconds, taker
 from ..instances.overhead import Overhead
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import POWERED_OFF, Instance, InstanceState
-from ..model.leases.lease import Lease, LeaseState
+from ..model.leases.lease import Home, Lease, LeaseState
 from ..offers.offers import Offers
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
@@ -47,6 +48,7 @@ class Retention:
 
     state: State
     cloud: Cloud
+    volumes: HomeVolumes
     overhead: Overhead
     offers: Offers
     boot_logs: BootLogs
@@ -118,6 +120,22 @@ class Retention:
                 await self._end(kept, instance, why)
             elif kept.then == "stop" and instance.state in RUNNING:
                 await self._stop_again(kept, instance)
+            elif instance.state is InstanceState.STOPPED:
+                self._free_home(kept, instance)
+
+    def _free_home(self, kept: Kept, instance: Instance) -> None:
+        """Detach a home that could not be unmounted: its instance has shut down."""
+        home = self.state.homes.of(kept.user, kept.server)
+        if home is None or home.volume_id in self.state.homes.free:
+            return
+        if home.volume_id in instance.volumes.values():
+            self._call(kept, self._detach(home, kept.instance_id))
+
+    async def _detach(self, home: Home, instance_id: str) -> None:
+        try:
+            await self.volumes.detach_from(home, instance_id)
+        except CloudError as error:
+            log.warning("Detaching %s of a stopped instance: %s", home.volume_id, error)
 
     async def _follow_of_pool(self, kept: Kept, instance: Instance) -> None:
         """What `pool.stopped_places` has decided."""

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from ...core.sleep.spot_events import Notices
 from ...core.text.sizes import in_words
 from ...wire import PROTOCOL, AdminMessage, DiskUse
+
+FLUSH_SILENCE: Final = 30.0
+"""Seconds: an agent that flushes a home reports that every five, and may have to repeat a call. One
+that reports nothing for so long has crashed, or hangs."""
 
 
 @dataclass(slots=True)
@@ -60,10 +65,14 @@ class Contact:
     reckoned: tuple[tuple[object, ...], datetime | None] | None = None
     """When its server will end, and from which inputs that was computed: each pass reads it."""
 
-    @property
-    def flush_progress(self) -> str:
-        """Of an ending lease: how far writing its files has come, for people; empty unless that is
-        under way."""
-        if self.dirty_bytes is None or self.agent_stopped:
+    def is_flushing(self, now: float) -> bool:
+        """Whether the agent of an ending lease has reported lately that it flushes the home. `now`
+        is by the loop's clock."""
+        is_recent = now - self.flushing_at < FLUSH_SILENCE
+        return self.dirty_bytes is not None and is_recent and not self.agent_stopped
+
+    def flush_progress(self, now: float) -> str:
+        """How far that has come, for people; empty unless it is under way."""
+        if self.dirty_bytes is None or not self.is_flushing(now):
             return ""
-        return f"writing files to their disk, {in_words(self.dirty_bytes)} left"
+        return f"writing files to disk, {in_words(self.dirty_bytes)} left"

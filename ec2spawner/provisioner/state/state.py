@@ -17,7 +17,7 @@ from ...core.instances.termination_cause import is_spot_interruption, is_unexpla
 from ...core.sleep.decision import with_sleep
 from ...core.tags import STORE
 from ...wire import Limit, Market, Stop
-from ..model.cloud.instance import GONE, SPOT_TERMINATION, Instance
+from ..model.cloud.instance import GONE, LEAVING, SPOT_TERMINATION, Instance
 from ..model.leases.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
@@ -99,6 +99,8 @@ class State:
         self.held_since: dict[tuple[str, str | None], float] = {}
         """By lease and instance id: uptime since which a start has held its instance, in
         seconds."""
+        self.terminated_with_home: set[str] = set()
+        """Ids of instances that are being terminated with a home that may be mounted."""
         self.condemned: set[str] = set()
         """Instances to be terminated by this pass, whose cost is accounted for."""
         self.terminated_at: dict[str, float] = {}
@@ -158,6 +160,21 @@ class State:
         """Uptime for which a start has held its present instance."""
         now = self.clock.uptime()
         return now - self.held_since.get((lease.lease_id, lease.instance_id), now)
+
+    def must_wait(self, lease: Lease) -> bool:
+        """Whether a start can open nothing yet: its server still runs under the lease that it
+        continues, or an instance that is ending has its home."""
+        return self.continuations.must_wait(lease) or self.is_home_held(lease)
+
+    def is_home_held(self, lease: Lease) -> bool:
+        """Whether an instance that is shut down still has the home: EC2 detaches it after that."""
+        home = self.homes.for_lease(lease)
+        if home is None or home.volume_id is None or home.volume_id in self.homes.free:
+            return False
+        holder = self.instances.holders.get(home.volume_id)
+        if holder is None or holder.instance_id == lease.instance_id:
+            return False
+        return holder.state in LEAVING or holder.instance_id in self.terminated_with_home
 
     # --- what limits our own conclusions ---
 

@@ -105,7 +105,7 @@ class Person:
     def write(self, instance_id: str, number: int) -> None:
         home = self.embedded.data_dir / "ec2/instances" / instance_id / "home/jovyan"
         for part in range(self.draw.randint(1, 3)):
-            name = f"{number}-{part}.txt"
+            name = f"{self.name}-{number}-{part}.txt"
             (home / name).write_text(name)
             self.files.add(name)
 

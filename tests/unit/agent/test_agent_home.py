@@ -154,9 +154,31 @@ async def test_a_blank_disk_is_formatted_once_and_kept(
     assert (user.home / "notes.txt").read_text() == "kept"
     with (user.home / "open").open("w") as file:
         file.write("in use")
-        with pytest.raises(HomeError, match="still in use"):
-            await again.release()
+        for _ in range(2):  # the second finds no mount, and the file system is there still
+            with pytest.raises(HomeError, match="still in use"):
+                await again.release()
     assert not os.path.ismount(user.home)
+    await again.release()
+
+
+async def test_a_home_that_a_container_has_mounted_is_in_use(
+    volume: Path, devices: Path, user: NotebookUser
+) -> None:
+    """It has mounts of its own, which outlive the user's processes and are in no list of ours."""
+    home = ebs(devices, user)
+    await home.mount()
+    own = Path("/proc/self/ns/mnt").readlink()
+    container = await asyncio.create_subprocess_exec("unshare", "--mount", "sleep", "1000")
+    try:
+        while Path(f"/proc/{container.pid}/ns/mnt").readlink() == own:
+            await asyncio.sleep(0.01)
+        with pytest.raises(HomeError, match="container"):
+            await home.release()
+        assert not os.path.ismount(user.home)
+    finally:
+        container.kill()
+        await container.wait()
+    await home.release()
 
 
 async def test_mounts_of_the_user_in_the_home_do_not_block_unmounting(

@@ -823,14 +823,14 @@ def test_a_server_under_check_has_a_page_that_follows_no_start() -> None:
 
 
 def test_the_page_of_a_stop_says_what_it_waits_for() -> None:
-    progress = "writing files to their disk, 1.1 GB left"
+    progress = "writing files to disk, 1.1 GB left"
 
     def shown(progress: str) -> str:
         stopping = SimpleNamespace(stop_progress=progress)
         context = {"user": person("ann"), "spawner": stopping, "no_spawner_check": True}
         return hub_page("stop_pending.html", **context).text
 
-    assert f"It is {progress}." in shown(progress)
+    assert f"It is still {progress}." in shown(progress)
     assert "Your server is stopping" in shown("")
     assert "costs money" not in shown("")
 

@@ -24,6 +24,9 @@ class InstanceState(StrEnum):
 GONE = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
 """From these an instance never comes back."""
 
+LEAVING = frozenset({InstanceState.STOPPING, InstanceState.SHUTTING_DOWN})
+"""Its operating system shuts down, and what is attached to it is still mounted."""
+
 STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 
 SPOT_TERMINATION = "Server.SpotInstanceTermination"

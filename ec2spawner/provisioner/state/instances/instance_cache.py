@@ -35,6 +35,8 @@ class InstanceCache:
         """Ids of the instances that somebody waits to see."""
         self.listed: Mapping[str, Instance] = {}
         """By instance id, in any state."""
+        self.holders: Mapping[str, Instance] = {}
+        """By volume id: the instance to which it is attached."""
         self.listings = 0
         """Number of complete listings; 0 means that nothing is known yet."""
         self.unseen: set[str] = set()
@@ -134,6 +136,7 @@ class InstanceCache:
         self.failure = None
         self._record_interruptions(found)
         self.listed = listed
+        self.holders = {x: each for each in listed.values() for x in each.volumes.values()}
         self._forget_shown()
         self.unseen -= found.keys()
         done, self._next = self._next, asyncio.Event()

@@ -16,6 +16,7 @@ from ec2spawner.provisioner.homes import volumes as homes
 from ec2spawner.provisioner.homes.placement import Placement
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
+from ec2spawner.provisioner.model.cloud.instance import InstanceState
 from ec2spawner.provisioner.model.cloud.volume import VolumeSpec
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
@@ -99,6 +100,34 @@ async def test_a_home_attached_elsewhere_is_awaited(world: World) -> None:
     world.cloud.volumes[volume_id] = replace(held, attached_to=None)
     await agent.serve()
     assert world.now(lease).state is LeaseState.READY
+
+
+async def test_a_start_waits_for_the_shutdown_of_what_has_its_home(world: World) -> None:
+    """Flushing and EC2's own time may take longer than an attachment or a start is waited for."""
+    world.cloud.keeps_volumes = True
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    await agent.event("stopped", home_released=False)
+    await world.state(lease, LeaseState.ENDED)
+    held = world.cloud.machines[agent.instance_id]
+    held.ended = InstanceState.SHUTTING_DOWN
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    next_agent = Agent(world, instance_id)
+    for _ in range(20):
+        world.clock.advance(60)
+        await world.watch_passes(1)
+        assert await next_agent.claim(wait=55.0) is None
+    waiting = world.now(lease)
+    assert waiting.state is LeaseState.STARTING
+    assert "shut down" in waiting.events[-1].detail
+    held.ended = InstanceState.TERMINATED
+    [volume_id] = world.cloud.volumes
+    world.cloud.volumes[volume_id] = replace(
+        world.cloud.volumes[volume_id], state="available", attached_to=None
+    )
+    assert (await next_agent.serve()).state is LeaseState.READY
+    assert world.cloud.volumes[volume_id].attached_to == instance_id
 
 
 async def test_a_home_that_the_hub_has_detached_is_attached_without_a_reading(

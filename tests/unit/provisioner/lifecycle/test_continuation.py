@@ -179,13 +179,13 @@ async def test_the_home_moves_as_soon_as_it_is_detached(
     await until(other.home_is_here, "the home on the other instance")
 
 
-async def leaves(world: World, lease: Lease, agent: Agent) -> Agent:
+async def leaves(world: World, lease: Lease, agent: Agent, *, home_released: bool = True) -> Agent:
     """The server is ready on its next instance, and the old one has released it."""
     await notice(world, agent)
     other = await boot_for(world, lease)
     serving = asyncio.create_task(other.serve())
     await world.state(lease, LeaseState.ENDING)
-    await agent.event("stopped")
+    await agent.event("stopped", home_released=home_released)
     await serving
     return other
 

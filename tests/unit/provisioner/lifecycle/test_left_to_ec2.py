@@ -50,3 +50,13 @@ async def test_nothing_is_left_to_ec2_once_the_server_is_stopped(world: World) -
     await other.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     await until(lambda: world.cloud.running() == [], "no instance is left")
+
+
+async def test_an_instance_with_a_home_in_use_is_terminated_at_once(priced: World) -> None:
+    """The server that continues waits for the home."""
+    world = priced
+    lease, agent = await world.ready(**HOME)
+    await agent.heartbeat_often(1800.0)
+    await leaves(world, lease, agent, home_released=False)
+    assert agent.instance_id not in world.cloud.running()
+    assert world.cloud.of("detach_volume") == []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ec2spawner.core.sleep.step_budgets import FLUSH_SECONDS
-from ec2spawner.provisioner.lifecycle.termination import FLUSH_SILENCE
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.leases.lease import LeaseState
+from ec2spawner.provisioner.model.leases.mounts import Mounts
+from ec2spawner.provisioner.state.agent_contact import FLUSH_SILENCE
 from tests.unit.provisioner.world import TIMEOUT, World, until
 from tests.virtual_time import virtual_loop
 
@@ -90,6 +92,22 @@ async def test_a_flushing_agent_is_awaited_for_longer(world: World) -> None:
     await world.state(lease, LeaseState.ENDED)
     assert len(world.cloud.of("detach_volume")) == 1
     await stop_of_jupyterhub
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"home_kind": "none"}, {"home_kind": "ebs", "mounts": Mounts(temporary_home=True)}],
+)
+async def test_files_that_end_with_the_lease_are_not_awaited(
+    world: World, files: dict[str, Any]
+) -> None:
+    lease, agent = await world.ready(**files)
+    await world.stop(lease)
+    began = virtual_loop().time()
+    while world.now(lease).state is not LeaseState.ENDED:
+        await agent.heartbeat(dirty_bytes=2**30)
+        await asyncio.sleep(5)
+    assert virtual_loop().time() - began <= world.settings.stop_timeout + 10
 
 
 async def test_the_lease_pays_while_its_home_is_flushed(priced: World) -> None:

@@ -1015,6 +1015,30 @@ async def test_a_new_key_is_accepted_once_and_only_after_our_start(
     assert await rebooted.claim() is not None
 
 
+async def test_a_home_in_use_costs_no_disk_that_is_kept(world: World) -> None:
+    """Stopping the instance flushes the home, too."""
+    lease, agent = await ready(world, STOP, home_kind="ebs")
+    await asyncio.gather(world.stop(lease), agent.event("stopped", home_released=False))
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: world.cloud.stopped() == [agent.instance_id], "it is stopped")
+    assert world.cloud.of("terminate") == []
+    [volume] = world.cloud.volumes
+    await until(lambda: world.cloud.volumes[volume].attached_to is None, "the home is free")
+    world.clock.advance(60)
+    await again(world, STOP, home_kind="ebs")
+    await until(world.cloud.running, "it is started")
+    rebooted = Agent(world, agent.instance_id)
+    assert (await rebooted.serve()).state is LeaseState.READY
+
+
+async def test_a_home_in_use_leaves_no_instance_that_runs(world: World) -> None:
+    lease, agent = await ready(world, LINGER, home_kind="ebs")
+    await asyncio.gather(world.stop(lease), agent.event("stopped", home_released=False))
+    await world.state(lease, LeaseState.ENDED)
+    assert world.cloud.running() == []
+    assert world.cloud.of("detach_volume") == []
+
+
 # --- the hub is killed -----------------------------------------------------------------------
 
 
