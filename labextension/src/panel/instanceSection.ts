@@ -2,10 +2,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { element, setAttribute, setText, show } from '../dom.js';
 import { MetricChart } from './metricChart.js';
-import { disksText, memoryText, percentText, ratesText } from '../text/instanceText.js';
+import { diskName, diskUse, memoryText, percentText, ratesText } from '../text/instanceText.js';
 import type { IView } from '../model/statusModel.js';
 import { Section } from './section.js';
-import type { IHistory, ITelemetry } from '../api/wire/index.js';
+import type { IDiskUse, IHistory, ITelemetry } from '../api/wire/index.js';
 
 /** CPU and memory with their last hour, disk and network. */
 export class InstanceSection extends Section {
@@ -19,11 +19,11 @@ export class InstanceSection extends Section {
       filled: true
     });
     this._disk = new Line(trans.__('Disk'));
-    this._disks = new Line(trans.__('Disks used'));
     this._network = new Line(trans.__('Network'));
     this.node.append(
       element('div', 'ec2-Figures', this._cpu.node, this._memory.node),
-      element('dl', 'ec2-Lines', this._disk.node, this._disks.node, this._network.node)
+      element('dl', 'ec2-Lines', this._disk.node, this._network.node),
+      this._disks
     );
   }
 
@@ -44,7 +44,7 @@ export class InstanceSection extends Section {
     const { memory_used_mib: used, memory_total_mib: total } = telemetry;
     this._memory.setValue(memoryText(used, total, trans));
     this._writeDiskAndNetwork(telemetry);
-    this._disks.write(disksText(view.status?.disks ?? [], trans), '');
+    this._writeDisks(view.status?.disks ?? []);
   }
 
   setHistory(history: IHistory): void {
@@ -75,10 +75,34 @@ export class InstanceSection extends Section {
     this._network.write(ratesText(received, sent, trans.__('in'), trans.__('out'), trans), '');
   }
 
+  /** How full each disk is; the lines stay, so that nothing moves. */
+  private _writeDisks(disks: readonly IDiskUse[]): void {
+    const { trans } = this;
+    const seen = new Set<string>();
+    for (const disk of disks) {
+      const name = diskName(disk, trans);
+      seen.add(name);
+      let line = this._diskLines.get(name);
+      if (!line) {
+        line = new Line(name);
+        this._diskLines.set(name, line);
+        this._disks.append(line.node);
+      }
+      const where = disk.is_writable ? disk.path : trans.__('%1, read-only', disk.path);
+      line.write(diskUse(disk, trans), where);
+    }
+    for (const [name, line] of this._diskLines) {
+      if (!seen.has(name)) {
+        line.write('', '');
+      }
+    }
+  }
+
   private readonly _cpu: MetricChart;
   private readonly _memory: MetricChart;
   private readonly _disk: Line;
-  private readonly _disks: Line;
+  private readonly _disks = element('dl', 'ec2-Lines');
+  private readonly _diskLines = new Map<string, Line>();
   private readonly _network: Line;
 }
 

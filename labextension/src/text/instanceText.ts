@@ -50,24 +50,15 @@ export function memoryText(
   return trans.__('%1 of %2 GB', padded(text, Math.max(4, whole.length)), whole);
 }
 
-/** `Home 93 %, inodes 12 % · System 41 %, inodes 9 % · /data/x 100 %, read-only`. */
-export function disksText(disks: readonly IDiskUse[], trans: TranslationBundle): string {
-  return disks
-    .map(disk =>
-      [
-        `${diskName(disk, trans)} ${format.percent(disk.used_percent)}`,
-        disk.inodes_percent === null
-          ? ''
-          : trans.__('inodes %1', format.percent(disk.inodes_percent)),
-        disk.is_writable ? '' : trans.__('read-only')
-      ]
-        .filter(Boolean)
-        .join(', ')
-    )
-    .join(' · ');
+/** `93 %, inodes 12 %`: of a disk's space, and of its inodes where there is a number of them. */
+export function diskUse(disk: IDiskUse, trans: TranslationBundle): string {
+  const used = format.percent(disk.used_percent);
+  return disk.inodes_percent === null
+    ? used
+    : trans.__('%1, inodes %2', used, format.percent(disk.inodes_percent));
 }
 
-function diskName({ kind, path }: IDiskUse, trans: TranslationBundle): string {
+export function diskName({ kind, path }: IDiskUse, trans: TranslationBundle): string {
   if (kind === 'home') {
     return trans.__('Home');
   }
