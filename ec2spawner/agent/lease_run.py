@@ -192,6 +192,7 @@ class LeaseRun:
             self._notebook.spare_daemons()
         self._status.full_disks = await self._disks.before_start()
         self._status.disks = self._disks.uses
+        self._begin("disks", self._check_disks())
         notes = [_sentence(each) for each in start_notes(self._status.full_disks)]
         notes += [_sentence(each) for each in self._mounts.missing]
         if grant.container:
@@ -272,6 +273,7 @@ class LeaseRun:
 
     async def _release(self, end: End) -> End:
         """End every process of the user, then flush and unmount the home."""
+        await self._disks.close()
         await self._termination.end_notebook(self._certificates)
         flush = asyncio.create_task(self._report_flush(), name="flush")
         try:
@@ -343,7 +345,6 @@ class LeaseRun:
         self._begin("reports", self._reports.run())
         self._begin("heartbeat", self._send_heartbeats())
         self._begin("tick", self._tick())
-        self._begin("disks", self._check_disks())
         self._begin("interruption", self._interruption.run())
         try:
             yield

@@ -8,6 +8,7 @@ from typing import Any
 
 from tornado.websocket import WebSocketHandler
 
+from ..core.text.untrusted import visible
 from .status.notice_events import SCHEMA_ID
 
 POLL_SECONDS = 0.05
@@ -26,15 +27,18 @@ class OpenPages:
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
-        self._saved: set[str] = set()
-        self.unsaved: set[str] = set()
-        """Paths of documents that pages could not save."""
+        self._saved: dict[str, set[str]] = {}
+        """By page: the paths that it could not save."""
 
     def saved(self, page: str, unsaved: Collection[str] = ()) -> None:
         """This page has saved its documents since the stop was announced, but for `unsaved`."""
         if len(self._saved) < MAX_REPORTS:
-            self._saved.add(page)
-            self.unsaved.update(unsaved)
+            self._saved[page] = {visible(each) for each in unsaved}
+
+    @property
+    def unsaved(self) -> set[str]:
+        """Paths of documents that pages could not save. Their names come from browsers."""
+        return set().union(*self._saved.values())
 
     async def until_saved(self) -> None:
         """Return when as many pages have saved as are open; at once where none is."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import product
 from typing import Literal
 
-from ..core.alarms.disk_rules import NEARLY_FULL
+from ..core.alarms.disk_rules import lacks_inodes, lacks_space
 from ..core.ledger.charges import Rate, rate
 from ..core.ledger.cost_rows import Purpose
 from ..core.ledger.segments import Segment
@@ -26,7 +26,8 @@ from .state.state import State
 Account = Literal["leases", "overhead"]
 """Whether a lease pays. A lease pays for overhead too: its start and its stop."""
 
-DISK_KINDS = ("home", "system", "data", "scratch")
+DISK_KINDS = ("home", "system", "scratch")
+"""Those that can be written."""
 
 PoolState = Literal["target", "waiting", "booting", "stopped_target", "stopped"]
 
@@ -117,8 +118,9 @@ def figures(
 def _nearly_full_disks(disks: Iterable[DiskUse]) -> Mapping[tuple[str, str], int]:
     found = dict.fromkeys(product(DISK_KINDS, ("space", "inodes")), 0)
     for disk in disks:
-        found[disk.kind, "space"] += disk.used_percent >= NEARLY_FULL
-        found[disk.kind, "inodes"] += (disk.inodes_percent or 0.0) >= NEARLY_FULL
+        if disk.kind in DISK_KINDS:
+            found[disk.kind, "space"] += lacks_space(disk)
+            found[disk.kind, "inodes"] += lacks_inodes(disk)
     return found
 
 

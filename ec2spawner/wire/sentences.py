@@ -153,8 +153,8 @@ class Sentence(Message):
 
 
 def is_of_home(found: Sentence) -> bool:
-    """Whether it says that the home has no room."""
-    return found.code in ("home-full", "home-without-inodes")
+    """Whether it says that the home has no room, also where that is on the system disk."""
+    return found.code in ("home-full", "home-without-inodes", "folder-bytes", "folder-files")
 
 
 def sentence(code: Code, **params: str | bool | int | float) -> Sentence:

@@ -80,14 +80,18 @@ class Worker(Message):
     """On all of them together."""
 
 
+DiskKind = Literal["home", "system", "data", "scratch"]
+
+
 class DiskUse(Message):
     """How full one disk of the machine is, as `df` shows it."""
 
-    kind: Literal["home", "system", "data", "scratch"]
+    kind: DiskKind
     """A home on the system disk has none of its own."""
     path: Annotated[ShortText, Field(max_length=200)] = ""
     """Where the user finds it."""
     used_percent: Percent
+    free_bytes: Annotated[int, Field(ge=0, le=2**60)] = 0
     inodes_percent: Percent | None = None
     """None where the file system has no fixed number of them."""
     is_writable: bool = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 from typing import Final
 
 from ...core.text.sizes import in_words
@@ -22,27 +24,41 @@ RUN_SECONDS: Final = 10.0
 """The same while the server runs: for homes of millions of files."""
 
 CHECK_SECONDS: Final = 5.0
-"""For the whole check before a start: a disk may not respond."""
+"""For the whole check before a start, and for the end of one: a disk may not respond."""
+
+MEASURED_EVERY: Final = 60.0
+"""Seconds between two measurements of the folders: a disk may be full every other moment."""
 
 
 class DiskWatch:
-    """The full disks of one lease. Folders are measured once each time that a home gets full."""
+    """The full disks of one lease, and the largest folders of a full home."""
 
     def __init__(self, settings: Settings, grant: LeaseGrant) -> None:
         self._settings = settings
         self._grant = grant
         self.uses: list[DiskUse] = []
         """How full the disks are, as of the last check."""
-        self._lock = asyncio.Lock()
+        self._checking: asyncio.Task[list[Sentence]] | None = None
+        self._closed = threading.Event()
         self._full: list[Sentence] = []
         self._folders: list[Sentence] = []
-        self._is_measured = True
+        self._is_measured = False
+        """Whether the folders were, since the home got full."""
+        self._measured_at = float("-inf")
+        """By the monotonic clock: when the folders were measured last."""
 
     async def check(self, seconds: float = RUN_SECONDS) -> list[Sentence]:
         """Which disks are full, and which folders to look at. As long as a disk does not respond,
-        neither does this."""
-        async with self._lock:
-            return await asyncio.to_thread(self._check, seconds)
+        neither does this; there is one check at a time, also of those that nobody awaits."""
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.create_task(asyncio.to_thread(self._check, seconds))
+        return await asyncio.shield(self._checking)
+
+    async def close(self) -> None:
+        """End a measurement in progress: it keeps folders of the home open."""
+        self._closed.set()
+        if self._checking is not None:
+            await asyncio.wait({self._checking}, timeout=CHECK_SECONDS)
 
     async def before_start(self) -> list[Sentence]:
         """The same within `CHECK_SECONDS`: a start does not depend on it."""
@@ -60,26 +76,30 @@ class DiskWatch:
             codes = ", ".join(each.code for each in full)
             log.warning("full disks: %s", codes or "none any more")
             self._full, self._folders, self._is_measured = full, [], False
-        if not self._is_measured:
-            self._folders = self._measure(seconds)
-        return [*self._full, *self._folders]
+        lacks = self._home_lacks()
+        is_due = time.monotonic() - self._measured_at >= MEASURED_EVERY
+        if lacks and is_due and not self._is_measured:
+            self._folders = self._measure(seconds, lacks)
+        return [*full, *self._folders]
 
-    def _measure(self, seconds: float) -> list[Sentence]:
-        """The largest folders, by what the home lacks."""
+    def _home_lacks(self) -> set[str]:
+        """What the home lacks: `home-full`, `home-without-inodes`."""
         codes = {each.code for each in self._full}
         if home_is_on_system_disk(self._settings):
             codes = {each.replace("system-disk", "home") for each in codes}
-        if not codes & {"home-full", "home-without-inodes"}:
-            self._is_measured = True
-            return []
+        return codes & {"home-full", "home-without-inodes"}
+
+    def _measure(self, seconds: float, lacks: set[str]) -> list[Sentence]:
+        """The largest folders, by what the home lacks."""
         try:
-            total, is_complete = measure(self._settings.user.home, seconds)
+            total, is_complete = measure(self._settings.user.home, seconds, self._closed)
         except OSError:
             return []
-        self._is_measured = is_complete or seconds >= RUN_SECONDS
+        if is_complete or seconds >= RUN_SECONDS:
+            self._is_measured, self._measured_at = True, time.monotonic()
         if not total.below:  # the disk did not respond in time
             return []
-        if "home-full" in codes:
+        if "home-full" in lacks:
             return [
                 sentence("folder-bytes", folder=each.path, bytes=each.size_bytes)
                 for each in largest(total, lambda each: each.size_bytes)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 from ...wire import Code, DiskUse, LeaseGrant, Sentence, sentence
-from ...wire.telemetry import MAX_DISKS
+from ...wire.telemetry import MAX_DISKS, DiskKind
 from ..settings import Settings
 
 FULL_BYTES = 32 * 2**20
 """With less free space than this, saving a notebook with images may fail."""
 
 GIB = 2**30
-
-Kind = Literal["home", "system", "data", "scratch"]
 
 
 def full_disks(settings: Settings, home_kind: str) -> list[Sentence]:
@@ -31,9 +28,12 @@ def full_disks(settings: Settings, home_kind: str) -> list[Sentence]:
 
 
 def disk_uses(settings: Settings, grant: LeaseGrant) -> list[DiskUse]:
-    """How full the disks of this lease are. Blocks while one does not respond."""
+    """How full the disks of this lease are. Blocks while one does not respond.
+
+    The system disk of a simulated instance is its host's, with which its user has nothing to do.
+    """
     root, home = settings.root, settings.user.home
-    disks: list[tuple[Kind, str, Path, bool]] = [("system", "/", root, True)]
+    disks: list[tuple[DiskKind, str, Path, bool]] = [("system", "/", root, True)]
     if grant.home.kind == "ebs":
         disks.append(("home", str(home), home, True))
     disks += [("data", each.path, _inside(root, each.path), False) for each in grant.data]
@@ -45,20 +45,22 @@ def disk_uses(settings: Settings, grant: LeaseGrant) -> list[DiskUse]:
             # What could not be mounted is on the system disk.
             if (device := place.stat().st_dev) not in found:
                 found[device] = _use(kind, path, place, is_writable)
-    return list(found.values())[:MAX_DISKS]
+    is_real = settings.metadata_is_amazon
+    return [each for each in found.values() if is_real or each.kind != "system"][:MAX_DISKS]
 
 
 def _inside(root: Path, path: str) -> Path:
     return root.joinpath(path.lstrip("/"))
 
 
-def _use(kind: Kind, path: str, place: Path, is_writable: bool) -> DiskUse:
+def _use(kind: DiskKind, path: str, place: Path, is_writable: bool) -> DiskUse:
     """As `df` computes it: what is reserved for root is neither used nor free. Raises `OSError`."""
     disk = os.statvfs(place)
     return DiskUse(
         kind=kind,
         path=path[:200],
         used_percent=_percent(disk.f_blocks - disk.f_bfree, disk.f_bavail),
+        free_bytes=disk.f_bavail * disk.f_frsize,
         inodes_percent=_percent(disk.f_files - disk.f_ffree, disk.f_favail)
         if disk.f_files
         else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -22,6 +23,15 @@ MAIN_SHARE: Final = 0.8
 
 MAX_PATH_CHARS: Final = 100
 
+NAMED_BYTES: Final = 2**20
+"""A smaller file has no usage of its own: a home may have hundreds of thousands of them."""
+
+MAX_BELOW: Final = 300
+"""Folders with a usage of their own in one; others count in it."""
+
+MAX_WAITING: Final = 100_000
+"""Folders that are yet to be measured: what is found later is not."""
+
 ENTRIES_PER_CHECK: Final = 1000
 """Between two checks of the time: a single folder may hold millions of files."""
 
@@ -37,8 +47,11 @@ class Usage:
     below: dict[str, Usage] = field(default_factory=dict)
 
 
-def measure(home: Path, seconds: float) -> tuple[Usage, bool]:
-    """The usage of a home, two levels deep; and whether all was measured within `seconds`.
+def measure(
+    home: Path, seconds: float, closed: threading.Event | None = None
+) -> tuple[Usage, bool]:
+    """The usage of a home, two levels deep; and whether all was measured within `seconds`, and
+    before it was `closed`.
 
     It stays on the home's file system and follows no link. It goes down level by level, so that no
     large folder keeps the others from being measured. Blocks. Raises `OSError`.
@@ -52,7 +65,11 @@ def measure(home: Path, seconds: float) -> tuple[Usage, bool]:
     waiting = deque([(str(home), [total])])
     while waiting:
         folder, parents = waiting.popleft()
+        if len(waiting) > MAX_WAITING:
+            return total, False
         for number, (name, found) in enumerate(_entries(folder)):
+            if closed is not None and closed.is_set():
+                return total, False
             if number % ENTRIES_PER_CHECK == 0 and time.monotonic() >= until:
                 return total, False
             if found.st_dev != device or found.st_ino in linked:
@@ -60,11 +77,13 @@ def measure(home: Path, seconds: float) -> tuple[Usage, bool]:
             is_folder = stat.S_ISDIR(found.st_mode)
             if found.st_nlink > 1 and not is_folder:
                 linked.add(found.st_ino)
-            # Of the second level only folders: files there are not what a user deletes one by one.
-            has_own_usage = len(parents) == 1 or (len(parents) == 2 and is_folder)
-            places = [*parents, _child(parents[-1], name)] if has_own_usage else parents
+            size = found.st_blocks * 512
+            # Small files, and those of the second level, are not what a user deletes one by one.
+            is_named = is_folder or (len(parents) == 1 and size >= NAMED_BYTES)
+            own = _child(parents[-1], name) if is_named and len(parents) <= 2 else None
+            places = parents if own is None else [*parents, own]
             for each in places:
-                each.size_bytes += found.st_blocks * 512
+                each.size_bytes += size
                 each.files += 1
             if is_folder:
                 waiting.append((f"{folder}/{name}", places))
@@ -81,8 +100,10 @@ def largest(total: Usage, amount: Callable[[Usage], int]) -> list[Usage]:
     return found or [total]
 
 
-def _child(parent: Usage, name: str) -> Usage:
+def _child(parent: Usage, name: str) -> Usage | None:
     if name not in parent.below:
+        if len(parent.below) >= MAX_BELOW:
+            return None
         shown = os.fsencode(name).decode(errors="replace")
         parent.below[name] = Usage(f"{parent.path}/{shown}"[:MAX_PATH_CHARS])
     return parent.below[name]

@@ -30,18 +30,23 @@ def make_runtime_dir(run_dir: Path, user: NotebookUser) -> Path | None:
     It is in the run directory, which is in memory: neither a full home nor a full system disk
     matters. Where that is full, it is in the folder of temporary files. Blocks.
     """
-    folder = run_dir / NAME
+    try:
+        folder = _make(run_dir / NAME)
+        if not user.is_agent:
+            os.chown(folder, user.uid, user.gid)
+    except OSError as error:
+        log.error("Jupyter's runtime directory is in the home: %s", error)
+        return None
+    return folder
+
+
+def _make(folder: Path) -> Path:
+    """Raises `OSError`."""
     try:
         remove_runtime_dir(folder)  # of an earlier lease
         folder.mkdir(mode=0o700)
-    except OSError as error:
-        try:
-            folder = Path(tempfile.mkdtemp(prefix="ec2spawner-jupyter-"))
-        except OSError:
-            log.error("Jupyter's runtime directory is in the home: %s", error)
-            return None
-    if not user.is_agent:
-        os.chown(folder, user.uid, user.gid)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="ec2spawner-jupyter-"))
     return folder
 
 

@@ -12,7 +12,7 @@ from ...wire import StepResult
 
 log = logging.getLogger(__name__)
 
-MAX_PROBLEM_CHARS = 200
+MAX_PROBLEM_CHARS = 300
 """Of the 500 of a report: the user's own process says it."""
 
 Outcome = Literal["done", "late", "failed"]

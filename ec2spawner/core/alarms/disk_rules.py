@@ -13,7 +13,13 @@ from .alarm import Alarm, AlarmRules, Kind
 from .server_rules import server_name
 
 NEARLY_FULL: Final = 90.0
-"""Percent: users and metrics are warned from here on, admins from `AlarmRules.disk_used` on."""
+"""Percent: users are warned from here on, admins from `AlarmRules.disk_used` on."""
+
+MIN_FREE_BYTES: Final = {"system": 2 * 2**30}
+"""With more free space a disk is not nearly full, whatever its percentage: an image may fill most
+of a system disk on which nothing grows."""
+
+DEFAULT_MIN_FREE_BYTES: Final = 10 * 2**30
 
 _WHAT_TO_DO = {
     "home": "Nothing can be saved in a full home. Ask the user to delete files, or offer a larger "
@@ -40,9 +46,26 @@ def disks_nearly_full(found: ServerDisks, rules: AlarmRules, now: datetime) -> l
     """One alarm a day for each kind of disk that can be written and is nearly full."""
     alarms: dict[str, Alarm] = {}
     for disk in found.disks:
-        if disk.is_writable and fullness(disk) >= rules.disk_used and disk.kind not in alarms:
+        if is_nearly_full(disk, rules.disk_used) and disk.kind not in alarms:
             alarms[disk.kind] = _alarm(found, disk, now)
     return list(alarms.values())
+
+
+def is_nearly_full(disk: DiskUse, percent: float = NEARLY_FULL) -> bool:
+    """Whether `percent` of the space of a disk that can be written is used, and little is left; or
+    so much of its inodes."""
+    return lacks_space(disk, percent) or lacks_inodes(disk, percent)
+
+
+def lacks_space(disk: DiskUse, percent: float = NEARLY_FULL) -> bool:
+    """The former."""
+    enough = MIN_FREE_BYTES.get(disk.kind, DEFAULT_MIN_FREE_BYTES)
+    return disk.is_writable and disk.used_percent >= percent and disk.free_bytes < enough
+
+
+def lacks_inodes(disk: DiskUse, percent: float = NEARLY_FULL) -> bool:
+    """The latter."""
+    return disk.is_writable and (disk.inodes_percent or 0.0) >= percent
 
 
 def fullness(disk: DiskUse) -> float:

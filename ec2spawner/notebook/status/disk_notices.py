@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ...core.alarms.disk_rules import NEARLY_FULL, fullness
+from ...core.alarms.disk_rules import is_nearly_full
 from ...wire import NotebookStatus, Notice, Sentence, sentence
 from ...wire.sentences import Code, is_of_home
 
@@ -31,12 +31,13 @@ def _disk_full(status: NotebookStatus) -> Iterator[Notice]:
             *(each for each in status.full_disks if not each.code.startswith("folder-")),
             *_results_that_wait(status),
         ],
+        actions=["panel"],
     )
 
 
 def _disk_nearly_full(status: NotebookStatus) -> Iterator[Notice]:
     """Before it is too late; once until each of these disks has room again."""
-    found = [each for each in status.disks if each.is_writable and fullness(each) >= NEARLY_FULL]
+    found = filter(is_nearly_full, status.disks)
     codes = {each.kind: _NEARLY_FULL[each.kind] for each in found if each.kind in _NEARLY_FULL}
     if codes:
         yield Notice(

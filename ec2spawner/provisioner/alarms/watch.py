@@ -98,7 +98,7 @@ class AlarmWatch:
         async for lease in cooperatively(self.state.leases.open(LeaseState.READY)):
             if server := self._gpu_server(lease):
                 found += self._of_server(lease, server, busy_since, now)
-            if self._is_heard(lease):
+            if lease.is_server and self._is_heard(lease):
                 disks = self.state.leases.contact(lease.lease_id).disks
                 known = ServerDisks(lease.lease_id, lease.user, lease.server, disks)
                 found += disks_nearly_full(known, self.outbox.rules, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.agent.mounts import disk_watch
+from ec2spawner.agent.mounts import disk_watch, largest_folders
 from ec2spawner.agent.mounts import full_disks as disks
 from ec2spawner.agent.mounts.disk_watch import DiskWatch, start_notes
 from ec2spawner.agent.mounts.full_disks import disk_uses, full_disks
@@ -107,6 +108,7 @@ def test_space_and_inodes_of_each_disk_are_measured(
     settings: Settings, small_home: Path, tmp_path: Path
 ) -> None:
     """What could not be mounted is not the system disk once more."""
+    settings = replace(settings, metadata_is_amazon=True)
     data = [DataMount(volume_id="vol-2", path="/data/x"), DataMount(volume_id="vol-3", path="/y")]
     for each in ("data/x", "y", "scratch"):
         (tmp_path / each).mkdir(parents=True)
@@ -124,8 +126,10 @@ def test_space_and_inodes_of_each_disk_are_measured(
 
 
 def test_a_home_without_a_size_or_a_disk_of_its_own_is_not_listed(settings: Settings) -> None:
+    real = replace(settings, metadata_is_amazon=True)
     for kind in ("none", "efs", "ebs"):
-        assert [each.kind for each in disk_uses(settings, grant(kind))] == ["system"]
+        assert [each.kind for each in disk_uses(real, grant(kind))] == ["system"]
+        assert disk_uses(settings, grant(kind)) == [], "the disk of the host of a simulation"
 
 
 # --- the largest folders of a full home ---------------------------------------------------------
@@ -153,7 +157,31 @@ async def test_a_full_home_is_shown_with_its_largest_folders(
     (small_home / "other" / "big").unlink()
     assert await watch.check() == []
     use_up_bytes(small_home / "other")
+    assert await watch.check() == full[:1], "it gets full every other moment"
+    monkeypatch.setattr(disk_watch, "MEASURED_EVERY", 0.0)
     assert (await watch.check())[1].params["folder"] == "~/other"
+
+
+async def test_a_measurement_ends_with_the_lease(
+    settings: Settings, small_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps folders of the home open, which cannot be unmounted meanwhile."""
+    use_up_inodes(small_home)
+    begun, entry = threading.Event(), largest_folders._entries
+
+    def endless(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+        while True:
+            begun.set()
+            yield from entry(folder)
+
+    monkeypatch.setattr(largest_folders, "_entries", endless)
+    watch = DiskWatch(settings, grant())
+    checked = asyncio.create_task(watch.check(seconds=600.0))
+    await asyncio.to_thread(begun.wait, 60)
+    checked.cancel()
+    await watch.close()
+    assert watch._checking is not None
+    assert watch._checking.done()
 
 
 async def test_a_home_without_inodes_is_shown_with_the_folders_of_most_files(
@@ -173,7 +201,7 @@ async def test_folders_of_a_home_on_a_full_system_disk_are_measured(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disks, "FULL_BYTES", 2**63)
-    (settings.user.home / "big").write_bytes(bytes(10**6))
+    (settings.user.home / "big").write_bytes(bytes(2 * 10**6))
     found = await DiskWatch(settings, grant("none")).check()
     assert [each.code for each in found] == ["system-disk-full", "folder-bytes"]
     assert found[1].params["folder"] == "~/big"

@@ -64,8 +64,23 @@ def test_neither_links_nor_other_disks_are_followed(tmp_path: Path) -> None:
     with mounted(home / "disk"):
         file(home / "disk" / "big", 500)
         total, _ = measure(home, LONG)
-    assert set(total.below) == {"link", "own"}
+    assert set(total.below) == {"own"}
     assert 100 * 1024 <= total.size_bytes < 200 * 1024, "what has two names is counted once"
+
+
+def test_only_folders_and_large_files_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they take in memory is bounded, also in a home of millions of files."""
+    monkeypatch.setattr(largest_folders, "MAX_BELOW", 3)
+    file(tmp_path / "large", 2000)
+    file(tmp_path / "small", 4)
+    for number in range(5):
+        file(tmp_path / str(number) / "file", 4)
+    total, _ = measure(tmp_path, LONG)
+    assert len(total.below) == 3
+    assert "small" not in total.below
+    assert total.files == 12
 
 
 def test_a_home_that_is_a_link_is_measured(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ export interface IDiskUse {
   kind: 'home' | 'system' | 'data' | 'scratch';
   path: string;
   used_percent: number;
+  free_bytes: number;
   /** Null where the file system has no fixed number of them. */
   inodes_percent: number | null;
   /** False for a data set that is mounted for reading. */

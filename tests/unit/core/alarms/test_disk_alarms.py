@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,17 @@ def test_space_and_inodes_count(used: float, inodes: float | None, is_reported: 
     disk = DiskUse(kind="home", used_percent=used, inodes_percent=inodes)
     assert bool(alarms(disk)) is is_reported
     assert alarms(disk, rules=AlarmRules(disk_used=100)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "free_gib", "is_reported"),
+    [("home", 9, True), ("home", 11, False), ("system", 1, True), ("system", 3, False)],
+)
+def test_a_large_disk_with_room_is_not_reported(
+    kind: Any, free_gib: int, is_reported: bool
+) -> None:
+    disk = DiskUse(kind=kind, used_percent=95, free_bytes=free_gib * 2**30)
+    assert bool(alarms(disk)) is is_reported
 
 
 def test_each_kind_of_disk_is_reported_once_and_a_data_set_never() -> None:
