@@ -110,10 +110,30 @@ async def test_a_database_outage_is_logged_and_recovered_from(
             await Store.open(url, now=NOW)
     finally:
         postgresql.start()
+    await opened.hold()
+    assert "answers again" in caplog.text, "without a write, of which an idle hub has none"
     await opened.save_lease(lease())
     assert caplog.text.count("Running servers keep running") == 1
-    assert "answers again" in caplog.text
+    assert caplog.text.count("answers again") == 1
     await opened.close()
+
+
+async def test_a_read_only_database_answers_again_with_a_write(
+    store: Store, url: str, postgresql: PostgreSQL, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reading works meanwhile."""
+    setting = f"ALTER DATABASE {database_of(url)} SET default_transaction_read_only"
+    postgresql.sql("postgres", f"{setting} = on")
+    end_sessions(postgresql, url)
+    with pytest.raises(StoreError, match="name the primary server"):
+        await store.save_lease(lease())
+    await store.hold()
+    await store.load()
+    assert "answers again" not in caplog.text
+    postgresql.sql("postgres", f"{setting} = off")
+    end_sessions(postgresql, url)
+    await store.save_lease(lease())
+    assert caplog.text.count("answers again") == 1
 
 
 async def test_a_long_table_lock_is_an_error_that_passes(

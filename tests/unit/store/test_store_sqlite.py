@@ -87,7 +87,7 @@ async def test_a_locked_file_does_not_block_the_loop(store: Store, path: Path) -
 
 
 async def test_a_long_file_lock_is_an_error_that_passes(
-    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
     opened = await Store.open(url, now=NOW)
@@ -97,6 +97,8 @@ async def test_a_long_file_lock_is_an_error_that_passes(
         await opened.save_lease(lease())
     other.execute("ROLLBACK")
     other.close()
+    await opened.hold()
+    assert "answers again" in caplog.messages[-1]
     await opened.save_lease(lease())
     await opened.close()
 

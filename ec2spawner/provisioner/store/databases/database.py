@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, StatementError
@@ -82,12 +82,36 @@ def refused_value(error: Exception) -> str | None:
     return None
 
 
+def refuses_only_writes(error: Exception) -> bool:
+    """Whether the database may still be readable: its disk is full or broken, or it is read-only.
+
+    After any other error, such as a lost connection or a lock, a read shows that it works again.
+    """
+    said = _cause(error)[1].lower()
+    return any(sign in said for sign in _ONLY_WRITES)
+
+
 def explained(name: str, error: Exception, fixes: tuple[tuple[str, str], ...]) -> str:
     """The database's error message and the first fix whose sign it contains.
 
     Never a statement's values, which are personal data.
     """
-    cause = error.orig if isinstance(error, StatementError) and error.orig is not None else error
-    said = " ".join(str(cause).split())
+    cause, said = _cause(error)
     fix = next((fix for sign, fix in fixes if sign in said.lower()), "see the hub's log")
     return f"{name} failed ({type(cause).__name__}: {said}): {fix}"
+
+
+def _cause(error: Exception) -> tuple[BaseException, str]:
+    """The driver's error and its message in one line, without the statement."""
+    cause = error.orig if isinstance(error, StatementError) and error.orig is not None else error
+    return cause, " ".join(str(cause).split())
+
+
+_ONLY_WRITES: Final = (
+    "disk is full",
+    "no space left",
+    "disk i/o",
+    "readonly database",
+    "read-only transaction",
+)
+"""Parts of the messages of SQLite and PostgreSQL."""

@@ -22,6 +22,7 @@ from .database import (
     StoreTimeoutError,
     ValueNotStorableError,
     refused_value,
+    refuses_only_writes,
 )
 
 log = logging.getLogger(__name__)
@@ -44,8 +45,8 @@ class DatabaseThread:
         """Off while the store is being opened or closed: its caller reports the error."""
         self._failing_since: float | None = None
         """On the monotonic clock, in seconds."""
-        self._has_failed_write = False
-        """Of what fails now: a full disk is read, and still accepts nothing."""
+        self._is_read_only = False
+        """A full disk can be read and accepts no write, so only a write shows that it has room."""
 
     async def run(self, work: Callable[[], T], *, writes: bool = True) -> T:
         """Do the work after all earlier work. Raises `StoreError` for all that a database raises.
@@ -72,14 +73,14 @@ class DatabaseThread:
         try:
             result = await self._in_thread(work)
         except (StoreAwayError, StoreHeldError) as error:
-            self._log_failure(str(error), writes)
+            self._log_failure(str(error))
             raise
         except TimeoutError as error:
             said = (
                 f"{self._database.name} has not answered for {ANSWER_SECONDS:.0f} s: is its disk "
                 "full, broken or on a network? What was asked for may still happen"
             )
-            self._log_failure(said, writes)
+            self._log_failure(said)
             raise StoreTimeoutError(said) from error
         except SchemaTooNewError as error:
             raise StoreError(
@@ -96,7 +97,8 @@ class DatabaseThread:
                 raise ValueNotStorableError(f"{self._database.name}: {refused}") from error
             said = self._database.explained(error)
             if not isinstance(error, IntegrityError | ValueError):
-                self._log_failure(said, writes)
+                self._is_read_only |= refuses_only_writes(error)
+                self._log_failure(said)
             raise StoreError(said) from error
         self._log_recovery(writes)
         return result
@@ -116,9 +118,8 @@ class DatabaseThread:
                 return done.result()
             raise
 
-    def _log_failure(self, said: str, writes: bool) -> None:
+    def _log_failure(self, said: str) -> None:
         """Log once that it fails; callers log what could not be done."""
-        self._has_failed_write |= writes
         if self._failing_since is None and self.logs_failures:
             self._failing_since = time.monotonic()
             log.error(
@@ -126,8 +127,8 @@ class DatabaseThread:
             )
 
     def _log_recovery(self, writes: bool) -> None:
-        self._has_failed_write &= not writes
-        if self._failing_since is not None and not self._has_failed_write:
+        self._is_read_only &= not writes
+        if self._failing_since is not None and not self._is_read_only:
             seconds = time.monotonic() - self._failing_since
             self._failing_since = None
             log.warning("%s answers again, after %.0f s", self._database.name, seconds)
