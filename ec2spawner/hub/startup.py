@@ -70,6 +70,7 @@ from .app.reporting.event_log import EventLog
 from .app.resume import Resumes
 from .app.route_times import noting_routes
 from .app.service import HubService, publish, utc_now
+from .app.user_activity import keep_users_logged_in
 from .pages import runs_page, start_page, usage_pages
 from .pages.jinja_environment import TEMPLATES
 from .runs.starts import RunStarts
@@ -127,6 +128,7 @@ def arrange() -> None:
     page_handlers.default_handlers.extend((*usage_pages.handlers, *runs_page.handlers))
     page_handlers.default_handlers[:0] = start_page.handlers
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
+    keep_users_logged_in()
     _extend_proxy(app)
     _show_our_templates(app)
     runs_page.define(app)

@@ -18,6 +18,7 @@ from jupyterhub import apihandlers
 from jupyterhub import handlers as page_handlers
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.app import JupyterHub
+from jupyterhub.handlers.base import BaseHandler
 from jupyterhub.handlers.pages import SpawnHandler
 from jupyterhub.spawner import Spawner, SpawnException
 from tornado.web import HTTPError
@@ -150,6 +151,25 @@ def probing(proxy_class: type) -> type:
     return ProbedProxy
 
 
+def probe_activity() -> None:
+    """Write down what is recorded of who sends a request; of `User-Agent: idle` nothing is."""
+    record = BaseHandler._record_activity
+
+    def record_activity(self: BaseHandler, obj: Any, timestamp: Any = None) -> bool:
+        idle = self.request.headers.get("User-Agent") == "idle"
+        recorded = not idle and record(self, obj, timestamp)
+        note(
+            "activity",
+            of=type(obj).__name__,
+            recorded=recorded,
+            known=hasattr(self, "_jupyterhub_user"),
+            dirty=bool(self.db.dirty),
+        )
+        return recorded
+
+    BaseHandler._record_activity = record_activity
+
+
 def __getattr__(name: str) -> Any:
     if name != "ProbeSpawner":
         raise AttributeError(name)
@@ -176,6 +196,7 @@ def __getattr__(name: str) -> Any:
     if (r"/api/probe", ProbeHandler) not in apihandlers.default_handlers:
         apihandlers.default_handlers.append((r"/api/probe", ProbeHandler))
         page_handlers.default_handlers.insert(0, (r"/spawn", SpawnPageProbe))
+        probe_activity()
     ours = os.environ["PROBE_TEMPLATES"]
 
     def add(_change: object = None) -> None:

@@ -186,6 +186,34 @@ async def test_handler_can_take_bearer_tokens_of_its_own(
     assert reply.json() == {"authorization": "of-my-own", "user": False}
 
 
+@pytest.mark.parametrize("sender", ["active", "idle"])
+async def test_activity_is_recorded_while_a_user_is_identified(hub: ProbedHub, sender: str) -> None:
+    """`hub.app.user_activity` leans on it: `BaseHandler._record_activity` changes the record and
+    returns True, and the user is identified also where it returns False."""
+    user, recorded = f"of-{sender}", sender == "active"
+    await hub.add_user(user)
+    token = await hub.user_token(user)
+    async with browser(hub, user) as client:
+        client.headers["User-Agent"] = sender
+        mark = len(hub.notes())
+        assert (await client.get("/hub/home")).url.path == "/hub/home"
+        assert activity(hub, mark) == [("User", False, False, False)], "just logged in"
+    async with httpx.AsyncClient(headers={"User-Agent": sender}, timeout=60) as client:
+        mark = len(hub.notes())
+        headers = {"Authorization": f"token {token}"}
+        reply = await client.get(f"{hub.url}/hub/api/user", headers=headers)
+    assert reply.json()["name"] == user
+    assert activity(hub, mark) == [
+        ("APIToken", recorded, recorded, False),
+        ("User", False, recorded, False),
+    ]
+
+
+def activity(hub: ProbedHub, mark: int) -> list[tuple[str, bool, bool, bool]]:
+    noted = [x for x in hub.notes()[mark:] if x["what"] == "activity"]
+    return [(x["of"], x["recorded"], x["dirty"], x["known"]) for x in noted]
+
+
 async def test_template_paths_set_before_are_served(hub: ProbedHub) -> None:
     """`hub.startup._show_our_templates` leans on `template_paths`, on `_template_paths_default`,
     and on JupyterHub's own pages being there as `templates/...` to be extended."""
