@@ -24,6 +24,7 @@ from .api.handlers import (
     StopHandler,
 )
 from .api.runs_handler import RunsHandler
+from .cookie_secret import keep_cookie_secret_in_home
 from .kernels.home_environment import HomeEnvironment, activate
 from .kernels.image_kernels import extend_image_kernels
 from .kernels.ipython_folder import ensure_ipython_folder
@@ -37,6 +38,12 @@ class NotebookExtension(ExtensionApp):
 
     name = "ec2spawner"
     load_other_extensions = True
+
+    def _link_jupyter_server_extension(self, serverapp: ServerApp) -> None:
+        """Called before the server reads its cookie secret."""
+        super()._link_jupyter_server_extension(serverapp)
+        if os.environ.get("EC2SPAWNER_AGENT_SOCKET"):
+            keep_cookie_secret_in_home(serverapp)
 
     def initialize_settings(self) -> None:
         """Read the agent's environment; prepare what a page must know before its first request."""
