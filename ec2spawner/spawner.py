@@ -156,7 +156,7 @@ class EC2Spawner(OptionTraits, Spawner):
         start = NotebookStart(environment, command, self.api_token, self.server.base_url)
         explained = ExplainedStart(self, options, provisioner)
         async with explained.request(choice.profile.slug), asyncio.timeout_at(deadline):
-            lease = await new_lease(
+            lease, home = await new_lease(
                 self.lease_id,
                 Server(self.user.name, self.name),
                 choice,
@@ -168,7 +168,7 @@ class EC2Spawner(OptionTraits, Spawner):
                 sealed_start=running.seal.close(start),
                 start_timeout=self.start_timeout,
             )
-            await provisioner.request(lease, afresh=choice.afresh)
+            await provisioner.request(lease, home, afresh=choice.afresh)
         return await self._ready_url(running, provisioner, explained, deadline)
 
     async def _resume(

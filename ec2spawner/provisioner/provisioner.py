@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Set
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -66,6 +66,7 @@ from .limits.survey import LimitSurveys
 from .limits.waiting_starts import WaitingStarts
 from .model.cloud.cloud import Cloud, CloudError
 from .model.cloud.instance import Instance
+from .model.leases.home_change import NO_CHANGE, HomeChange
 from .model.leases.lease import IntentState, Lease, LeaseState, StepEvent
 from .model.settings import Settings
 from .offers.market import MarketData
@@ -278,34 +279,39 @@ class Provisioner:
 
     # --- a server's life ---
 
-    async def request(self, lease: Lease, *, afresh: bool = False) -> None:
-        """Put a lease on the waiting list; `afresh` gives up what is retained for its server.
+    async def request(
+        self, lease: Lease, home: HomeChange = NO_CHANGE, *, afresh: bool = False
+    ) -> None:
+        """Put a lease on the waiting list, and let the change of its home begin; `afresh` gives up
+        what is retained for its server.
 
-        A start that is refused here gives up nothing: the disk of a retained instance has user
-        data.
-        Raises `LimitReached` where it cannot afford its first hour, and `StoreError` where it
-        cannot be stored; then it ends at once. In both cases nothing is bought. A caller that is
-        cancelled does not cancel the write: whether that succeeds decides what is given up.
+        A start that is refused here changes and gives up nothing: the disk of a retained instance
+        has user data.
+        Raises `LimitReached` where it cannot afford its first hour, `HomeChanged` where its home
+        has just changed, and `StoreError` where it cannot be stored; then it ends at once. In all
+        cases nothing is bought. A caller that is cancelled does not cancel the write: whether that
+        succeeds decides what is given up.
         """
         state, undecided = self._state, ExitStack()
         begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
-        state.leases.times.requested(lease)
         self.market.want(lease.spec.instance_types)
         await self.admission.prepare()
         lease = self.admission.admit(lease)  # reserves by being in the registry: no await yet
+        stored = state.begin_changing_home(home)
+        state.leases.times.requested(lease)
         retained = state.retained.given_up_with(lease) if afresh else nullcontext(())
         given_up = undecided.enter_context(retained)
-        stored = state.leases.begin_adding(replace(lease, events=(begun,)), given_up)
+        stored.append(state.leases.begin_adding(replace(lease, events=(begun,)), given_up))
         decided = self._decide_when_stored(lease, stored, undecided)
         await self._tasks.finish(decided, f"request of {lease.lease_id}")
 
     async def _decide_when_stored(
-        self, lease: Lease, stored: asyncio.Task[None], undecided: ExitStack
+        self, lease: Lease, stored: Sequence[asyncio.Task[None]], undecided: ExitStack
     ) -> None:
         state = self._state
         try:
             with undecided:
-                await asyncio.shield(stored)
+                await asyncio.gather(*map(asyncio.shield, stored))
         except StoreError:
             stop = Stop(reason="failed", message="The hub could not write its database")
             await state.end(lease.lease_id, stop)

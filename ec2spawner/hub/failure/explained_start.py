@@ -12,6 +12,7 @@ from ...provisioner.lifecycle.start import StartFailed
 from ...provisioner.limits.admission import LimitReached
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.provisioner import Provisioner
+from ...provisioner.state.home_records import HomeChanged
 from ...provisioner.store.store import StoreError
 from ...wire import Stop
 from ..app import service
@@ -51,6 +52,13 @@ class ExplainedStart:
             ) from error
         except LimitReached as error:
             raise limit_error(error, self.options.contact) from error
+        except HomeChanged as error:
+            raise SpawnError(
+                "Your home has just been changed. Start the server again",
+                reason="home",
+                log_message=str(error),
+                status_code=503,
+            ) from error
         except NotOfferedInHomeZone as error:
             failure = await self._diagnosis.of_missing_offer(error.jupyterhub_message, slug)
             raise spawn_error(failure, self._start_link) from error

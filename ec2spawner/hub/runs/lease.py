@@ -14,6 +14,7 @@ from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
 from ...provisioner.model.cloud.launch import LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
+from ...provisioner.model.leases.home_change import HomeChange
 from ...provisioner.model.leases.lease import Lease
 from ...provisioner.model.leases.mounts import Mounts
 from ...provisioner.model.leases.run import Run
@@ -25,8 +26,7 @@ from ..app.service import HubService
 from ..security.sealed_start import NotebookStart
 from ..spawn.allowed_profiles import choose
 from ..spawn.idle_policy import policy_of, within_limits
-from ..spawn.launch_spec import current_image
-from ..spawn.lease_request import Server, mounts_of, new_lease, start_spec
+from ..spawn.lease_request import Server, mounts_of, new_lease
 from ..spawn.server_options import options_for_page
 from .submission import chosen
 
@@ -48,8 +48,8 @@ async def run_lease(
     run: Run,
     environment: Mapping[str, str],
     hub_api_url: str,
-) -> Lease:
-    """The lease of a run's next attempt, by the configuration of now.
+) -> tuple[Lease, HomeChange]:
+    """The lease of a run's next attempt, by the configuration of now, and what becomes of its home.
 
     Raises `WaitsForPrice`, `OptionsRefused`, `ProfileListError`, `SpawnError`, `StoreError`.
     """
@@ -57,19 +57,11 @@ async def run_lease(
     # Named, since without a payer it is the user's default, such as a group.
     payer = run.payer or user_payer(run.user)
     choice = await choose(options, spawner, chosen(run.profile, payer))
-    server = Server(run.user, run.home)
-    price = run.spot_price_at(provisioner.now())
-    if price is not None:
-        # Before its home is copied, which costs money for as long as it waits.
-        image = await current_image(provisioner)
-        _at_its_price(
-            start_spec(server, choice, image, options, provisioner, hub_api_url), price, provisioner
-        )
     idle = await policy_of(options, spawner, choice.profile, None, choice.payer)
     start = NotebookStart(dict(environment), list(COMMAND), api_token="", base_url="/")
-    lease = await new_lease(
+    lease, home = await new_lease(
         new_lease_id(),
-        server,
+        Server(run.user, run.home),
         choice,
         options=options,
         idle=within_limits(without_stop(idle), options, run.user, choice.payer),
@@ -82,10 +74,11 @@ async def run_lease(
     lease = replace(
         lease, run=run.number, after_stop=AfterStop(), mounts=_mounts(run, options, choice)
     )
-    if price is None:
-        return lease
-    spec = _at_its_price(lease.spec, price, provisioner)
-    return replace(lease, spec=spec, launch_key=launch_key_of(spec))
+    price = run.spot_price_at(provisioner.now())
+    if price is not None:
+        spec = _at_its_price(lease.spec, price, provisioner)
+        lease = replace(lease, spec=spec, launch_key=launch_key_of(spec))
+    return lease, home
 
 
 def _mounts(run: Run, options: Options, choice: Choice[Profile]) -> Mounts:

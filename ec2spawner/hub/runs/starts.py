@@ -21,6 +21,7 @@ from ...provisioner.model.leases.run import Run
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.runtime.cooperative_iteration import cooperatively
 from ...provisioner.runtime.supervise import Supervised
+from ...provisioner.state.home_records import HomeChanged
 from ...provisioner.store.store import StoreError
 from ..app.api_address import reachable_api_url
 from ..app.service import HubService
@@ -115,14 +116,12 @@ class RunStarts:
                     runs.hold(terms, error.jupyterhub_message, RETRY_PAUSE)
             except ProfileListError as error:
                 runs.hold(terms, str(error), RETRY_PAUSE)
-            except StoreError as error:
+            except (HomeChanged, StoreError) as error:
                 log.error("Run %d is not started yet: %s", run.number, error)
             except Exception:  # of a function of the admin, or because of this run alone
                 runs.hold(terms, FAILED.format(self.service.options.contact), RETRY_PAUSE)
                 runs.pause(run.number, FAILED_PAUSE)
                 raise
-            finally:
-                await runs.tried(run.number)
 
     async def _request(self, run: Run) -> None:
         user = self.app.users.get(run.user)
@@ -132,10 +131,10 @@ class RunStarts:
         spawner = user.spawners[""]
         environment = spawner.get_env()
         url = reachable_api_url(environment["JUPYTERHUB_API_URL"], self.service.options)
-        lease = await run_lease(
+        lease, home = await run_lease(
             self.service, self.provisioner, spawner, run, without_hub_variables(environment), url
         )
-        await self.provisioner.runs.start(run.number, lease)
+        await self.provisioner.runs.start(run.number, lease, home)
 
 
 def _is_of(run: Run, user: User | None) -> bool:

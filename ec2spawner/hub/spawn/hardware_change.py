@@ -62,7 +62,7 @@ async def continue_on(
         environment=start.environment | dict(sleep_environment(rules)),
         user_options=dict(user_options),
     )
-    found = await new_lease(
+    found, home = await new_lease(
         new_lease_id(),
         Server(user, name),
         choice,
@@ -77,4 +77,4 @@ async def continue_on(
     over = TakenOver(trigger="hardware")
     # Whoever works meanwhile is not kept waiting for spot: it is there now, or it is not.
     found = replace(found, continues=lease.lease_id, taken_over=over, wait=None)
-    await provisioner.moves.begin(found)
+    await provisioner.moves.begin(found, home)

@@ -11,6 +11,7 @@ from ...config import Options, Profile
 from ...core.profiles.choices import Choice
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import describe_error
+from ...provisioner.model.leases.home_change import HomeChange
 from ...provisioner.model.leases.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ..app.spawn_error import SpawnError
@@ -21,36 +22,71 @@ EMPTY = "empty"
 """The value of `replace_home` for a new, empty home."""
 
 
-async def apply_home_choice(
+async def plan_home(
     provisioner: Provisioner, user: str, server: str, choice: Choice[Profile], options: Options
-) -> None:
-    """Begin the chosen move, or replace the lost volume.
+) -> HomeChange:
+    """What a start changes of its server's home, once it is admitted.
 
-    Raises `SpawnError` if that is not possible, or a temporary home would hide files; and
-    `StoreError`.
+    Raises `SpawnError` if the choice is not possible, a temporary home would hide files, or EC2
+    cannot be asked; and `StoreError`.
     """
     if choice.temporary_seconds is not None:
         _require_no_files(provisioner, user, server)
-    if not (choice.move_home or choice.replace_home):
-        return
     home = provisioner.homes.of(user, server) if options.home.kind == "ebs" else None
-    if home is None and choice.replace_home == EMPTY and copies_home(options, server):
-        return  # it begins empty: see `begin_copy`
+    begins_empty = choice.replace_home == EMPTY and copies_home(options, server)
+    if (choice.move_home or choice.replace_home) and not (home is None and begins_empty):
+        change = await _chosen_change(provisioner, home, choice, options)
+        if change.before != change.after:
+            return change
+    return await _first_home(provisioner, user, server, home, choice, options)
+
+
+async def _chosen_change(
+    provisioner: Provisioner, home: Home | None, choice: Choice[Profile], options: Options
+) -> HomeChange:
+    """The chosen move, or a new volume in the place of the lost one."""
     if home is None:
         raise SpawnError(
             "move_home and replace_home need a home on an EBS volume, and this server has none. "
             "Leave them out",
             reason="options",
         )
+    if not choice.replace_home:
+        return _move(provisioner, home, choice.move_home or "", options)
     try:
-        if choice.replace_home:
-            snapshot_id = "" if choice.replace_home == EMPTY else choice.replace_home
-            await provisioner.homes.replace_gone(home, snapshot_id)
-        else:
-            await _move(provisioner, home, choice.move_home or "", options)
+        snapshot_id = "" if choice.replace_home == EMPTY else choice.replace_home
+        return await provisioner.homes.plan_replacement(home, snapshot_id)
     except CloudError as error:
         raise SpawnError(
             f"Your home cannot be changed as you chose: {error.message}",
+            reason="home",
+            status_code=503 if error.retryable else 400,
+        ) from error
+
+
+async def _first_home(
+    provisioner: Provisioner,
+    user: str,
+    server: str,
+    home: Home | None,
+    choice: Choice[Profile],
+    options: Options,
+) -> HomeChange:
+    """Where the hub copies homes, a server's first one begins as a copy, unless its user chose an
+    empty one or it is temporary. Where it copies none any more, a copy that was not made yet is
+    given up: the home begins empty."""
+    if choice.replace_home == EMPTY or choice.temporary_seconds is not None:
+        return HomeChange(home, home)
+    if not copies_home(options, server):
+        if home is not None and home.is_being_copied:
+            return provisioner.homes.plan_deletion(home)
+        return HomeChange(home, home)
+    wanted = choice.home_gib or options.home.size_gib
+    try:
+        return await provisioner.homes.plan_copy(user, server, wanted)
+    except CloudError as error:
+        raise SpawnError(
+            f"The home of your default server cannot be copied: {describe_error(error)}",
             reason="home",
             status_code=503 if error.retryable else 400,
         ) from error
@@ -71,34 +107,7 @@ def copies_home(options: Options, server: str) -> bool:
     return server != "" and options.home.kind == "ebs" and options.home.named_servers == "copy"
 
 
-async def begin_copy(
-    provisioner: Provisioner, user: str, server: str, choice: Choice[Profile], options: Options
-) -> None:
-    """Where the hub copies homes, let this server's first one begin as a copy, unless its user
-    chose an empty one or it is temporary. Where it copies none any more, a copy that was not made
-    yet is given up: the home begins empty.
-
-    Raises `SpawnError` if EC2 cannot be asked whether there is a home, and `StoreError`.
-    """
-    if choice.replace_home == EMPTY or choice.temporary_seconds is not None:
-        return
-    if not copies_home(options, server):
-        home = provisioner.homes.of(user, server) if options.home.kind == "ebs" else None
-        if home is not None and home.is_being_copied:
-            await provisioner.homes.delete(home)
-        return
-    wanted = choice.home_gib or options.home.size_gib
-    try:
-        await provisioner.homes.begin_copy(user, server, wanted)
-    except CloudError as error:
-        raise SpawnError(
-            f"The home of your default server cannot be copied: {describe_error(error)}",
-            reason="home",
-            status_code=503 if error.retryable else 400,
-        ) from error
-
-
-async def _move(provisioner: Provisioner, home: Home, zone: str, options: Options) -> None:
+def _move(provisioner: Provisioner, home: Home, zone: str, options: Options) -> HomeChange:
     if options.home.move == "never":
         raise SpawnError("move_home: this hub does not move homes. Leave it out", reason="options")
     if zone not in provisioner.market.zones.all():
@@ -106,17 +115,7 @@ async def _move(provisioner: Provisioner, home: Home, zone: str, options: Option
         raise SpawnError(
             f"move_home: this hub does not use that zone. Send one of: {known}", reason="options"
         )
-    await provisioner.homes.move(home, zone)
-
-
-def home_size_gib(
-    provisioner: Provisioner, user: str, server: str, choice: Choice[Profile], options: Options
-) -> int:
-    """The size of the home in GiB: the chosen one, else its current one, else the default."""
-    if choice.home_gib is not None:
-        return choice.home_gib
-    home = provisioner.homes.of(user, server) if options.home.kind == "ebs" else None
-    return max(options.home.size_gib, home.size_gib if home else 0)
+    return provisioner.homes.plan_move(home, zone)
 
 
 async def release_home(provisioner: Provisioner, user: str, server: str) -> None:

@@ -13,15 +13,14 @@ from ...core.names import home_folder
 from ...core.offers.spot_wait import Wait, longest_wait
 from ...core.profiles.choices import Choice
 from ...core.sleep.rules import SleepRules
-from ...provisioner.model.cloud.image import Image
-from ...provisioner.model.cloud.launch import LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
-from ...provisioner.model.leases.lease import Lease, LeaseState
+from ...provisioner.model.leases.home_change import HomeChange
+from ...provisioner.model.leases.lease import Home, Lease, LeaseState
 from ...provisioner.model.leases.mounts import Mounts
 from ...provisioner.model.shared_values import shared
 from ...provisioner.provisioner import Provisioner
 from ...wire import BucketMount, HomeMount, IdlePolicy
-from .home_choice import apply_home_choice, begin_copy, home_size_gib
+from .home_choice import plan_home
 from .idle_policy import at_most
 from .launch_spec import NotOfferedInHomeZone, asked_disk_gib, current_image, launch_spec
 
@@ -48,18 +47,19 @@ async def new_lease(
     hub_api_url: str,
     sealed_start: str,
     start_timeout: float,
-) -> Lease:
-    """A lease without an instance yet; JupyterHub expects its server within `start_timeout`
-    seconds.
+) -> tuple[Lease, HomeChange]:
+    """A lease without an instance yet, and what becomes of the server's home with it. Nothing holds
+    before both are admitted; JupyterHub expects the server within `start_timeout` seconds.
 
-    Raises `SpawnError` if no zone offers the profile or the image is unknown, and
-    `NotOfferedInHomeZone` if the home's zone has no subnet or does not offer the profile.
+    Raises `SpawnError` if no zone offers the profile, the image is unknown or the home cannot be
+    what was chosen, and `NotOfferedInHomeZone` if the home's zone has no subnet or does not offer
+    the profile.
     """
     profile = choice.profile
     image = await current_image(provisioner)
-    await apply_home_choice(provisioner, server.user, server.name, choice, options)
-    await begin_copy(provisioner, server.user, server.name, choice, options)
-    spec = start_spec(server, choice, image, options, provisioner, hub_api_url)
+    change = await plan_home(provisioner, server.user, server.name, choice, options)
+    subnets = _subnets(provisioner, change.after)
+    spec = shared(launch_spec(choice, subnets, image, options, provisioner, hub_api_url))
     if (asked := asked_disk_gib(choice, options)) < spec.disk_gib:
         log.warning(
             "The root disk of %s has %d GiB, so servers of profile %r get that instead of %d GiB: "
@@ -78,7 +78,7 @@ async def new_lease(
         spec=spec,
         launch_key=launch_key_of(spec),
         home_kind=options.home.kind,
-        home_gib=home_size_gib(provisioner, server.user, server.name, choice, options),
+        home_gib=_home_gib(choice, options, change.after),
         idle=idle,
         state=LeaseState.WAITING,
         requested_at=provisioner.now(),
@@ -92,21 +92,12 @@ async def new_lease(
         payer="" if choice.payer == user_payer(server.user) else choice.payer,
     )
     seconds = choice.temporary_seconds
-    return lease if seconds is None else _temporary(lease, seconds)
+    return (lease if seconds is None else _temporary(lease, seconds)), change
 
 
-def start_spec(
-    server: Server,
-    choice: Choice[Profile],
-    image: Image,
-    options: Options,
-    provisioner: Provisioner,
-    hub_api_url: str,
-) -> LaunchSpec:
-    """What to launch, in the zone of the server's home if that has one. Raises `SpawnError` and
-    `NotOfferedInHomeZone` as `new_lease`."""
-    subnets = _subnets(provisioner, server, options.home.kind)
-    return shared(launch_spec(choice, subnets, image, options, provisioner, hub_api_url))
+def _home_gib(choice: Choice[Profile], options: Options, home: Home | None) -> int:
+    """The size of the home: the chosen one, else its own, at least the default."""
+    return choice.home_gib or max(options.home.size_gib, home.size_gib if home else 0)
 
 
 def _temporary(lease: Lease, seconds: float) -> Lease:
@@ -155,10 +146,9 @@ def mounts_of(server: Server, options: Options, profile: Profile) -> Mounts:
     )
 
 
-def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[str, ...]:
-    subnets = provisioner.homes.subnets_for(server.user, server.name, home_kind=home_kind)
+def _subnets(provisioner: Provisioner, home: Home | None) -> tuple[str, ...]:
+    subnets = provisioner.homes.subnets_of(home)
     if not subnets:
-        home = provisioner.homes.of(server.user, server.name)
         raise NotOfferedInHomeZone(
             f"Your files are in zone {home.zone if home else 'unknown'}, and this hub has no "
             "subnet there any more, so your server cannot start. Ask an admin to add one to "

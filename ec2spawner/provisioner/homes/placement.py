@@ -43,9 +43,14 @@ def subnets_for(
 ) -> tuple[str, ...]:
     """The subnets that the server's home allows: all, or those of the home's zone. `temporary`: for
     a start whose home is temporary."""
-    subnets, by_subnet = state.settings.subnets, state.zones.by_subnet
     homes = state.homes
     zone = homes.zone_of(user, server, temporary=temporary) if home_kind == "ebs" else None
+    return subnets_in(state, zone)
+
+
+def subnets_in(state: State, zone: str | None) -> tuple[str, ...]:
+    """The subnets of the hub in this zone; all for None."""
+    subnets, by_subnet = state.settings.subnets, state.zones.by_subnet
     if zone is None:
         return subnets
     return tuple(subnet for subnet in subnets if by_subnet.get(subnet) == zone)

@@ -22,6 +22,7 @@ from ...wire import Step, Stop
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.volume import Volume, VolumeSnapshot
 from ..model.error_hints import describe_error
+from ..model.leases.home_change import HomeChange
 from ..model.leases.lease import FILES_COPIED, Home, Lease, LeaseState
 from ..runtime.shared_call import SharedCall
 from ..runtime.task_group import TaskGroup
@@ -82,8 +83,6 @@ class ServerCopies:
     """By home id."""
     _busy: set[str] = field(default_factory=set)
     """Ids of the homes that are being copied."""
-    _begun: set[str] = field(default_factory=set)
-    """Ids of homes that this process has begun and asked nothing of EC2 for yet."""
     _not_here_until: float = 0.0
     """Uptime in seconds until which CopyVolumes is not asked for."""
     _list_snapshots: SharedCall[Sequence[VolumeSnapshot]] = field(init=False)
@@ -94,7 +93,7 @@ class ServerCopies:
         hub = self.state.settings.hub
         self._list_snapshots = SharedCall(lambda: self.cloud.list_snapshots(hub))
 
-    async def begin(self, user: str, server: str, size_gib: int) -> None:
+    async def plan(self, user: str, server: str, size_gib: int) -> HomeChange:
         """Let a server's first home begin as a copy of the default server's, if that has one.
 
         Raises `CloudError`, with code `ForeignHome` where another store made a home for it, and
@@ -105,26 +104,23 @@ class ServerCopies:
         if home is None and not self.volumes.listing.is_complete:
             await self.volumes.listing.refresh()
             home = homes.of(user, server)
-        if home is not None and home.is_temporary:
-            await homes.leave(home)  # left by another start, and about to be deleted
-            home = homes.of(user, server)
         source = homes.copy_source(user)
-        if home is not None or source is None or source.volume_id is None:
-            return
+        has_files = home is not None and not home.is_temporary
+        if has_files or source is None or source.volume_id is None:
+            return HomeChange(home, home)
         self.volumes.listing.refuse_foreign(user, server)
-        home = await homes.save(
-            Home(
-                home_id=client_token("home"),
-                user=user,
-                server=server,
-                kind="ebs",
-                size_gib=max(size_gib, source.size_gib),
-                created_at=self.state.clock.now(),
-                zone=homes.zone_of(user, DEFAULT_SERVER),
-                made_from=source.volume_id,
-            )
+        copy = Home(
+            home_id=client_token("home"),
+            user=user,
+            server=server,
+            kind="ebs",
+            size_gib=max(size_gib, source.size_gib),
+            created_at=self.state.clock.now(),
+            zone=homes.zone_of(user, DEFAULT_SERVER),
+            made_from=source.volume_id,
         )
-        self._begun.add(home.home_id)
+        # A temporary one was left by another start.
+        return HomeChange(home, copy, log_message=f"a copy of {source.volume_id} of {user!r}")
 
     async def reconcile(self, now: datetime) -> None:
         """Continue every copy that a start waits for and that is due. Never raises."""
@@ -134,12 +130,15 @@ class ServerCopies:
         for home_id in self._attempts.keys() - awaited - self._busy:
             del self._attempts[home_id]
         for home_id in awaited - self._busy - self._tried_at.keys():
+            if not self.state.homes.is_stored(home_id):
+                continue
             self._busy.add(home_id)
             self.tasks.spawn(self._follow(home_id), f"copy for {home_id}")
 
     async def _follow(self, home_id: str) -> None:
-        attempt = self._attempts.setdefault(home_id, _Attempt(is_compared=home_id in self._begun))
-        self._begun.discard(home_id)
+        is_new = home_id in self.state.homes.not_copied
+        attempt = self._attempts.setdefault(home_id, _Attempt(is_compared=is_new))
+        self.state.homes.not_copied.discard(home_id)
         try:
             if not attempt.is_compared:
                 # CreateVolume does not know the token of CopyVolumes, nor the other way round: what

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..model.cloud.volume import VolumeSnapshot
+from ..model.leases.home_change import HomeChange
 from ..model.leases.lease import Home, Lease
 from ..state.state import State
 from . import placement
 from .server_copies import ServerCopies
 from .volumes import HomeVolumes
-from .zone_migration import ZoneMigrations
+from .zone_migration import ZoneMigrations, moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +68,42 @@ class ServerHomes:
         """The subnets that the server's home allows: all, or those of the home's zone."""
         return placement.subnets_for(self.state, user, server, home_kind=home_kind)
 
+    def subnets_of(self, home: Home | None) -> tuple[str, ...]:
+        """The same for a home as a start will have it; a temporary one is given up."""
+        zone = None if home is None or home.is_temporary else home.next_zone
+        return placement.subnets_in(self.state, zone)
+
     def zones_for(self, user: str, server: str, *, home_kind: str = "ebs") -> frozenset[str]:
         """The zones that the server's home allows, of those that have a configured subnet."""
         return placement.zones_for(self.state, user, server, home_kind=home_kind)
 
-    # --- changing ---
+    # --- what a start changes, once it is admitted ---
 
-    async def move(self, home: Home, zone: str) -> None:
-        """Begin to move it to another zone. Raises `StoreError`."""
-        await self.migrations.begin(home, zone)
+    def plan_move(self, home: Home, zone: str) -> HomeChange:
+        """Begin to move it to another zone."""
+        message = f"{home.volume_id} of {home.user!r} moves from {home.zone} to {zone}"
+        return HomeChange(home, moved(home, zone), log_message=message)
 
-    async def begin_copy(self, user: str, server: str, size_gib: int) -> None:
+    async def plan_copy(self, user: str, server: str, size_gib: int) -> HomeChange:
         """Let a server's first home begin as a copy of the default server's, if that has one.
 
         Raises `CloudError` and `StoreError`.
         """
-        await self.copies.begin(user, server, size_gib)
+        return await self.copies.plan(user, server, size_gib)
 
-    async def replace_gone(self, home: Home, snapshot_id: str) -> None:
-        """Let the next start make a new volume, from a snapshot or, without one, empty.
+    async def plan_replacement(self, home: Home, snapshot_id: str) -> HomeChange:
+        """Let the start make a new volume, from a snapshot or, without one, empty.
 
         Raises `CloudError`, with code `HomeExists` while the volume is there, and `StoreError`.
         """
-        await self.volumes.replace_gone(home, snapshot_id)
-        if not snapshot_id:
-            await self.state.sleeping.forget(home.user, home.server, self.state.clock.now())
+        return await self.volumes.plan_replacement(home, snapshot_id)
+
+    def plan_deletion(self, home: Home) -> HomeChange:
+        """Delete a home that was not made yet: the server begins with an empty one."""
+        message = f"no copy of {home.made_from} is made for {home.user!r}"
+        return HomeChange(home, None, forgets_session=True, log_message=message)
+
+    # --- changing ---
 
     async def delete(self, home: Home) -> None:
         """Delete it for good, in the background: volume, snapshots and record.

@@ -17,6 +17,7 @@ from ...core.tags import HOME
 from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import Instance
 from ..model.cloud.volume import Volume, VolumeSnapshot, VolumeSpec
+from ..model.leases.home_change import HomeChange
 from ..model.leases.lease import TEMPORARY, Home, Lease
 from ..state.home_records import AttachedAhead, home_id_of
 from ..state.state import State
@@ -362,12 +363,13 @@ class HomeVolumes:
         back = replace(home, volume_id=old.volume_id, zone=old.zone, move=move)
         raise HomeElsewhere(await self._records.save(back))
 
-    async def replace_gone(self, home: Home, snapshot_id: str) -> None:
-        """Let the next start make a new volume, from a snapshot of this home or, without one,
-        empty. Raises `CloudError`, with code `HomeExists` while the volume is there."""
+    async def plan_replacement(self, home: Home, snapshot_id: str) -> HomeChange:
+        """Let a start make a new volume, from a snapshot of this home or, without one, empty.
+
+        Raises `CloudError`, with code `HomeExists` while the volume is there, and `StoreError`.
+        """
         if home.is_being_copied and not snapshot_id:
-            await self._discard_copy(home)
-            return
+            return self._plan_empty_instead(home)
         if home.volume_id is None:  # it may be there, and only the answer was lost
             await self.listing.refresh()
             home = self._records.find(home.home_id) or home
@@ -378,37 +380,40 @@ class HomeVolumes:
         if snapshot_id:
             listed = await self._cloud.list_snapshots(self._settings.hub)
             size = max(size, self._own_snapshot(home, listed, snapshot_id).size_gib)
-        log.warning("A new volume replaces %s of %r", home.volume_id, home.user)
-        self._records.gone.discard(home.home_id)
-        await self._records.save(
-            replace(
-                home,
-                volume_id=None,
-                zone=None,
-                size_gib=size,
-                volume_token=client_token("home"),
-                made_from=snapshot_id,
-                created_at=self._clock.now(),
-                used_at=None,
-                move=None,
-            )
+        new = replace(
+            home,
+            volume_id=None,
+            zone=None,
+            size_gib=size,
+            volume_token=client_token("home"),
+            made_from=snapshot_id,
+            created_at=self._clock.now(),
+            used_at=None,
+            move=None,
+        )
+        return HomeChange(
+            home,
+            new,
+            forgets_session=not snapshot_id,
+            log_message=f"a new volume replaces {home.volume_id} of {home.user!r}",
         )
 
-    async def _discard_copy(self, home: Home) -> None:
+    def _plan_empty_instead(self, home: Home) -> HomeChange:
         """An empty home, with an id of its own, instead of one that is being copied. EC2 may have
         made the copy, and list it later: all volumes with the id of the first are deleted."""
-        log.warning("An empty home replaces the copy of %s for %r", home.made_from, home.user)
-        self._records.gone.discard(home.home_id)
-        await self._records.leave(home)
-        await self._records.save(
-            Home(
-                home_id=home_id_of(home.kind),
-                user=home.user,
-                server=home.server,
-                kind=home.kind,
-                size_gib=home.size_gib,
-                created_at=self._clock.now(),
-            )
+        empty = Home(
+            home_id=home_id_of(home.kind),
+            user=home.user,
+            server=home.server,
+            kind=home.kind,
+            size_gib=home.size_gib,
+            created_at=self._clock.now(),
+        )
+        return HomeChange(
+            home,
+            empty,
+            forgets_session=True,
+            log_message=f"an empty home replaces the copy of {home.made_from} for {home.user!r}",
         )
 
     async def _is_there(self, home_id: str, volume_id: str) -> bool:

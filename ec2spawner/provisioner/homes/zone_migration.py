@@ -37,6 +37,35 @@ FULL = frozenset(
 """Codes of temporary errors of CreateSnapshot."""
 
 
+def moved(home: Home, zone: str) -> Home:
+    """The record of a home that begins to move.
+
+    One that is in progress continues to its first destination.
+    """
+    before = home.move
+    if home.volume_id is None or home.zone is None or home.zone == zone or home.is_moving:
+        return home
+    move = Move(
+        move_id=new_id("move"),
+        zone=zone,
+        from_volume_id=home.volume_id,
+        from_zone=home.zone,
+        volume_token=client_token("move"),
+        discard=(*before.discard, before.from_volume_id) if before else (),
+    )
+    if before is not None and before.opened_at is None:
+        # The new volume has not been written to: the old one is still the home.
+        move = replace(
+            move,
+            move_id=before.move_id,
+            from_volume_id=before.from_volume_id,
+            from_zone=before.from_zone,
+            snapshot_id=before.snapshot_id,
+            discard=(*before.discard, home.volume_id),
+        )
+    return replace(home, volume_id=move.from_volume_id, zone=move.from_zone, move=move)
+
+
 @dataclass(slots=True)
 class ZoneMigrations:
     """Moves homes to another zone by snapshot, one stored step after the other."""
@@ -51,39 +80,6 @@ class ZoneMigrations:
     """Ids of the homes whose move is being checked."""
     _read_at: dict[str, float] = field(default_factory=dict)
     """By move id: when it was checked last, on the loop's clock in seconds."""
-
-    async def begin(self, home: Home, zone: str) -> None:
-        """Begin to move a home, as its user requested.
-
-        One that is in progress continues to its first destination.
-        """
-        before = home.move
-        if home.volume_id is None or home.zone is None or home.zone == zone:
-            return
-        if before is not None and before.volume_id is None:
-            return
-        move = Move(
-            move_id=new_id("move"),
-            zone=zone,
-            from_volume_id=home.volume_id,
-            from_zone=home.zone,
-            volume_token=client_token("move"),
-            discard=(*before.discard, before.from_volume_id) if before else (),
-        )
-        if before is not None and before.opened_at is None:
-            # The new volume has not been written to: the old one is still the home.
-            move = replace(
-                move,
-                move_id=before.move_id,
-                from_volume_id=before.from_volume_id,
-                from_zone=before.from_zone,
-                snapshot_id=before.snapshot_id,
-                discard=(*before.discard, home.volume_id),
-            )
-        log.info("%s of %r moves from %s to %s", home.volume_id, home.user, move.from_zone, zone)
-        await self.state.homes.save(
-            replace(home, volume_id=move.from_volume_id, zone=move.from_zone, move=move)
-        )
 
     def percent(self, move_id: str) -> int:
         """How much of the move's snapshot is copied, as of the last listing, in percent 0–100."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ...wire import Step, Stop
 from ..instances.demand import wake_claims_for
 from ..limits.admission import Admission
+from ..model.leases.home_change import NO_CHANGE, HomeChange
 from ..model.leases.lease import LIVE, Lease, LeaseState, StepEvent
 from ..offers.market import MarketData
 from ..state.continuations import is_continued_by
+from ..state.home_records import HomeChanged
 from ..state.state import State
 from ..store.store import StoreError
 
@@ -78,7 +81,7 @@ class ServerMoves:
         previous = self.state.leases.get(lease.continues)
         return previous is None or previous.state is not LeaseState.READY
 
-    async def begin(self, lease: Lease) -> None:
+    async def begin(self, lease: Lease, home: HomeChange = NO_CHANGE) -> None:
         """Put a lease on the waiting list that continues a running server on other hardware.
 
         Raises `CannotMove`, `LimitReached` and `StoreError`; then nothing is bought.
@@ -94,7 +97,12 @@ class ServerMoves:
         begun = StepEvent(Step.REQUEST, state.clock.now(), "Looking for another machine")
         lease = self.admission.admit(replace(lease, events=(begun,)))
         try:
-            await state.leases.add(lease)
+            stored = state.begin_changing_home(home)
+        except HomeChanged as error:
+            raise CannotMove(str(error)) from error
+        stored.append(state.leases.begin_adding(lease))
+        try:
+            await asyncio.gather(*map(asyncio.shield, stored))
         except StoreError:
             stop = Stop(reason="failed", message="The hub could not write its database")
             await state.end(lease.lease_id, stop)

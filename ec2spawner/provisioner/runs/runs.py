@@ -21,6 +21,7 @@ from ..instances.demand import wake_claims_for
 from ..limits.admission import Admission, LimitReached
 from ..limits.refusals import record_refusal
 from ..model.launch_key import launch_key_of
+from ..model.leases.home_change import NO_CHANGE, HomeChange
 from ..model.leases.lease import Lease, StepEvent
 from ..model.leases.run import Run, RunState
 from ..offers.market import MarketData
@@ -28,7 +29,7 @@ from ..state.runs import TooManyRuns
 from ..state.state import State
 from ..store.store import Store
 from .due import due_runs
-from .run_end import end_run, leave_home
+from .run_end import end_run
 from .summary import summary
 
 __all__ = ["NoSuchRun", "Owner", "TooManyRuns", "UserRuns"]
@@ -167,11 +168,12 @@ class UserRuns:
         except TimeoutError:
             return
 
-    async def start(self, number: int, lease: Lease) -> None:
-        """Let a queued run have this lease, within its cost cap; of any other nothing changes.
+    async def start(self, number: int, lease: Lease, home: HomeChange = NO_CHANGE) -> None:
+        """Let a queued run have this lease and this home, within its cost cap; of any other nothing
+        changes.
 
         If a limit refuses it, it waits with all that have the same terms; if it can afford nothing,
-        it ends. Raises `StoreError`: it holds nevertheless.
+        it ends. Raises `HomeChanged`, and `StoreError`: it holds nevertheless.
         """
         self.market.want(lease.spec.instance_types)
         await self.admission.prepare()
@@ -197,10 +199,11 @@ class UserRuns:
             return
         now = self.state.clock.now()
         begun = StepEvent(Step.REQUEST, now, "Looking for a machine")
+        stored = self.state.begin_changing_home(home)
         self.state.leases.times.requested(lease)
         # Both in memory before anything is awaited, and the run is stored first: a hub that is
         # killed in between finds a lease that was never stored, and queues the run again.
-        stored = self.state.runs.begin_changing(
+        changed = self.state.runs.begin_changing(
             number,
             state=RunState.STARTED,
             lease_id=lease.lease_id,
@@ -209,7 +212,7 @@ class UserRuns:
             message="",
         )
         added = self.state.leases.begin_adding(replace(lease, run=number, events=(begun,)))
-        await asyncio.gather(asyncio.shield(stored), asyncio.shield(added))
+        await asyncio.gather(*map(asyncio.shield, (*stored, changed, added)))
         wake_claims_for(self.state, lease)
         self.state.wake()
 
@@ -248,13 +251,6 @@ class UserRuns:
         if (run := self.state.runs.get(number)) is not None:
             self.state.runs.holds.clear(run.terms(self.state.clock.now()))
         await end_run(self.state, number, "failed", message)
-
-    async def tried(self, number: int) -> None:
-        """The hub has tried to start a run: if that has ended meanwhile, the home that the start
-        began is deleted. Raises `StoreError`."""
-        run = self.state.runs.get(number)
-        if run is not None and run.state is RunState.ENDED and not run.lease_id:
-            await leave_home(self.state, run)
 
     # --- for the instance of a run ---
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, NamedTuple
 
 from ...core.ledger.cost_rows import user_payer
 from ...core.names import client_token, tag_value
 from ...core.tags import HOME, HUB, NAME, PAYER, SERVER, STORE, USER
 from ..model.cloud.volume import Volume, VolumeSnapshot
+from ..model.leases.home_change import HomeChange
 from ..model.leases.lease import TEMPORARY, Home, Lease
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
+
+log = logging.getLogger(__name__)
 
 DEFAULT_SERVER: Final = ""
 """Name of the server whose home others begin as a copy of."""
@@ -27,6 +32,10 @@ and no listing shows its volume any more."""
 
 PayersOf = Callable[[Collection[str]], Mapping[str, str]]
 """User -> default payer, of those who have another one than themselves."""
+
+
+class HomeChanged(Exception):
+    """A home is not as it was when its change was planned; the message is for its user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,9 @@ class HomeRecords:
         self.free: set[str] = set()
         """Ids of the volumes that the last listing of all showed as available or that were detached
         since, without those that were attached. A hint: EC2 decides."""
+        self.not_copied: set[str] = set()
+        """Ids of homes that a start of this process lets begin as a copy, and for which nothing was
+        asked of EC2 yet."""
         self.ahead: dict[str, AttachedAhead] = {}
         """By home id: those that this process has attached before a start, as EC2 has confirmed."""
 
@@ -165,16 +177,14 @@ class HomeRecords:
         """The zone that a server's home restricts it to; None for any. A temporary home restricts
         only the start that made it: others give it up."""
         home = self.of(user, server)
-        if home is not None and home.is_temporary and not temporary:
+        if home is None or (home.is_temporary and not temporary):
             return None
-        if home is not None and home.move is not None and home.move.volume_id is None:
-            return home.move.zone
-        return home.zone if home else None
+        return home.next_zone
 
     def is_moving(self, user: str, server: str) -> bool:
         """Whether its files are still being moved to another zone."""
         home = self._homes.get((user, server))
-        return home is not None and home.move is not None and home.move.volume_id is None
+        return home is not None and home.is_moving
 
     def is_being_copied(self, user: str, server: str) -> bool:
         """Whether its volume is yet to be made, as a copy of the default server's."""
@@ -201,6 +211,47 @@ class HomeRecords:
             self._take_back(home, before)
             raise
         return home
+
+    def begin_changing(self, change: HomeChange) -> list[asyncio.Task[None]]:
+        """Let what a start changes of its home hold at once; the tasks store it.
+
+        Raises `HomeChanged` if the home is not as it was when this was planned: then nothing has
+        changed. Where a task raises `StoreError`, each pass retries.
+        """
+        before, after, deleted = change.before, change.after, change.deleted
+        if before == after:
+            return []
+        if not self._is_current(change):
+            raise HomeChanged("the home of this server has just been changed: try again")
+        log.info("The home of a server changes with its start: %s", change.log_message)
+        records = [after] if after is not None else []
+        if deleted is not None:
+            records.insert(0, replace(deleted, delete_at=self._clock.now()))
+        for home in records:
+            self._put(home)
+        if before is not None and (after is None or after.volume_id is None):
+            self.gone.discard(before.home_id)
+        if after is not None and after.is_being_copied:
+            self.not_copied.add(after.home_id)
+        begin = self._store.write_behind.begin
+        return [begin(x.home_id, partial(self._save_as_it_is, x.home_id)) for x in records]
+
+    def _is_current(self, change: HomeChange) -> bool:
+        """Whether the home is as it was; one without a record has no time of its own."""
+        before, home = change.before, change.before or change.after
+        now = self.of(home.user, home.server) if home is not None else None
+        if now is None or before is None:
+            return now is before
+        return replace(now, created_at=before.created_at) == before
+
+    def is_stored(self, home_id: str) -> bool:
+        """Whether the store has what a start has changed of a home: no copy is made before."""
+        return not self._store.write_behind.is_pending(home_id)
+
+    async def _save_as_it_is(self, home_id: str) -> None:
+        home = self.find(home_id) or self._leaving.get(home_id)
+        if home is not None:
+            await self._store.save_home(home)
 
     def _take_back(self, home: Home, before: Home | None) -> None:
         """Unless it has been changed again since."""

@@ -18,6 +18,7 @@ from ...core.sleep.decision import with_sleep
 from ...core.tags import STORE
 from ...wire import Limit, Market, Stop
 from ..model.cloud.instance import GONE, LEAVING, SPOT_TERMINATION, Instance
+from ..model.leases.home_change import HomeChange
 from ..model.leases.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
@@ -189,6 +190,15 @@ class State:
         return self.brake.admit(ends, running, why)
 
     # --- changes that touch several parts ---
+
+    def begin_changing_home(self, change: HomeChange) -> list[asyncio.Task[None]]:
+        """Let what an admitted start changes of its home hold at once, before its lease is in the
+        registry; the tasks store it. Raises as `HomeRecords.begin_changing`."""
+        stored, home = self.homes.begin_changing(change), change.before
+        if change.forgets_session and home is not None:
+            forgets = self.sleeping.forget(home.user, home.server, self.clock.now())
+            stored.append(asyncio.create_task(forgets))
+        return stored
 
     async def end(self, lease_id: str, stop: Stop) -> None:
         """Let a lease end; the first reason stays. Returns once that is stored, or cannot be.

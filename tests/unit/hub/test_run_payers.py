@@ -101,7 +101,7 @@ async def test_who_pays_for_a_run_is_who_pays_for_its_instance(world: World, pay
     """Also where that is ann, and her default is a group."""
     run = await submitted(world, "lab", "research", asked=payer)
     spawner = spawner_of("lab", "research")
-    lease = await run_lease(service(spawner, PAYERS), world.provisioner, spawner, run, {}, URL)
+    lease, _ = await run_lease(service(spawner, PAYERS), world.provisioner, spawner, run, {}, URL)
     assert (lease.payer or "user:ann") == payer
 
 

@@ -40,7 +40,8 @@ async def waiting(world: World) -> Run:
 
 async def leased(world: World, run: Run) -> Any:
     spawner = spawner_of()
-    return await run_lease(service(spawner, {}), world.provisioner, spawner, run, {}, URL)
+    lease, _ = await run_lease(service(spawner, {}), world.provisioner, spawner, run, {}, URL)
+    return lease
 
 
 async def test_it_is_bought_on_spot_at_its_price(world: World, waiting: Run) -> None:

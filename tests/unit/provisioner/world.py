@@ -18,6 +18,7 @@ from ec2spawner.core.names import sha256_hex
 from ec2spawner.provisioner.instances.claims import Claimant, Granted
 from ec2spawner.provisioner.model.cloud.launch import LaunchSpec
 from ec2spawner.provisioner.model.launch_key import launch_key_of
+from ec2spawner.provisioner.model.leases.home_change import NO_CHANGE, HomeChange
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.provisioner import Provisioner
@@ -217,9 +218,9 @@ class World:
     # --- leases ---
 
     async def request(self, user: str = "ada", **changes: Any) -> Lease:
-        """Ask for a server, `afresh` or not; `spec` and every other field of the lease can be
-        given."""
-        afresh = changes.pop("afresh", False)
+        """Ask for a server, `afresh` or not; `home` is what changes of its home, and `spec` and
+        every other field of the lease can be given."""
+        afresh, home = changes.pop("afresh", False), changes.pop("home", NO_CHANGE)
         spec = changes.pop("spec", replace(SPEC, subnets=self.subnets(user)))
         lease = Lease(
             lease_id=new_lease_id(),
@@ -238,8 +239,12 @@ class World:
         )
         lease = replace(lease, **changes)
         self.clock.advance(0.001)
-        await self.provisioner.request(lease, afresh=afresh)
+        await self.provisioner.request(lease, home, afresh=afresh)
         return lease
+
+    async def change_home(self, change: HomeChange) -> None:
+        """As a start does that is admitted."""
+        await asyncio.gather(*self.provisioner._state.begin_changing_home(change))
 
     def subnets(self, user: str) -> tuple[str, ...]:
         return self.provisioner.homes.subnets_for(user, "")

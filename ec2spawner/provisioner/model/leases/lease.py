@@ -272,6 +272,16 @@ class Home:
         return self.kind == TEMPORARY
 
     @property
+    def is_moving(self) -> bool:
+        """Whether its files are still being moved to another zone."""
+        return self.move is not None and self.move.volume_id is None
+
+    @property
+    def next_zone(self) -> str | None:
+        """Where it is or, while it moves, will be."""
+        return self.move.zone if self.move is not None and self.is_moving else self.zone
+
+    @property
     def is_copy(self) -> bool:
         """Whether it begins, or began, as a copy of the home of the user's default server. Then
         `created_at` is of when, once it has a volume."""

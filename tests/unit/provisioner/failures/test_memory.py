@@ -6,6 +6,10 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
+from ec2spawner.core.limits.bounds import Bounds, Limits
+from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.leases.lease import ENDED_LATELY, LeaseState
 from tests.unit.provisioner.world import World, until
 
@@ -59,3 +63,15 @@ async def test_memory_does_not_grow_with_ended_leases(world: World) -> None:
     for number in range(2, 8):
         await a_month(world, number)
     assert held(world.provisioner) == before
+
+
+async def test_memory_does_not_grow_with_refused_starts(world: World) -> None:
+    await world.restart(limits=Limits(Bounds(servers=0)))
+    counts: list[dict[str, int]] = []
+    for _ in range(2):
+        for _ in range(3):
+            with pytest.raises(LimitReached):
+                await world.request("ada")
+        await world.provisioner.lease_events.next_batch()
+        counts.append(held(world.provisioner))
+    assert counts[0] == counts[1]

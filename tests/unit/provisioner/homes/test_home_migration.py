@@ -46,8 +46,10 @@ async def with_a_file(world: World) -> str:
 
 async def move(world: World, zone: str = "us-east-1b") -> Lease:
     """Ask for a server and for the move."""
-    await world.provisioner.homes.migrations.begin(home_of(world), zone)
-    return await world.request(home_kind="ebs", spec=replace(SPEC, subnets=world.subnets("ada")))
+    homes = world.provisioner.homes
+    home = homes.plan_move(home_of(world), zone)
+    spec = replace(SPEC, subnets=homes.subnets_of(home.after))
+    return await world.request(home_kind="ebs", spec=spec, home=home)
 
 
 async def served(world: World, lease: Lease) -> Agent:

@@ -267,7 +267,7 @@ async def test_a_late_response_does_not_restore_a_deleted_home(
     home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     gate = world.cloud.hold("create_volume")
-    await world.provisioner.homes.migrations.begin(home, "us-east-1b")
+    await world.change_home(world.provisioner.homes.plan_move(home, "us-east-1b"))
     world.provisioner._state.wake()
     await until(lambda: len(world.cloud.of("create_volume")) == 2)
     moving = world.provisioner._state.homes.of("ada", "")

@@ -319,8 +319,10 @@ async def test_a_volume_deleted_by_hand_is_reported_and_restored_from_the_newest
     assert home is not None
     assert home.home_id in world.provisioner._state.homes.gone
     with pytest.raises(CloudError, match="no snapshot of this home"):
-        await world.provisioner.homes.volumes.replace_gone(home, "snap-of-somebody-else")
-    await world.provisioner.homes.volumes.replace_gone(home, snapshot_id)
+        await world.change_home(
+            await world.provisioner.homes.plan_replacement(home, "snap-of-somebody-else")
+        )
+    await world.change_home(await world.provisioner.homes.plan_replacement(home, snapshot_id))
     _, agent = await world.ready(home_kind="ebs")
     [restored] = world.cloud.volumes.values()
     assert restored.attached_to == agent.instance_id
@@ -367,7 +369,7 @@ async def test_an_existing_volume_is_never_replaced(world: World, late_reads: in
     home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     with pytest.raises(CloudError, match="is there"):
-        await world.provisioner.homes.volumes.replace_gone(home, "")
+        await world.change_home(await world.provisioner.homes.plan_replacement(home, ""))
     assert world.provisioner._state.homes.of("ada", "") == home
 
 

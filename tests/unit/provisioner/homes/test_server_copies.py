@@ -11,7 +11,7 @@ from ec2spawner.config import Profile, validate_options
 from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.core.profiles.choices import Choice
-from ec2spawner.hub.spawn.home_choice import begin_copy
+from ec2spawner.hub.spawn.home_choice import plan_home
 from ec2spawner.provisioner.homes.server_copies import MISSING, NOT_HERE_SECONDS
 from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
@@ -50,10 +50,10 @@ async def stop(world: World, lease: Lease, agent: Agent) -> None:
 
 async def request(world: World, server: str = "gpu", size_gib: int = 50) -> Lease:
     """Ask for a named server on a hub that copies homes."""
-    await world.provisioner.homes.begin_copy("ada", server, size_gib)
-    subnets = world.provisioner.homes.subnets_for("ada", server)
-    spec = replace(SPEC, subnets=subnets)
-    return await world.request("ada", server=server, home_kind="ebs", spec=spec)
+    homes = world.provisioner.homes
+    home = await homes.plan_copy("ada", server, size_gib)
+    spec = replace(SPEC, subnets=homes.subnets_of(home.after))
+    return await world.request("ada", server=server, home_kind="ebs", spec=spec, home=home)
 
 
 async def served(world: World, lease: Lease, others: int = 1) -> Agent:
@@ -159,7 +159,7 @@ async def test_a_temporary_home_that_is_about_to_go_does_not_replace_the_copy(
     await Agent(world, world.cloud.running()[-1]).serve()
     left = home_of(world, "gpu")
     assert left.is_temporary
-    await world.provisioner.homes.begin_copy("ada", "gpu", 50)
+    await world.change_home(await world.provisioner.homes.plan_copy("ada", "gpu", 50))
     assert home_of(world, "gpu").is_being_copied
     assert home_of(world, "gpu").home_id != left.home_id
 
@@ -169,7 +169,7 @@ async def test_a_home_that_is_there_is_never_copied_over(world: World) -> None:
     await stop(world, lease, agent)
     before = home_of(world, "gpu")
     await with_a_file(world)
-    await world.provisioner.homes.begin_copy("ada", "gpu", 50)
+    await world.change_home(await world.provisioner.homes.plan_copy("ada", "gpu", 50))
     assert home_of(world, "gpu").made_from == before.made_from == ""
 
 
@@ -191,7 +191,7 @@ async def test_its_first_start_is_asked_for_in_the_zone_of_the_source_and_as_lar
     world: World,
 ) -> None:
     await world.ready("ada", home_kind="ebs", home_gib=70)
-    await world.provisioner.homes.begin_copy("ada", "gpu", 50)
+    await world.change_home(await world.provisioner.homes.plan_copy("ada", "gpu", 50))
     assert world.provisioner.homes.subnets_for("ada", "gpu") == ("subnet-a",)
     assert home_of(world, "gpu").size_gib == 70
     world.clock.advance(120)
@@ -350,7 +350,7 @@ async def test_many_copies_of_an_earlier_process_share_a_listing(world: World) -
         lease, agent = await world.ready(user, home_kind="ebs")
         await stop(world, lease, agent)
     for user in users:
-        await world.provisioner.homes.begin_copy(user, "gpu", 50)
+        await world.change_home(await world.provisioner.homes.plan_copy(user, "gpu", 50))
     await world.restart()
     gate, before = world.cloud.hold("list_volumes"), len(world.cloud.of("list_volumes"))
     for user in users:
@@ -415,7 +415,9 @@ async def test_an_empty_home_instead_is_empty_and_in_any_zone(world: World) -> N
     await with_a_file(world)
     world.cloud.fail("copy_volume", FULL)
     await failure_of(world, await request(world))
-    await world.provisioner.homes.replace_gone(home_of(world, "gpu"), "")
+    await world.change_home(
+        await world.provisioner.homes.plan_replacement(home_of(world, "gpu"), "")
+    )
     assert world.provisioner.homes.subnets_for("ada", "gpu") == SPEC.subnets
     await served(world, await request(world))
     assert world.cloud.files[copies(world)[0].volume_id] == set()
@@ -430,7 +432,9 @@ async def test_who_chooses_an_empty_home_during_the_copy_gets_no_second_volume(
     await until(lambda: copies(world))
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
-    await world.provisioner.homes.replace_gone(home_of(world, "gpu"), "")
+    await world.change_home(
+        await world.provisioner.homes.plan_replacement(home_of(world, "gpu"), "")
+    )
     gate.set()
     await until(lambda: not copies(world), "the copy is deleted")
     await served(world, await request(world))
@@ -446,7 +450,9 @@ async def test_an_empty_home_instead_is_empty_though_the_copy_was_made(world: Wo
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
     [copy] = copies(world)
-    await world.provisioner.homes.replace_gone(home_of(world, "gpu"), "")
+    await world.change_home(
+        await world.provisioner.homes.plan_replacement(home_of(world, "gpu"), "")
+    )
     await world.provisioner.homes.list_volumes()
     await served(world, await request(world))
     world.silence_agents()
@@ -465,7 +471,9 @@ async def test_an_empty_home_chosen_while_the_source_is_read_is_empty(world: Wor
     await until(lambda: len(world.cloud.of("volume")) > before)
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
-    await world.provisioner.homes.replace_gone(home_of(world, "gpu"), "")
+    await world.change_home(
+        await world.provisioner.homes.plan_replacement(home_of(world, "gpu"), "")
+    )
     gate.set()
     await world.complete_passes(1)
     assert not home_of(world, "gpu").is_copy
@@ -480,7 +488,7 @@ async def test_a_pending_copy_is_given_up_where_homes_are_copied_no_more(world: 
     raw = {"region": "us-east-1", "subnets": ["subnet-a"], "profile_list": [profile]}
     options = validate_options(raw, cleanup_servers=False, environ={})
     choice: Choice[Profile] = Choice(options.profiles[0], tuple(Market))
-    await begin_copy(world.provisioner, "ada", "gpu", choice, options)
+    await world.change_home(await plan_home(world.provisioner, "ada", "gpu", choice, options))
     assert world.provisioner.homes.of("ada", "gpu") is None
     lease = await world.request("ada", server="gpu", home_kind="ebs")
     await served(world, lease)

@@ -125,7 +125,7 @@ async def test_a_wait_without_any_call_makes_one_before_it_ends(world: World) ->
     assert home is not None
     world.cloud.snapshot_seconds = 900
     elsewhere = "us-east-1b" if home.zone == "us-east-1a" else "us-east-1a"
-    await world.provisioner.homes.migrations.begin(home, elsewhere)
+    await world.change_home(world.provisioner.homes.plan_move(home, elsewhere))
     spec = replace(SPEC, markets=(SPOT,), subnets=world.subnets("ada"))
     wait = Wait(world.clock() + timedelta(minutes=10), (ON_DEMAND,))
     lease = await world.request(spec=spec, wait=wait, home_kind="ebs")

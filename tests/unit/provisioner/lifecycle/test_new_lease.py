@@ -11,10 +11,11 @@ from ec2spawner.config import Options, Profile, validate_options
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.profiles.choices import Choice
 from ec2spawner.hub.app.spawn_error import SpawnError
-from ec2spawner.hub.spawn.home_choice import apply_home_choice, begin_copy
+from ec2spawner.hub.spawn.home_choice import plan_home
 from ec2spawner.hub.spawn.lease_request import Server, new_lease
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.image import Image
+from ec2spawner.provisioner.model.leases.home_change import NO_CHANGE
 from ec2spawner.provisioner.model.leases.lease import Lease
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import World, until
@@ -33,7 +34,7 @@ async def leased(world: World, profile: dict[str, Any] | None = None, /, **chose
     options = hub_options(**({"profile_list": [profile]} if profile else {}))
     [only] = options.profiles
     choice: Choice[Profile] = replace(Choice(only, only.markets), **chosen)
-    return await new_lease(
+    lease, _ = await new_lease(
         "lease-1",
         ADA,
         choice,
@@ -45,6 +46,7 @@ async def leased(world: World, profile: dict[str, Any] | None = None, /, **chose
         sealed_start="sealed",
         start_timeout=900,
     )
+    return lease
 
 
 async def refused(world: World, profile: dict[str, Any] | None = None) -> SpawnError:
@@ -225,13 +227,11 @@ async def test_an_empty_home_can_be_chosen_where_the_first_one_would_be_a_copy(
     options = hub_options(home={"named_servers": "copy"})
     [only] = options.profiles
     empty = replace(Choice(only, only.markets), replace_home="empty")
-    homes = world.provisioner.homes
-    await apply_home_choice(world.provisioner, "ada", "gpu", empty, options)
-    await begin_copy(world.provisioner, "ada", "gpu", empty, options)
-    assert homes.of("ada", "gpu") is None
+    change = await plan_home(world.provisioner, "ada", "gpu", empty, options)
+    assert change == NO_CHANGE
     with pytest.raises(SpawnError, match="this server has none"):
-        await apply_home_choice(world.provisioner, "ada", "gpu", empty, hub_options())
-    await begin_copy(world.provisioner, "ada", "gpu", Choice(only, only.markets), options)
-    copied = homes.of("ada", "gpu")
+        await plan_home(world.provisioner, "ada", "gpu", empty, hub_options())
+    ordinary: Choice[Profile] = Choice(only, only.markets)
+    copied = (await plan_home(world.provisioner, "ada", "gpu", ordinary, options)).after
     assert copied is not None
     assert copied.is_being_copied

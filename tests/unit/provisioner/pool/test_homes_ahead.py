@@ -338,7 +338,7 @@ async def test_a_home_in_use_or_in_another_zone_stays_where_it_is(world: World) 
     await regulars(world, "ada", "ben")
     home = world.provisioner.homes.of("ben", "")
     assert home is not None
-    await world.provisioner.homes.move(home, "us-east-1b")
+    await world.change_home(world.provisioner.homes.plan_move(home, "us-east-1b"))
     await world.complete_passes(2)
     lease, _ = await world.ready("ada", home_kind="ebs", spec=IN_A)
     await world.restart(pool=rules(1, homes_ahead=1))
@@ -359,7 +359,7 @@ async def test_a_home_that_moves_gives_its_instance_up(world: World) -> None:
     [instance_id] = pool.agents
     home = world.provisioner.homes.of("ada", "")
     assert home is not None
-    await world.provisioner.homes.move(home, "us-east-1b")
+    await world.change_home(world.provisioner.homes.plan_move(home, "us-east-1b"))
     await until(lambda: instance_id not in world.cloud.running(), "it ends")
 
 

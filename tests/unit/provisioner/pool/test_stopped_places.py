@@ -19,6 +19,7 @@ from ec2spawner.provisioner.alarms.unused_pool import unused_pool
 from ec2spawner.provisioner.instances import demand
 from ec2spawner.provisioner.instances.pool_stops import SLOW_BOOT
 from ec2spawner.provisioner.instances.supply import supply_of
+from ec2spawner.provisioner.launch.controller import STARTED
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.pool.stopped_places import LONGEST_READING, NEVER, StoppedPlaces
@@ -79,6 +80,8 @@ async def test_a_lease_that_would_buy_on_demand_starts_it(world: World) -> None:
     agent = await started(world, lease)
     assert agent.instance_id == instance_id
     assert world.now(lease).state is LeaseState.READY
+    said = [event.message for event in world.now(lease).events if event.detail == instance_id]
+    assert said[0].startswith(STARTED), "its user sees which one, before it has booted"
     assert not [x for x in world.cloud.requests()[bought:] if POOL not in x.tags]
     assert not world.provisioner._state.retained.holds(instance_id)
     await until(lambda: len(world.cloud.requests()) > bought, "another is prepared")
