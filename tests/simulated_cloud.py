@@ -582,8 +582,9 @@ class SimulatedCloud:
         return self.volumes.get(made.volume_id, made)
 
     async def copy_volume(
-        self, client_token: str, source_id: str, spec: VolumeSpec, tags: Mapping[str, str]
+        self, client_token: str, source: Volume, spec: VolumeSpec, tags: Mapping[str, str]
     ) -> Volume:
+        source_id = source.volume_id
         faults = await self._receive("copy_volume", client_token, source_id, spec, dict(tags))
         token = f"CopyVolumes {client_token}"  # each action has tokens of its own
         if token in self._created:
@@ -610,6 +611,7 @@ class SimulatedCloud:
         made = Volume(
             *(volume_id, zone, spec.size_gib, "available", None, dict(tags), self.clock()),
             volume_type=spec.volume_type,
+            encrypted=spec.encrypted,
         )
         self.volumes[volume_id] = made
         self.files[volume_id] = set(self.files[spec.snapshot_id]) if copy else set()

@@ -14,7 +14,7 @@ from ..aws.compute.instances import STOP_ON_POWER_OFF
 from ..aws.compute.launch import fleet_request
 from ..aws.compute.placement_groups import placement_group_request
 from ..aws.compute.templates import Template, template_data, template_name
-from ..aws.storage.volumes import DEVICES, volume_request
+from ..aws.storage.volumes import DEVICES, copy_request
 from ..aws.tags import to_ec2
 from ..core.names import client_token
 from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
@@ -123,9 +123,8 @@ def of_homes(
         home = {"VolumeId": homes[0].volume_id}
         tags = {HUB: hub, STORE: STORE_OF_CHECK}
         if are_copied:
-            copy = volume_request(VolumeSpec(homes[0].size_gib))
-            source = {"SourceVolumeId": homes[0].volume_id}
-            dry_runs.append(DryRun(COPY_HOME, {**source, **copy, **_tagged(tags, "volume")}))
+            copy = copy_request(homes[0], VolumeSpec(homes[0].size_gib))
+            dry_runs.append(DryRun(COPY_HOME, {**copy, **_tagged(tags, "volume")}))
         dry_runs += [
             DryRun("ec2:CreateSnapshot", {**home, **_tagged(tags, "snapshot")}),
             DryRun("ec2:ModifyVolume", {**home, "Size": MAX_VOLUME_GIB}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC
 from functools import partial
 from itertools import chain, repeat
@@ -86,15 +87,14 @@ class Volumes:
         )
 
     async def copy_volume(
-        self, client_token: str, source_id: str, spec: VolumeSpec, tags: Mapping[str, str]
+        self, client_token: str, source: Volume, spec: VolumeSpec, tags: Mapping[str, str]
     ) -> Volume:
         """Copy a volume within its zone, also while it is attached: its blocks as of the call,
         like a disk after a power cut."""
         return await self.client.call(
             "copy_volumes",
             lambda answer: _volume(answer["Volumes"][0]),
-            SourceVolumeId=source_id,
-            **volume_request(spec),
+            **copy_request(source, spec),
             ClientToken=client_token,
             TagSpecifications=[{"ResourceType": "volume", "Tags": to_ec2(tags)}],
         )
@@ -216,8 +216,8 @@ class Volumes:
 
 
 def volume_request(spec: VolumeSpec) -> dict[str, Any]:
-    """CreateVolume's parameters besides the zone, and those of CopyVolumes besides the source.
-    Encryption is left out unless requested, because a snapshot or the account may require it."""
+    """CreateVolume's parameters besides the zone. Encryption is left out unless requested, because
+    a snapshot or the account may require it."""
     request: dict[str, Any] = {"Size": spec.size_gib, "VolumeType": spec.volume_type}
     if spec.snapshot_id:
         request["SnapshotId"] = spec.snapshot_id
@@ -226,6 +226,14 @@ def volume_request(spec: VolumeSpec) -> dict[str, Any]:
         if spec.kms_key:
             request["KmsKeyId"] = spec.kms_key
     return request
+
+
+def copy_request(source: Volume, spec: VolumeSpec) -> dict[str, Any]:
+    """CopyVolumes' parameters. Encryption is left out where the copy has that of its source: EC2
+    always encrypts the copy of an encrypted volume."""
+    is_needed = not source.encrypted or spec.kms_key != ""
+    request = volume_request(replace(spec, encrypted=spec.encrypted and is_needed))
+    return {"SourceVolumeId": source.volume_id, **request}
 
 
 def _is_attached(volume: Mapping[str, Any], instance_id: str) -> bool:
@@ -266,6 +274,7 @@ def _volume(volume: Answer) -> Volume:
         tags=from_ec2(volume),
         created_at=volume["CreateTime"].astimezone(UTC) if "CreateTime" in volume else None,
         volume_type=volume.get("VolumeType", ""),
+        encrypted=volume.get("Encrypted", False),
     )
 
 

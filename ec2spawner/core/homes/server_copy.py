@@ -19,7 +19,6 @@ REFUSALS: Final = frozenset(
         "InvalidParameterValue",
         "InvalidRequest",
         "OperationNotPermitted",
-        "ParamValidationError",
         "UnauthorizedOperation",
         "UnknownParameter",
         "Unsupported",
@@ -27,8 +26,9 @@ REFUSALS: Final = frozenset(
         "UnsupportedOperationException",
     }
 )
-"""Codes with which CopyVolumes is refused for this volume, hub or region, but a snapshot may not
-be. `ParamValidationError` is botocore's, of a version that does not know a parameter."""
+"""Codes with which EC2 refuses CopyVolumes for this volume, hub or region, but maybe no snapshot.
+botocore's `ParamValidationError` is none of them: that is a defect of the installation, which a
+snapshot would hide."""
 
 BUSY: Final = frozenset(
     {"ConcurrentCopyVolumeLimitExceeded", "IncorrectState", "InvalidVolume.NotFound"}

@@ -228,7 +228,7 @@ class ServerCopies:
         token, tags = home.volume_token or home.home_id, self.state.homes.tags(home)
         spec, asked_at = self.volumes.spec(home.size_gib), self.state.clock.now()
         try:
-            volume = await self.cloud.copy_volume(token, source.volume_id, spec, tags)
+            volume = await self.cloud.copy_volume(token, source, spec, tags)
         except CloudError as error:
             if error.code in REFUSALS:
                 log.warning(

@@ -48,6 +48,10 @@ FIXES = (
         "another hub may be using this hub's store; starting again may work",
     ),
     ("VolumeLimitExceeded", LARGER_STORAGE),
+    (
+        "ParamValidationError",
+        "the hub's boto3 is older than this version needs; install ec2spawner again with pip",
+    ),
 )
 """The start of a code, or a parameter that EC2 names in its message, and what to do about it. The
 first match applies."""

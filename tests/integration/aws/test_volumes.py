@@ -69,22 +69,35 @@ async def test_create(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     assert "MultiAttachEnabled" not in call
 
 
-async def test_copy(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+@pytest.mark.parametrize(
+    ("source", "spec", "encryption"),
+    [
+        ("true", VolumeSpec(20), {}),
+        ("true", VolumeSpec(20, encrypted=False), {}),
+        ("true", VolumeSpec(20, kms_key="alias/a"), {"Encrypted": "true", "KmsKeyId": "alias/a"}),
+        ("false", VolumeSpec(20), {"Encrypted": "true"}),
+        ("false", VolumeSpec(20, encrypted=False), {}),
+    ],
+)
+async def test_a_copy_asks_for_encryption_only_where_it_would_not_be_that_of_its_source(
+    cloud: EC2Cloud, ec2: ScriptedEC2, source: str, spec: VolumeSpec, encryption: dict[str, str]
+) -> None:
+    ec2.will("DescribeVolumes", shown(f"{volume('in-use', ME)}<encrypted>{source}</encrypted>"))
     ec2.will("CopyVolumes", shown(volume("creating")))
-    spec, tags = VolumeSpec(20, kms_key="alias/ours"), {"ec2spawner:hub": "class"}
-    made = await cloud.copy_volume("home-token", "vol-0", spec, tags)
+    of = await cloud.volume("vol-1")
+    assert of is not None
+    made = await cloud.copy_volume("home-token", of, spec, {"ec2spawner:hub": "class"})
     assert (made.volume_id, made.zone, made.state) == ("vol-1", "us-east-1a", "creating")
-    (call,) = ec2.calls
+    call = ec2.calls[-1]
     expected = {
-        "SourceVolumeId": "vol-0",
+        "SourceVolumeId": "vol-1",
         "Size": "20",
         "VolumeType": "gp3",
-        "Encrypted": "true",
-        "KmsKeyId": "alias/ours",
         "ClientToken": "home-token",
         "TagSpecification.1.Tag.1.Key": "ec2spawner:hub",
     }
     assert expected.items() <= call.items()
+    assert {name: call[name] for name in ("Encrypted", "KmsKeyId") if name in call} == encryption
     assert not {"AvailabilityZone", "MultiAttachEnabled"} & call.keys()
 
 

@@ -8,12 +8,17 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 TREE = Path(__file__).resolve().parents[3]
 CONSTRAINTS = TREE / "ec2spawner/data/constraints.txt"
@@ -85,14 +90,16 @@ def without_node(programs: Path, folder: Path) -> dict[str, str]:
     return kept | own | {"JUPYTER_DATA_DIR": str(folder)}
 
 
-def install(built: Path, extra: str, folder: Path) -> tuple[Path, dict[str, str]]:
+def install(
+    built: Path, extra: str, folder: Path, *tools: str, constraints: Path = CONSTRAINTS
+) -> tuple[Path, dict[str, str]]:
     venv.create(folder / "environment", with_pip=True)
     programs = folder / "environment/bin"
     environment = without_node(programs, folder / "jupyter")
     assert shutil.which("node", path=environment["PATH"]) is None
     pip: Sequence[str] = (str(programs / "python"), "-m", "pip", "install", "--quiet")
-    wanted = f"ec2spawner{extra} @ {built.as_uri()}"
-    run(*pip, "--constraint", str(CONSTRAINTS), wanted, cwd=folder, environment=environment)
+    wanted = f"ec2spawner{extra} @ {built.as_uri()}", *tools
+    run(*pip, "--constraint", str(constraints), *wanted, cwd=folder, environment=environment)
     return programs, environment
 
 
@@ -140,3 +147,67 @@ def test_a_notebook_has_the_extension(kind: str, built: dict[str, Path], tmp_pat
     assert config["ServerApp"]["jpserver_extensions"]["ec2spawner.notebook"] is True
     agent = run(str(programs / "ec2spawner-agent"), "--help", cwd=tmp_path, environment=environment)
     assert "--hub-api-url" in agent
+
+
+EXTRAS = ("alarms", "postgresql")
+"""Those whose oldest releases are tested, too."""
+
+TOOLS = (
+    *("aiosmtpd", "httpx", "hypothesis", "moto[ec2,server]", "oauthenticator"),
+    *("pytest", "pytest-asyncio", "pytest-timeout"),
+)
+"""What `TESTED` need besides."""
+
+TESTED = (
+    *("tests/integration/aws", "tests/integration/alarms/test_interruption_queue.py"),
+    *("tests/integration/commands/test_check_command.py", "tests/unit/aws", "tests/unit/check"),
+    *("tests/unit/config", "tests/unit/hub", "tests/unit/store", "tests/unit/telemetry"),
+)
+"""Our calls of AWS, and most that we need of other packages."""
+
+
+def floors() -> dict[str, str]:
+    """The oldest release of each package that `pyproject.toml` allows. AWS's models are botocore's,
+    which boto3 needs in its own version or a later one."""
+    project = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *chain(*map(project["optional-dependencies"].get, EXTRAS))]
+    found: dict[str, str] = {
+        canonicalize_name(requirement.name): bound.version
+        for requirement in map(Requirement, wanted)
+        for bound in requirement.specifier
+        if bound.operator == ">="
+    }
+    return {**found, "botocore": found["boto3"]}
+
+
+def constraints_of(tools: Sequence[str], oldest: Mapping[str, str]) -> str:
+    """The oldest releases, and of the tools those that are tested with."""
+    names = {Requirement(each).name for each in tools}
+    pinned = [x for x in CONSTRAINTS.read_text().splitlines() if x.partition("==")[0] in names]
+    return "\n".join([*pinned, *(f"{name}=={version}" for name, version in oldest.items())])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the oldest releases have no wheels for it")
+def test_the_oldest_releases_that_are_allowed_know_all_that_we_ask_of_them(
+    built: dict[str, Path], tmp_path: Path
+) -> None:
+    oldest, constraints = floors(), tmp_path / "constraints.txt"
+    constraints.write_text(constraints_of(TOOLS, oldest))
+    programs, _ = install(
+        built["wheel"], f"[{','.join(EXTRAS)}]", tmp_path, *TOOLS, constraints=constraints
+    )
+    python = str(programs / "python")
+    listed = run(python, "-m", "pip", "list", "--format=json", cwd=tmp_path)
+    installed: dict[str, Version] = {
+        canonicalize_name(each["name"]): Version(each["version"]) for each in json.loads(listed)
+    }
+    wanted = {name: Version(version) for name, version in oldest.items()}
+    assert {name: installed[name] for name in oldest} == wanted
+    others = ("EC2SPAWNER", "JUPYTER", "PYTEST", "PYTHON")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(others)}
+    environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
+    marks = "not long and not nightly"
+    command = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks, *TESTED)
+    print(run(*command, cwd=TREE, environment=environment).splitlines()[-1])

@@ -136,7 +136,7 @@ class Cloud(Protocol):
         """Idempotent by client token."""
 
     async def copy_volume(
-        self, client_token: str, source_id: str, spec: VolumeSpec, tags: Mapping[str, str]
+        self, client_token: str, source: Volume, spec: VolumeSpec, tags: Mapping[str, str]
     ) -> Volume:
         """A copy of a volume as it is now, in its zone; idempotent by client token.
 

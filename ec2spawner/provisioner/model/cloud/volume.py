@@ -22,6 +22,7 @@ class Volume:
     created_at: datetime | None = None
     """UTC."""
     volume_type: str = "gp3"
+    encrypted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

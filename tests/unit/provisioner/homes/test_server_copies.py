@@ -25,6 +25,7 @@ from tests.unit.provisioner.world import SPEC, Agent, World, until
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 REFUSED = CloudError("UnauthorizedOperation", "You are not authorized.", retryable=False)
 FULL = CloudError("VolumeLimitExceeded", "No more volumes.", retryable=False)
+UNKNOWN = CloudError("ParamValidationError", 'Unknown parameter: "Encrypted"', retryable=False)
 BUSY = CloudError("ConcurrentCopyVolumeLimitExceeded", "One at a time.", retryable=False)
 
 
@@ -383,6 +384,16 @@ async def failure_of(world: World, lease: Lease) -> Stop:
     assert world.now(lease).instance_id is None
     assert copies(world) == []
     return stop
+
+
+async def test_a_parameter_that_boto3_does_not_know_is_reported_and_no_snapshot_is_made(
+    world: World,
+) -> None:
+    await with_a_file(world)
+    world.cloud.fail("copy_volume", UNKNOWN, times=9999)
+    stopped = await failure_of(world, await request(world))
+    assert "boto3 is older than this version needs" in stopped.message
+    assert world.cloud.of("create_snapshot") == []
 
 
 async def test_a_quota_fails_the_start_with_the_cause_and_no_empty_home(world: World) -> None:
