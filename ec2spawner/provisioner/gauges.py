@@ -27,7 +27,7 @@ Account = Literal["leases", "overhead"]
 """Whether a lease pays. A lease pays for overhead too: its start and its stop."""
 
 DISK_KINDS = ("home", "system", "scratch")
-"""Those that can be written."""
+"""Kinds of disks that can be written."""
 
 PoolState = Literal["target", "waiting", "booting", "stopped_target", "stopped"]
 
@@ -56,7 +56,7 @@ class Figures:
     """Instances of the warm pool by profile and market: how many shall wait, wait, or boot, and
     shall wait stopped or do so."""
     nearly_full_disks: Mapping[tuple[str, str], int]
-    """Of running servers, by kind and by what they lack."""
+    """Number of nearly full disks of running servers, by kind and by what they lack."""
     sold_out: Mapping[ErrorClass, int]
     """Marks that hold: of an offer, a quota, a subnet, a type in a zone."""
     undelivered_alarms: Mapping[str, float]

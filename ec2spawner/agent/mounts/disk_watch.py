@@ -21,7 +21,7 @@ START_SECONDS: Final = 2.0
 """For measuring the folders of a full home before its server starts, which waits for that."""
 
 RUN_SECONDS: Final = 10.0
-"""The same while the server runs: for homes of millions of files."""
+"""For measuring them while the server runs: a home may have millions of files."""
 
 CHECK_SECONDS: Final = 5.0
 """For the whole check before a start, and for the end of one: a disk may not respond."""
@@ -61,7 +61,7 @@ class DiskWatch:
             await asyncio.wait({self._checking}, timeout=CHECK_SECONDS)
 
     async def before_start(self) -> list[Sentence]:
-        """The same within `CHECK_SECONDS`: a start does not depend on it."""
+        """Check for at most `CHECK_SECONDS`: a start does not depend on it."""
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 return await self.check(START_SECONDS)

@@ -16,7 +16,7 @@ from typing import Final
 MAX_FOLDERS: Final = 3
 
 MIN_SHARE: Final = 0.05
-"""Of the whole: deleting less makes little room."""
+"""Share of the whole below which a folder is not named: deleting it makes little room."""
 
 MAIN_SHARE: Final = 0.8
 """A folder with so much of its parent is named instead of it: `~/.cache/pip`, not `~/.cache`."""

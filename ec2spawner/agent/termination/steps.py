@@ -13,7 +13,7 @@ from ...wire import StepResult
 log = logging.getLogger(__name__)
 
 MAX_PROBLEM_CHARS = 300
-"""Of the 500 of a report: the user's own process says it."""
+"""Limits what the user's own process may put into a report, which has 500 characters."""
 
 Outcome = Literal["done", "late", "failed"]
 

@@ -52,19 +52,18 @@ def disks_nearly_full(found: ServerDisks, rules: AlarmRules, now: datetime) -> l
 
 
 def is_nearly_full(disk: DiskUse, percent: float = NEARLY_FULL) -> bool:
-    """Whether `percent` of the space of a disk that can be written is used, and little is left; or
-    so much of its inodes."""
+    """Whether a disk lacks space or inodes, or soon will."""
     return lacks_space(disk, percent) or lacks_inodes(disk, percent)
 
 
 def lacks_space(disk: DiskUse, percent: float = NEARLY_FULL) -> bool:
-    """The former."""
+    """Whether `percent` of the space of a disk that can be written is used, and little is left."""
     enough = MIN_FREE_BYTES.get(disk.kind, DEFAULT_MIN_FREE_BYTES)
     return disk.is_writable and disk.used_percent >= percent and disk.free_bytes < enough
 
 
 def lacks_inodes(disk: DiskUse, percent: float = NEARLY_FULL) -> bool:
-    """The latter."""
+    """Whether `percent` of the inodes of a disk that can be written are used."""
     return disk.is_writable and (disk.inodes_percent or 0.0) >= percent
 
 

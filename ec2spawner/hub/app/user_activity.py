@@ -23,7 +23,7 @@ def keep_users_logged_in() -> None:
 
 
 def recording_or_not(record: Record) -> Record:
-    """The same `_record_activity`, which also commits, and returns False where that fails.
+    """Wrap `_record_activity` to commit as well, and to return False where that fails.
 
     JupyterHub commits only where it returns True; then there is nothing left to commit.
     """

@@ -72,9 +72,12 @@ async def _first_home(
     choice: Choice[Profile],
     options: Options,
 ) -> HomeChange:
-    """Where the hub copies homes, a server's first one begins as a copy, unless its user chose an
-    empty one or it is temporary. Where it copies none any more, a copy that was not made yet is
-    given up: the home begins empty."""
+    """Plan a server's first home as a copy where the hub copies homes, unless its user chose an
+    empty one or it is temporary.
+
+    Where the hub copies none any more, a copy that was not made yet is given up: the home begins
+    empty.
+    """
     if choice.replace_home == EMPTY or choice.temporary_seconds is not None:
         return HomeChange(home, home)
     if not copies_home(options, server):

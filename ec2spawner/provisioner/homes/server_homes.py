@@ -69,7 +69,7 @@ class ServerHomes:
         return placement.subnets_for(self.state, user, server, home_kind=home_kind)
 
     def subnets_of(self, home: Home | None) -> tuple[str, ...]:
-        """The same for a home as a start will have it; a temporary one is given up."""
+        """The subnets for a home as a start will have it; a temporary one is given up."""
         zone = None if home is None or home.is_temporary else home.next_zone
         return placement.subnets_in(self.state, zone)
 

@@ -21,7 +21,7 @@ from ...core.ledger.instance_end import ends_free
 from ...core.ledger.segments import Segment, close
 from ...core.sleep.spot_events import NOTICE, OVERDUE
 from ...core.sleep.step_budgets import FLUSH_SECONDS
-from ...wire import Market
+from ...wire import Market, Then
 from ..homes.volumes import HomeVolumes
 from ..instances.closed_segments import closed_segments
 from ..instances.surplus import terminate
@@ -31,6 +31,7 @@ from ..model.leases.costs import scopes_of
 from ..model.leases.lease import LIVE, OPEN, Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..runtime.task_group import TaskGroup
+from ..state.agent_contact import FLUSH_SILENCE
 from ..state.state import State
 from ..store.store import StoreError
 
@@ -134,12 +135,19 @@ class Termination:
     def _may_be_kept(self, lease: Lease, *, is_released: bool) -> bool:
         """Whether the instance is retained: one with a home that may be mounted only if it is to be
         stopped, which flushes. `Retention` detaches the home after that."""
-        current = self.state.leases.get(lease.lease_id)
-        then = current.stop.then if current and current.stop else "terminate"
-        if then == "terminate":
-            return False
-        has_stopped = self.state.leases.contact(lease.lease_id).agent_stopped and then == "stop"
-        return is_released or has_stopped or lease.on_retained
+        match self._then(lease.lease_id):
+            case "linger":
+                return is_released
+            case "stop":
+                has_stopped = self.state.leases.contact(lease.lease_id).agent_stopped
+                is_stored = self.state.retained.holds_for(lease)
+                return is_released or has_stopped or is_stored or lease.on_retained
+        return False
+
+    def _then(self, lease_id: str) -> Then:
+        """What becomes of the instance of a lease that is ending."""
+        lease = self.state.leases.get(lease_id)
+        return lease.stop.then if lease is not None and lease.stop is not None else "terminate"
 
     async def _is_taken_back(self, lease: Lease) -> bool:
         """Wait for EC2 to take an instance back where that makes it free: what the hub terminates
@@ -175,8 +183,9 @@ class Termination:
         in time."""
         leases, lease_id = self.state.leases, lease.lease_id
         if self.state.retained.holds_for(lease):
-            # Stored once the agent had stopped, and no later: after a crash it is not there to ask.
-            return not lease.on_retained
+            # Stored once the agent had stopped: after a crash it is not there to ask. One that is
+            # to be stopped may be kept with a home in use, which `Retention` detaches later.
+            return self._then(lease_id) == "linger"
         if lease.ready_at is not None:
             try:
                 await leases.wait_agent_stopped(lease_id, self.stop_seconds(lease_id))
@@ -205,7 +214,7 @@ class Termination:
         left = self.stop_seconds(lease.lease_id) + FLUSH_SECONDS - waited
         deadline = loop.time() + min(max(left, 0.0), FLUSH_SECONDS)
         while contact.is_flushing(loop.time()) and loop.time() < deadline:
-            await leases.wait_for_change(lease.lease_id, min(GONE_PAUSE, deadline - loop.time()))
+            await leases.wait_for_change(lease.lease_id, min(FLUSH_SILENCE, deadline - loop.time()))
 
     async def _retain(self, lease_id: str) -> bool:
         state, lease = self.state, self.state.leases.get(lease_id)

@@ -278,7 +278,7 @@ class Home:
 
     @property
     def next_zone(self) -> str | None:
-        """Where it is or, while it moves, will be."""
+        """The zone of its volume; while it moves, of the next one."""
         return self.move.zone if self.move is not None and self.is_moving else self.zone
 
     @property

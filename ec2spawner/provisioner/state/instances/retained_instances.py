@@ -63,7 +63,7 @@ class RetainedInstances:
         return instance_id in self._kept
 
     def holds_for(self, lease: Lease) -> bool:
-        """True where the lease's instance is retained after it: its agent has stopped in order."""
+        """Whether the lease's instance is retained after it: its agent has stopped."""
         kept = self._kept.get(lease.instance_id or "")
         return kept is not None and kept.lease_id == lease.lease_id
 

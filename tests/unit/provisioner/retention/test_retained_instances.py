@@ -1031,6 +1031,24 @@ async def test_a_home_in_use_costs_no_disk_that_is_kept(world: World) -> None:
     assert (await rebooted.serve()).state is LeaseState.READY
 
 
+async def test_a_hub_killed_while_it_keeps_a_home_in_use_does_not_detach_it(world: World) -> None:
+    """That the instance is kept is stored, and is no sign that its home is unmounted."""
+    lease, agent = await ready(world, STOP, home_kind="ebs")
+    world.cloud.hold("stop")
+    await world.stop(lease)
+    world.break_store()
+    await agent.event("stopped", home_released=False)
+    retained = world.provisioner._state.retained
+    await until(lambda: retained.holds(agent.instance_id), "it is kept, and still runs")
+    await world.kill()
+    world.fix_store()
+    await world.start()
+    await world.state(lease, LeaseState.ENDED)
+    await world.watch_passes(2)
+    assert world.provisioner.retained("ada", "")
+    assert world.cloud.of("detach_volume") == []
+
+
 async def test_a_home_in_use_leaves_no_instance_that_runs(world: World) -> None:
     lease, agent = await ready(world, LINGER, home_kind="ebs")
     await asyncio.gather(world.stop(lease), agent.event("stopped", home_released=False))
