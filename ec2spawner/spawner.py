@@ -27,6 +27,7 @@ from .hub.app.restart_check import RestartCheck
 from .hub.app.resume import could_not_continue
 from .hub.app.server_rename import rename_server
 from .hub.app.service import HubService
+from .hub.app.user_account import account_of
 from .hub.failure.explained_start import ExplainedStart, ec2_unanswered
 from .hub.pages.progress.progress_stream import progress_of
 from .hub.pages.spawn_page.spawn_page import render_options_form
@@ -139,7 +140,8 @@ class EC2Spawner(OptionTraits, Spawner):
         deadline = asyncio.get_running_loop().time() + self.start_timeout - TIMEOUT_MARGIN
         self.lease_id, self._recovered = new_lease_id(), True
         running, provisioner = await self._answering()
-        successor = provisioner.moves.to_resume(self.user.name, self.name, self.continues)
+        account = account_of(provisioner.accounts, self.user)
+        successor = provisioner.moves.to_resume(account, self.name, self.continues)
         if successor is not None:
             return await self._resume(running, provisioner, successor, deadline)
         if self.continues:
@@ -148,7 +150,9 @@ class EC2Spawner(OptionTraits, Spawner):
         options, choice = await user_options.resolve(self, self.user_options)
         user_options.drop_one_time_options(self)
         chosen_idle = choice.server_idle_seconds
-        idle = await policy_of(options, self, choice.profile, chosen_idle, choice.payer)
+        idle = await policy_of(
+            options, provisioner, self, choice.profile, chosen_idle, choice.payer
+        )
         running.spawners[self.lease_id] = self
         sleep = sleep_of(options, choice, provisioner, self)
         environment, hub_api_url = notebook_environment(self, running, sleep)
@@ -158,7 +162,7 @@ class EC2Spawner(OptionTraits, Spawner):
         async with explained.request(choice.profile.slug), asyncio.timeout_at(deadline):
             lease, home = await new_lease(
                 self.lease_id,
-                Server(self.user.name, self.name),
+                Server(account, self.name),
                 choice,
                 options=options,
                 idle=idle,
@@ -258,14 +262,15 @@ class EC2Spawner(OptionTraits, Spawner):
         """The user or this named server is deleted in JupyterHub: delete the home if the
         configuration says so, and keep it otherwise."""
         provisioner = await self._provisioner()
-        await provisioner.give_up_retained(self.user.name, self.name)
-        await release_home(provisioner, self.user.name, self.name)
+        account = account_of(provisioner.accounts, self.user)
+        await provisioner.give_up_retained(account, self.name)
+        await release_home(provisioner, account, self.name)
 
     async def rename(self, old_name: str, new_name: str) -> None:
         """JupyterHub is about to rename this stopped server; an error prevents it."""
         running, provisioner = await self._answering()
-        kind = running.options.home.kind
-        await rename_server(provisioner, kind, self.user.name, old_name, new_name)
+        account, kind = account_of(provisioner.accounts, self.user), running.options.home.kind
+        await rename_server(provisioner, kind, account, old_name, new_name)
 
     async def get_url(self) -> str:
         """Where the notebook listens, also when the hub was killed before it wrote that down.
@@ -375,11 +380,12 @@ class EC2Spawner(OptionTraits, Spawner):
         if self._start_pending:
             return None  # this start has requested nothing yet
         lease_id = self.lease_id or self.continues
-        lease = provisioner.take_up(self.user.name, self.name, lease_id)
+        account = account_of(provisioner.accounts, self.user)
+        lease = provisioner.take_up(account, self.name, lease_id)
         if lease is None and self._saved is not None:
             if not await provisioner.first_listing(HUB_START_TIMEOUT):
                 raise CloudError("Unknown", "no listing of instances yet", retryable=True)
-            lease = await provisioner.rebuild(self.user.name, self.name, self._saved)
+            lease = await provisioner.rebuild(account, self.name, self._saved)
         if lease is not None:
             await self._recover(provisioner, lease)
         return lease

@@ -13,6 +13,7 @@ from ec2spawner.provisioner.runtime.clock import Clock
 from ec2spawner.provisioner.state.home_records import HomeRecords
 from ec2spawner.provisioner.state.state import State
 from ec2spawner.provisioner.store.store import Store
+from tests.user_accounts import bare_accounts
 
 STORE_ID = "store-1"
 
@@ -25,7 +26,8 @@ def bare_state(
 ) -> State:
     """With a subnet in each of the zones."""
     store, clock = cast("Store", SimpleNamespace(store_id=STORE_ID)), Clock(now, monotonic)
-    homes = HomeRecords(store, settings, clock, lambda users: {})
-    state = State(store, settings, clock, homes)
+    accounts = bare_accounts(now)
+    homes = HomeRecords(store, settings, clock, lambda users: {}, accounts)
+    state = State(store, settings, clock, homes, accounts)
     state.zones.by_subnet = {f"subnet-{zone}": zone for zone in zones}
     return state

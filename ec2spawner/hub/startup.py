@@ -42,6 +42,7 @@ from ..provisioner.model.settings import Settings
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.retention.controller import keeps_of
 from ..provisioner.runtime.clock import Clock
+from ..provisioner.state.user_accounts import UserAccounts
 from ..provisioner.store.store import Store, StoreAwayError, StoreError, StoreHeldError
 from .api import (
     admin_actions,
@@ -60,7 +61,7 @@ from .api import user as user_api
 from .api.agents import calls, clusters, hardware, runs
 from .api.save_before_stop import saving_before_stop
 from .app import api_address, internal_ssl
-from .app.default_payers import default_payers, user_names
+from .app.default_payers import default_payers
 from .app.event_loop.gc_pauses import GCPauses, nothing_starts_or_stops
 from .app.event_loop.route_activity import without_activity
 from .app.interruption_queue import InterruptionQueue
@@ -70,6 +71,7 @@ from .app.reporting.event_log import EventLog
 from .app.resume import Resumes
 from .app.route_times import noting_routes
 from .app.service import HubService, publish, utc_now
+from .app.user_account import all_users
 from .app.user_activity import keep_users_logged_in
 from .pages import runs_page, start_page, usage_pages
 from .pages.jinja_environment import TEMPLATES
@@ -201,18 +203,22 @@ async def _begin(app: JupyterHub) -> None:
         log.warning("%s", problem)
     verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
     store = await _open_store(app, options)
-    service = HubService(options, Seal(app.cookie_secret), verifier, authority(app))
+    clock = Clock(utc_now)
+    accounts = UserAccounts(store, clock)
+    await accounts.load()
+    accounts.follow(all_users(app.db))
+    service = HubService(options, Seal(app.cookie_secret), verifier, accounts, authority(app))
     publish(service)
     cloud = EC2Cloud(options.region, options.endpoint_url or None)
     provisioner = Provisioner(
         cloud,
         store,
-        settings_of(options),
+        _by_account(settings_of(options), accounts),
         data.instance_types(options.region),
-        Clock(utc_now),
+        clock,
+        accounts,
         ended=service.lease_ended,
-        payers_of=default_payers(options.payers.payers(), lambda: app.db),
-        user_names=lambda: user_names(app.db),
+        payers_of=default_payers(options.payers.payers(), lambda: app.db, accounts.name),
     )
     try:
         async for attempt in AsyncRetrying(
@@ -226,7 +232,7 @@ async def _begin(app: JupyterHub) -> None:
             with attempt:
                 await provisioner.start()
         await refuse_small_disks(provisioner, options)
-        events = EventLog(app.eventlog, provisioner.lease_events, options.contact)
+        events = EventLog(app.eventlog, provisioner.lease_events, accounts, options.contact)
         provisioner.spawn(events.run(), "event log")
         if namespace := options.cloudwatch_namespace:
             published = CloudWatchMetrics(cloud.client, namespace, options.hub_name, provisioner)
@@ -356,6 +362,16 @@ def settings_of(options: Options) -> Settings:
         has_clusters=options.clusters.max_workers > 0,
         runs=options.runs.rules(),
         spending_days=limits.days,
+    )
+
+
+def _by_account(settings: Settings, accounts: UserAccounts) -> Settings:
+    """What the options say of a user holds for the account that has the name now."""
+    limits, runs = settings.limits, settings.runs
+    return replace(
+        settings,
+        limits=replace(limits, scopes=accounts.by_account(limits.scopes)),
+        runs=replace(runs, priorities=accounts.by_account(runs.priorities)),
     )
 
 

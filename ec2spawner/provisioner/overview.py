@@ -122,24 +122,16 @@ class Overview:
     market: MarketData
     surveys: LimitSurveys
 
-    def servers(
-        self, user: str | None = None, requested_since: datetime | None = None
-    ) -> tuple[ServerNow, ...]:
-        """All open leases in the order of their requests, or those of one user that were requested
-        then or later."""
-        leases = [
-            each
-            for each in self.state.leases.open()
-            if user in (None, each.user)
-            if requested_since is None or each.requested_at >= requested_since
-        ]
+    def servers(self, user: str | None = None) -> tuple[ServerNow, ...]:
+        """All open leases in the order of their requests, or those of one user."""
+        leases = [each for each in self.state.leases.open() if user in (None, each.user)]
         return tuple(self._server(each) for each in sorted(leases, key=_requested))
 
     def _server(self, lease: Lease) -> ServerNow:
         contact = self.state.leases.contact(lease.lease_id)
         now, stops = asyncio.get_running_loop().time(), lease.state is LeaseState.ENDING
         return ServerNow(
-            lease=lease,
+            lease=self.state.accounts.displayed(lease),
             instance=self.state.instances.listed.get(lease.instance_id or ""),
             idle_since=contact.idle_since,
             busy_because=contact.flush_progress(now) if stops else contact.busy_because,
@@ -183,6 +175,7 @@ class Overview:
 
     def _kept(self, kept: Kept, instance: Instance | None) -> KeptNow:
         segment, now = self.retained_segment(kept), self.state.clock.now()
+        kept = self.state.accounts.displayed(kept)
         return KeptNow(kept, instance, rate(segment, now) if segment else NO_PRICE)
 
     def retained_segment(self, kept: Kept) -> Segment | None:
@@ -195,7 +188,12 @@ class Overview:
 
     def denied_starts(self) -> tuple[DeniedStart, ...]:
         """The last start of each server that a limit refused within a day, the newest first."""
-        return self.state.denied_starts.since(self.state.clock.now() - FAILURES_SHOWN)
+        accounts = self.state.accounts
+        found = self.state.denied_starts.since(self.state.clock.now() - FAILURES_SHOWN)
+        return tuple(
+            replace(accounts.displayed(each), refusal=accounts.displayed_scope(each.refusal))
+            for each in found
+        )
 
     def storage(self, user: str) -> StorageNow | None:
         """What a user's homes hold and cost; None until this process has scanned them."""
@@ -234,9 +232,12 @@ class Overview:
         accounts = Accounts(self.state, self.market).of(scopes)
         found = (limit for account in accounts for limit in _limits(account))
         return tuple(
-            replace(each, reached_at=at.get((each.standing.scope, each.standing.kind)))
-            for each in found
+            self._shown(LimitNow(x.bounds, x.standing, at.get((x.standing.scope, x.standing.kind))))
+            for x in found
         )
+
+    def _shown(self, limit: LimitNow) -> LimitNow:
+        return replace(limit, standing=self.state.accounts.displayed_scope(limit.standing))
 
     async def hub_limits(self) -> HubLimits:
         """For admins, of all scopes. Of one moment for all who ask within seconds of each other."""
@@ -250,7 +251,9 @@ class Overview:
         return HubLimits(
             at=survey.at,
             of_hub=tuple(map(_limit_now, survey.reaches.get(HUB, ()))),
-            nearly_used=tuple(map(_limit_now, sorted(nearly_used, key=_worst_first))),
+            nearly_used=tuple(
+                self._shown(_limit_now(each)) for each in sorted(nearly_used, key=_worst_first)
+            ),
             rate=survey.hub_rate,
         )
 
@@ -266,6 +269,7 @@ class Overview:
             # A start that was denied on-demand may have failed later, for another reason.
             if lease.stop.reason != "budget" or lease.lease_id not in denied
         ]
+        failed = [self.state.accounts.displayed(lease) for lease in failed]
         return tuple(sorted(failed, key=_requested, reverse=True))
 
 

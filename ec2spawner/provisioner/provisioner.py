@@ -28,7 +28,7 @@ from .homes.placement import Placement
 from .homes.server_copies import ServerCopies
 from .homes.server_homes import ServerHomes
 from .homes.snapshots import HomeSnapshots
-from .homes.storage_costs import StorageCosts, UserNames
+from .homes.storage_costs import StorageCosts
 from .homes.volumes import HomeVolumes
 from .homes.zone_migration import ZoneMigrations
 from .instances.boot_logs import BootLogs
@@ -68,6 +68,7 @@ from .model.cloud.cloud import Cloud, CloudError
 from .model.cloud.instance import Instance
 from .model.leases.home_change import NO_CHANGE, HomeChange
 from .model.leases.lease import IntentState, Lease, LeaseState, StepEvent
+from .model.leases.run import RunState
 from .model.settings import Settings
 from .offers.market import MarketData
 from .overview import Overview
@@ -93,6 +94,7 @@ from .state.home_records import HomeRecords, PayersOf
 from .state.lease_events import LeaseEvents
 from .state.start_durations import StartDurations
 from .state.state import State
+from .state.user_accounts import UserAccounts
 from .store.store import Store, StoreError
 from .usage import Usage
 
@@ -107,16 +109,17 @@ class Provisioner:
         settings: Settings,
         types: Mapping[str, InstanceType],
         clock: Clock,
+        accounts: UserAccounts,
         ended: Callable[[Lease], None] = lambda lease: None,
         payers_of: PayersOf = lambda users: {},
-        user_names: UserNames = tuple,
     ) -> None:
-        """`types` is the bundled table; `ended` is called with each lease that has ended;
-        `payers_of` says who pays for the homes of users who do not pay themselves; `user_names`
-        are those of all users."""
+        """`types` is the bundled table; `accounts` are loaded; `ended` is called with each lease
+        that has ended; `payers_of` says who pays for the homes of users who do not pay
+        themselves."""
         self.settings, self._cloud, self._store = settings, cloud, store
-        homes = HomeRecords(store, settings, clock, payers_of)
-        self._state = state = State(store, settings, clock, homes)
+        self.accounts = accounts
+        homes = HomeRecords(store, settings, clock, payers_of, accounts)
+        self._state = state = State(store, settings, clock, homes, accounts)
         self._tasks = tasks = TaskGroup()
         self.market = market = MarketData.of(state, cloud, types)
         prices, volumes = market.prices, HomeVolumes(state, cloud)
@@ -136,7 +139,7 @@ class Provisioner:
         self._home_attachment = HomeAttachment(state, volumes, tasks)
         self._reports = LeaseReports(state)
         migrations = ZoneMigrations(state, cloud, volumes, tasks)
-        storage_costs = StorageCosts(state, store, lambda: prices.resources, user_names)
+        storage_costs = StorageCosts(state, store, lambda: prices.resources)
         self.usage = Usage(state, store)
         self.alarms = alarms = Outbox(store, settings.alarms, settings.alarm_destinations)
         self.admission = admission = Admission(state, market)
@@ -395,6 +398,12 @@ class Provisioner:
     def lease_of(self, user: str, server: str) -> Lease | None:
         """The newest open lease of a server."""
         return self._state.leases.of_server(user, server)
+
+    def is_active(self, user: str) -> bool:
+        """Whether a server or run of this user has not ended."""
+        runs = self._state.runs.of_user(user)
+        is_open = any(run.state is not RunState.ENDED for run in runs)
+        return is_open or any(lease.user == user for lease in self._state.leases.open())
 
     def last_ended(self, user: str, server: str) -> Lease | None:
         """The newest ended lease of a server: the next login shows why it stopped."""

@@ -16,7 +16,6 @@ from .model.leases.costs import costs_of
 from .model.leases.lease import OPEN, Lease
 from .state.spending.pending_overhead import PendingCosts
 from .state.state import State
-from .store.ledger.cost_queries import Beginning
 from .store.ledger.cost_totals import dimension_of
 from .store.store import Store
 
@@ -53,11 +52,9 @@ class Usage:
         """When the calendar month ends in the hub's time zone."""
         return midnight(next_month(self.today()), self.time_zone)
 
-    async def past_leases(
-        self, user: str, before: datetime, limit: int, requested_since: datetime | None = None
-    ) -> tuple[Lease, ...]:
+    async def past_leases(self, user: str, before: datetime, limit: int) -> tuple[Lease, ...]:
         """The user's last `limit` leases that ended earlier than `before`, the newest first."""
-        return await self.store.past_leases(user, before, limit, requested_since)
+        return await self.store.past_leases(user, before, limit)
 
     async def costs(
         self,
@@ -65,23 +62,18 @@ class Usage:
         until: date,
         by: Sequence[Dimension],
         only: Filter | None = None,
-        requested_since: datetime | None = None,
     ) -> tuple[CostSum, ...]:
-        """All costs from `since` to `until`, both days included, by these dimensions.
-
-        `only` limits them to these values, `requested_since` to leases that were requested then or
-        later, and to what belongs to none from that day on: it needs users in `only`.
-        """
+        """All costs from `since` to `until`, both days included, by these dimensions; `only`
+        limits them to these values."""
         # What ends or is stored during the reads counts from memory, and from there only.
-        leases, now = self._not_stored(only, requested_since), self.state.clock.now()
+        leases, now = self._not_stored(only), self.state.clock.now()
         overhead = self._overhead_not_stored(only)
         left_out = [pending.key for pending in overhead]
-        beginning = Beginning.of(requested_since, self.time_zone) if requested_since else None
         # One user's lines have an index.
         is_fast = dimension_of(by, only) is not None or Dimension.USER in (only or {})
         ranges = [(since, until)] if is_fast else _parts(since, until, PART)
         parts = [
-            await self.store.ledger.costs(*days, by, only, self._ended(leases), beginning, left_out)
+            await self.store.ledger.costs(*days, by, only, self._ended(leases), left_out)
             for days in ranges
         ]
         lines = chain(self._lines_of(leases, now), *(pending.costs for pending in overhead))
@@ -91,9 +83,7 @@ class Usage:
             lambda: merge_sums(*parts, sum_rows(counted, by, only)),
         )
 
-    def _not_stored(
-        self, only: Filter | None, requested_since: datetime | None
-    ) -> tuple[Lease, ...]:
+    def _not_stored(self, only: Filter | None) -> tuple[Lease, ...]:
         """The leases whose costs the store does not have, or not for certain."""
         users = (only or {}).get(Dimension.USER)
         is_pending = self.store.write_behind.is_pending
@@ -101,7 +91,6 @@ class Usage:
             lease
             for lease in self.state.leases.in_memory()
             if users is None or lease.user in users
-            if requested_since is None or lease.requested_at >= requested_since
             if lease.state in OPEN or is_pending(lease.lease_id)
         )
 

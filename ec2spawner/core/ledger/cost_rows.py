@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -224,3 +224,26 @@ def _plus(some: CostSum, more: CostSum) -> CostSum:
         gpu_measured=some.gpu_measured + more.gpu_measured,
         gpu_busy=some.gpu_busy + more.gpu_busy,
     )
+
+
+def key_with_names(
+    by: Sequence[Dimension], names: Mapping[str, str]
+) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
+    """Returns what replaces users in keys of these dimensions by what they are called: `names` has
+    user as in the ledger -> name, of those where that differs."""
+    shown = {
+        Dimension.USER: names,
+        Dimension.PAYER: {user_payer(user): user_payer(name) for user, name in names.items()},
+    }
+    of_key = [shown.get(dimension, {}) for dimension in by]
+    return lambda key: tuple(x.get(part, part) for x, part in zip(of_key, key, strict=True))
+
+
+def with_names(
+    sums: Iterable[CostSum], by: Sequence[Dimension], names: Mapping[str, str]
+) -> tuple[CostSum, ...]:
+    """The sums with what users are called, see `key_with_names`."""
+    if not names:
+        return tuple(sums)
+    named = key_with_names(by, names)
+    return tuple(each._replace(key=named(each.key)) for each in sums)

@@ -50,15 +50,16 @@ class Payers:
         """The groups whose members may choose a payer because they are members."""
         return frozenset(self.groups).union(*(each.groups for each in self.projects.values()))
 
-    def of(self, user: str, groups: Collection[str]) -> tuple[str, ...]:
-        """The payers that a user of these groups may choose; the first one is the default.
+    def of(self, account: str, name: str, groups: Collection[str]) -> tuple[str, ...]:
+        """The payers that a user of this name and these groups may choose; the first one is the
+        default.
 
         Groups first, then projects, the user last. Empty if none may pay for this user.
         """
         found = [group_scope(name) for name in self.groups if name in groups]
         found += [
-            project_scope(name)
-            for name, members in self.projects.items()
-            if user in members.users or not members.groups.isdisjoint(groups)
+            project_scope(project)
+            for project, members in self.projects.items()
+            if name in members.users or not members.groups.isdisjoint(groups)
         ]
-        return (*found, user_payer(user)) if self.user else tuple(found)
+        return (*found, user_payer(account)) if self.user else tuple(found)

@@ -16,13 +16,13 @@ from tornado.web import HTTPError
 
 from ...core.ledger import exact
 from ...core.ledger.cost_lines import AMOUNTS, amounts, cost_lines, dearest_first
-from ...core.ledger.cost_rows import CostSum, Dimension, Filter
+from ...core.ledger.cost_rows import CostSum, Dimension, Filter, with_names
 from ...core.ledger.idle_savings import Savings
 from ...core.ledger.local_days import askable, is_askable
 from ...core.text.delimited import delimited
 from ...provisioner.store.store import StoreError
 from ...provisioner.usage import Usage
-from .user_call import Model, require_instances_scope, running, shown_since, store_failed, whose
+from .user_call import Model, require_instances_scope, running, store_failed, whose
 
 MAX_DAYS = 400
 """Days in one range: a year, and the month that it is compared with."""
@@ -115,8 +115,7 @@ class UsageCostsHandler(APIHandler):
 
     async def get(self) -> None:
         """`GET usage/costs?from=&to=&by=`: 403 for another user's without the scope."""
-        user = whose(self)
-        await answer_costs(self, {Dimension.USER: [user]}, shown_since(self, user))
+        await answer_costs(self, {Dimension.USER: [whose(self)]})
 
 
 class IdleSavingsHandler(APIHandler):
@@ -136,9 +135,7 @@ class IdleSavingsHandler(APIHandler):
         self.finish(_savings(found, first, last, limit).model_dump_json())
 
 
-async def answer_costs(
-    handler: APIHandler, only: Filter | None, requested_since: datetime | None = None
-) -> None:
+async def answer_costs(handler: APIHandler, only: Filter | None) -> None:
     """Answer the sums that the request's arguments ask for, of these costs only."""
     _, provisioner = running()
     usage = provisioner.usage
@@ -146,9 +143,10 @@ async def answer_costs(
     by, is_csv = _dimensions(handler), _is_csv(handler)
     needed = tuple(dict.fromkeys([*by, Dimension.PURPOSE])) if is_csv else by
     try:
-        sums = await usage.costs(first, last, needed, only, requested_since)
+        sums = await usage.costs(first, last, needed, only)
     except StoreError as error:
         raise store_failed(handler, error) from error
+    sums = with_names(sums, needed, provisioner.accounts.renamed())
     handler.set_header("Cache-Control", "no-store")
     if is_csv:
         handler.set_header("Content-Type", "text/csv; charset=utf-8")

@@ -19,6 +19,7 @@ from tornado.web import HTTPError
 from ...wire import Stop
 from ..app import service
 from ..app.start_requests import TakesTurns
+from ..app.user_account import account_of
 from ..security.instances_scope import note_start
 
 _caller: ContextVar[tuple[str, str]] = ContextVar("caller", default=("", ""))
@@ -62,8 +63,10 @@ class ServerHandler(TakesTurns, UserServerAPIHandler):
     async def _end_move(self, user_name: str, server_name: str) -> None:
         """A server that is moving does not start again after this stop."""
         provisioner = service.current_provisioner()
-        if provisioner is not None and self.find_user(user_name) is not None:
-            await provisioner.moves.give_up(user_name, server_name, stop_for(user_name))
+        user = self.find_user(user_name)
+        if provisioner is not None and user is not None:
+            account = account_of(provisioner.accounts, user)
+            await provisioner.moves.give_up(account, server_name, stop_for(user_name))
 
     def _resume_check(self, spawner: Spawner | None) -> None:
         provisioner = service.current_provisioner()

@@ -19,6 +19,7 @@ from ...provisioner.store.store import StoreError
 from ...wire import Stop, Trigger
 from ..app.api_address import reachable_api_url
 from ..app.spawn_error import SpawnError
+from ..app.user_account import account_of
 from ..security.sealed_start import SealBroken
 from ..spawn.hardware_change import continue_on
 from ..spawn.limits import limit_words_of
@@ -56,9 +57,9 @@ class ContinueHandler(APIHandler):
 
     async def get(self, user_name: str, server_name: str = "") -> None:
         """How far that is; 403 for other users' servers."""
-        _owner(self, user_name)
+        owner = _owner(self, user_name)
         _, provisioner = running()
-        found = provisioner.moves.last(user_name, server_name)
+        found = provisioner.moves.last(account_of(provisioner.accounts, owner), server_name)
         move = found and _move(found, has_left=provisioner.moves.has_left(found))
         self.finish(MoveReply(now=provisioner.now(), move=move).model_dump_json())
 
@@ -92,13 +93,14 @@ class ContinueHandler(APIHandler):
     @needs_scope("start:servers")
     async def delete(self, user_name: str, server_name: str = "") -> None:
         """Stay where it is: 204, or 409 once the server has left."""
-        _owner(self, user_name)
+        owner = _owner(self, user_name)
         _, provisioner = running()
-        found = provisioner.moves.pending(user_name, server_name)
+        account = account_of(provisioner.accounts, owner)
+        found = provisioner.moves.pending(account, server_name)
         if found is not None and provisioner.moves.has_left(found):
             raise HTTPError(409, "the server has left its old machine")
         stop = Stop(reason="user", message="You stayed on your machine")
-        await provisioner.moves.give_up(user_name, server_name, stop)
+        await provisioner.moves.give_up(account, server_name, stop)
         self.set_status(204)
 
 

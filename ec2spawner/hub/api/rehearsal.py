@@ -20,6 +20,7 @@ from ...provisioner.model.leases.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
 from ..app.service import HubService
+from ..app.user_account import lease_of
 from .user_call import Model, read, running
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class InterruptHandler(APIHandler):
             raise HTTPError(403, f"this needs the scope {SCOPE} for the user")
         body = read(self, Interrupt, '{"notice_seconds": 120, "dry_run": false}')
         hub, provisioner = running()
-        lease = provisioner.lease_of(user_name, server_name)
+        lease = lease_of(provisioner, self.find_user(user_name), server_name)
         if lease is None:
             raise HTTPError(404, "no such server runs")
         if refusal := why_not(hub, provisioner, lease):

@@ -31,10 +31,10 @@ from ...wire.runs import (
     MAX_VALUES,
     has_too_many_values,
 )
-from ..app.user_account import created_at
+from ..app.user_account import account_of
 from ..runs.submission import CannotRun, submit
 from ..spawn.server_options import ProfileListError
-from .user_call import OWN_SCOPE, Model, running, store_failed
+from .user_call import OWN_SCOPE, Model, named, running, store_failed
 
 SUBMIT_SCOPE = "servers"
 """Required to submit and cancel: a run is a start of a server. A user's login and own tokens have
@@ -88,7 +88,7 @@ class RunsApiHandler(APIHandler):
             return owner_of(self.owner(scope))
         if not self.has_scope(f"{scope}!user={name}"):
             raise HTTPError(403, f"this needs the scope {scope} for that user")
-        return Owner(name)
+        return Owner(named(self, name))
 
     def check_rate(self, limit: RateLimit, user: User, message: str) -> None:
         """Raises `TooManyCalls` with this message for a user who calls too fast."""
@@ -167,7 +167,7 @@ class RunHandler(RunsApiHandler):
         """Cancel it; with `?array` all of its array."""
         owner, (_, provisioner) = self.whose(SUBMIT_SCOPE), running()
         caller = self.current_user
-        is_own = isinstance(caller, User) and caller.name == owner.name
+        is_own = isinstance(caller, User) and owner_of(caller) == owner
         words = "You cancelled it" if is_own else f"{caller.name} cancelled it"
         try:
             found = await provisioner.runs.cancel(
@@ -248,8 +248,9 @@ class RunResultHandler(RunsApiHandler):
 
 
 def owner_of(user: User) -> Owner:
-    """Whose runs a user sees."""
-    return Owner(user.name, created_at(user))
+    """Whose runs a user sees. Raises `HubStarting`."""
+    _, provisioner = running()
+    return Owner(account_of(provisioner.accounts, user))
 
 
 def _unpacked(packed: str) -> bytes:

@@ -14,6 +14,7 @@ from tornado.web import HTTPError
 
 from ...provisioner.sleeping import CannotSleep
 from ...wire import SavedKernel
+from ..app.user_account import lease_of
 from ..pages.spawn_page.session_asleep import SessionAsleep, session_asleep
 from .user_call import OWN_SCOPE, Model, running
 
@@ -68,9 +69,9 @@ class SleepHandler(APIHandler):
     @needs_scope("delete:servers")
     async def post(self, user_name: str, server_name: str = "") -> None:
         """202 while it saves; 403 for other users' servers, 409 with the reason if it cannot."""
-        _owner(self, user_name)
+        owner = _owner(self, user_name)
         _, provisioner = running()
-        lease = provisioner.lease_of(user_name, server_name)
+        lease = lease_of(provisioner, owner, server_name)
         try:
             if lease is None:
                 raise CannotSleep("this server does not run")

@@ -23,11 +23,13 @@ from ...core.ledger.local_days import askable, is_askable
 from ...provisioner.model.leases.costs import payer_of
 from ...provisioner.model.leases.lease import Lease
 from ...provisioner.overview import LimitNow, ServerNow, StorageNow
+from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import Market
+from ..app.user_account import account_of
 from .instances import ServerModel, server_model
 from .limits import LimitModel, limit_models
-from .user_call import Model, running, shown_since, store_failed, whose
+from .user_call import Model, running, store_failed, whose
 
 SESSIONS = 50
 """Ended sessions in one answer."""
@@ -96,27 +98,28 @@ class UsageHandler(APIHandler):
     async def get(self) -> None:
         """`GET usage`: 400 for a wrong argument, 403 for another user's without the scope."""
         hub, provisioner = running()
-        user, now = whose(self), provisioner.now()
-        before, since = self._before(provisioner.usage.today()) or now, shown_since(self, user)
+        account, now = whose(self), provisioner.now()
+        before = self._before(provisioner.usage.today()) or now
         try:
-            past = await provisioner.usage.past_leases(user, before, SESSIONS + 1, since)
+            past = await provisioner.usage.past_leases(account, before, SESSIONS + 1)
         except StoreError as error:
             raise store_failed(self, error) from error
         overview = provisioner.overview
-        servers = overview.servers(user, since)
-        limits = await overview.limits(self._scopes(hub.options, user))
+        past = tuple(map(provisioner.accounts.displayed, past))
+        servers = overview.servers(account)
+        limits = await overview.limits(self._scopes(hub.options, provisioner, account))
         self.set_header("Cache-Control", "no-store")
-        storage = overview.storage(user)
+        user, storage = provisioner.accounts.name(account), overview.storage(account)
         self.finish(await asyncio.to_thread(_usage_json, now, user, servers, past, limits, storage))
 
-    def _scopes(self, options: Options, user: str) -> tuple[str, ...]:
+    def _scopes(self, options: Options, provisioner: Provisioner, account: str) -> tuple[str, ...]:
         """The user and who else may pay for them: JupyterHub knows the groups of the caller."""
-        own = user_payer(user)
+        own = user_payer(account)
         caller = self.current_user
-        if not isinstance(caller, User) or caller.name != user:
+        if not isinstance(caller, User) or account_of(provisioner.accounts, caller) != account:
             return (own,)
         groups = {group.name for group in caller.groups}
-        payers = options.payers.payers().of(user, groups)
+        payers = options.payers.payers().of(account, caller.name, groups)
         return (own, *(each for each in payers if each != own))
 
     def _before(self, today: date) -> datetime | None:

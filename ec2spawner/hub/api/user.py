@@ -23,6 +23,7 @@ from ...provisioner.launch.spot_waits import NotWaiting
 from ...provisioner.limits.admission import LimitReached
 from ...provisioner.store.store import StoreError
 from ...wire import Market
+from ..app.user_account import account_of, lease_of
 from ..pages.spawn_page.profile_card import Bounds, Card, OfferSeen
 from ..pages.spawn_page.profile_card_text import risk
 from ..pages.spawn_page.spawn_page import cards_of
@@ -179,9 +180,12 @@ class ProfilesHandler(APIHandler):
             raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
         hub, provisioner = running()
         options, cards = await cards_of(user.spawner, hub.options, provisioner)
-        payers = payers_of(options, user.spawner)
+        account = account_of(provisioner.accounts, user)
+        payers = map(provisioner.accounts.scope, payers_of(options, account, user.spawner))
         now = provisioner.now()
-        self.finish(await asyncio.to_thread(profiles_json, options.region, cards, now, payers))
+        self.finish(
+            await asyncio.to_thread(profiles_json, options.region, cards, now, tuple(payers))
+        )
 
 
 def profiles_json(
@@ -285,7 +289,7 @@ class OnDemandHandler(APIHandler):
         """Accept on-demand for a waiting start; 409 if it is not waiting any more."""
         agreed = read(self, Agreement, '{"max_usd_per_hour": 0.53}, or null')
         hub, provisioner = running()
-        lease = provisioner.lease_of(user_name, server_name)
+        lease = lease_of(provisioner, self.find_user(user_name), server_name)
         try:
             if lease is None:
                 raise NotWaiting("there is no such start")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
 from typing import Final, TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
@@ -15,7 +14,7 @@ from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ..app import service
 from ..app.service import HubService
-from ..app.user_account import created_at
+from ..app.user_account import account_named
 from ..security.instances_scope import SCOPE, has_scope
 
 log = logging.getLogger(__name__)
@@ -68,9 +67,9 @@ def require_instances_scope(handler: APIHandler) -> None:
 
 
 def whose(handler: APIHandler) -> str:
-    """The user whose usage is asked for: `user=`, or else the caller.
+    """The account whose usage is asked for: that of `user=`, or else the caller's.
 
-    Raises `HTTPError` (403) where the caller may not see it.
+    Raises `HTTPError`: 403 where the caller may not see it, 404 for nobody's name.
     """
     caller = handler.current_user
     own = caller.name if isinstance(caller, User) else ""
@@ -78,21 +77,21 @@ def whose(handler: APIHandler) -> str:
     if asked == own and own:
         if not handler.has_scope(f"{OWN_SCOPE}!user={own}"):
             raise HTTPError(403, f"the token needs the scope {OWN_SCOPE} for its user")
-        return own
-    require_instances_scope(handler)
-    if not asked:
-        raise HTTPError(400, "a service has no usage: send `user`")
-    return asked
+    else:
+        require_instances_scope(handler)
+        if not asked:
+            raise HTTPError(400, "a service has no usage: send `user`")
+    return named(handler, asked)
 
 
-def shown_since(handler: APIHandler, name: str) -> datetime | None:
-    """From when on the caller sees what was requested under this user's name, UTC; None for always.
-
-    Users see nothing of a deleted user who had their name. Admins, who ask for others, see both.
-    """
-    caller = handler.current_user
-    is_own = isinstance(caller, User) and caller.name == name
-    return created_at(caller) if is_own else None
+def named(handler: APIHandler, user: str) -> str:
+    """The account of a user, or the one that a deleted user has left. Raises `HTTPError` (404) for
+    a name that nobody has any more."""
+    _, provisioner = running()
+    account = account_named(provisioner.accounts, handler.users, user)
+    if account is None:
+        raise HTTPError(404, f"no user has the name {user} any more")
+    return account
 
 
 def read(handler: APIHandler, model: type[M], example: str) -> M:

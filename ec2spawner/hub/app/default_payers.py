@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from jupyterhub import orm
 from sqlalchemy.orm import Session
@@ -15,25 +15,26 @@ MAX_NAMED_USERS = 100
 
 
 def default_payers(
-    payers: Payers, db: Callable[[], Session]
+    payers: Payers, db: Callable[[], Session], name_of: Callable[[str], str]
 ) -> Callable[[Collection[str]], Mapping[str, str]]:
-    """User -> the payer that the spawn page would choose first, of users who have one.
+    """Account -> the payer that the spawn page would choose first, of users who have one.
 
     `db` returns JupyterHub's session, which is used in its event loop only. One query reads the
-    names of the members, because loading a thousand users takes a second.
+    names of the members, because loading a thousand users takes a second. `name_of` says what an
+    account is called at JupyterHub.
     """
 
-    def of(users: Collection[str]) -> Mapping[str, str]:
-        groups = _groups(db(), payers.deciding_groups, users) if payers.deciding_groups else {}
-        found = {user: payers.of(user, groups.get(user, ())) for user in users}
-        return {user: choices[0] for user, choices in found.items() if choices}
+    def of(accounts: Collection[str]) -> Mapping[str, str]:
+        names = {account: name_of(account) for account in accounts}
+        deciding = payers.deciding_groups
+        groups = _groups(db(), deciding, names.values()) if deciding else {}
+        found = {
+            account: payers.of(account, name, groups.get(name, ()))
+            for account, name in names.items()
+        }
+        return {account: choices[0] for account, choices in found.items() if choices}
 
     return of
-
-
-def user_names(db: Session) -> Sequence[str]:
-    """The names of all users, for JupyterHub's event loop: one query of one column."""
-    return [name for (name,) in db.query(orm.User.name)]
 
 
 def _groups(

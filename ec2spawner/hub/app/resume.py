@@ -30,6 +30,7 @@ from ...wire import Stop, Trigger
 from ..security.sealed_start import SealBroken
 from .orphaned_tokens import renew_client, revoke_left_tokens
 from .service import HubService
+from .user_account import user_of
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +138,8 @@ class Resumes:
     def _user_of(self, lease: Lease) -> User | None:
         """None where JupyterHub has no such server: what was begun for it ends."""
         known = self._known_user_of(lease)
-        user = self._registered(known) if known else self.app.users.get(lease.user)
+        accounts = self.service.accounts
+        user = self._registered(known) if known else user_of(accounts, self.app.users, lease.user)
         if user is not None and lease.server in user.orm_spawners:
             self._users[lease.lease_id] = user
             return user

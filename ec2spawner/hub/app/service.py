@@ -16,6 +16,7 @@ from ...core.rate_limit import Rate, RateLimit
 from ...provisioner.model.leases.agent_protocol import SPOKEN
 from ...provisioner.model.leases.lease import Lease
 from ...provisioner.provisioner import Provisioner
+from ...provisioner.state.user_accounts import UserAccounts
 from ..security.claim_rate_limit import ClaimGate
 from ..security.notebook_certificates import NotebookAuthority
 from ..security.sealed_start import Seal
@@ -57,6 +58,7 @@ class HubService:
     options: Options
     seal: Seal
     verifier: IdentityVerifier
+    accounts: UserAccounts
     authority: NotebookAuthority | None = None
     """Of a hub with `internal_ssl`."""
     provisioner: Provisioner | None = None

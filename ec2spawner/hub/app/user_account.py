@@ -1,16 +1,57 @@
-"""A user's account at JupyterHub: a new one may have the name of a deleted one."""
+"""JupyterHub's users, and what they are called in our records."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from jupyterhub.user import User
+from jupyterhub import orm
+from jupyterhub.user import User, UserDict
+from sqlalchemy.orm import Session
+
+from ...provisioner.model.leases.lease import Lease
+from ...provisioner.model.user_account import Identity
+from ...provisioner.provisioner import Provisioner
+from ...provisioner.state.user_accounts import UserAccounts
 
 
-def created_at(user: User) -> datetime | None:
-    """When JupyterHub created the account, UTC; None where it does not know.
+def account_of(accounts: UserAccounts, user: User) -> str:
+    """Under which everything of a user is recorded, also after a change of the name: see
+    `UserAccount.key`."""
+    return accounts.key(_identity(user.id, user.orm_user.created), user.name)
 
-    What was requested earlier was requested by a deleted user of the same name.
-    """
-    created: datetime | None = user.orm_user.created
-    return created.replace(tzinfo=UTC) if created else None
+
+def lease_of(provisioner: Provisioner, user: User | None, server: str) -> Lease | None:
+    """The newest open lease of a user's server."""
+    if user is None:
+        return None
+    return provisioner.lease_of(account_of(provisioner.accounts, user), server)
+
+
+def user_of(accounts: UserAccounts, users: UserDict, account: str) -> User | None:
+    """The user of JupyterHub whose account it is; None where that was deleted."""
+    identity = accounts.identity(account)
+    # Without one, only the name says whose it is. The id may be the next user's by now.
+    user = users.get(identity.jupyterhub_id if identity else accounts.name(account))
+    return user if user is not None and account_of(accounts, user) == account else None
+
+
+def account_named(accounts: UserAccounts, users: UserDict, name: str) -> str | None:
+    """The account of a user, or the one that a deleted user of this name has left; None where
+    nobody has the name any more."""
+    if (user := users.get(name)) is not None:
+        return account_of(accounts, user)
+    account = accounts.named(name)
+    # A user with another name by now is asked for by that.
+    is_left = account is not None and user_of(accounts, users, account) is None
+    return account if is_left else None
+
+
+def all_users(db: Session) -> Sequence[tuple[Identity, str]]:
+    """The accounts and names of all users, for JupyterHub's event loop: one query."""
+    query = db.query(orm.User.id, orm.User.created, orm.User.name)
+    return [(_identity(user_id, created), name) for user_id, created, name in query]
+
+
+def _identity(user_id: int, created: datetime | None) -> Identity:
+    return Identity(user_id, created.replace(tzinfo=UTC) if created else None)

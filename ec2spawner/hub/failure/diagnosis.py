@@ -14,6 +14,7 @@ from ...provisioner.model.error_hints import describe_error
 from ...provisioner.model.leases.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market, Step, Stop
+from ..app.user_account import account_of
 from ..pages.progress.attempt_text import at_price
 from ..pages.progress.progress import current_step
 from ..spawn.allowed_profiles import allowed_profiles
@@ -85,7 +86,7 @@ class Diagnosis:
         if profile is None or options.home.kind != "ebs":
             return ()
         home, chosen = (
-            provisioner.homes.of(spawner.user.name, spawner.name),
+            provisioner.homes.of(account_of(provisioner.accounts, spawner.user), spawner.name),
             spawner.user_options,
         )
         if not no_capacity:

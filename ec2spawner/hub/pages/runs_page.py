@@ -12,7 +12,7 @@ from tornado.web import authenticated
 from ...provisioner.runs.runs import Owner
 from ...wire.runs import MAX_SHOWN_RUNS
 from ..app import service
-from ..app.user_account import created_at
+from ..app.user_account import account_of
 
 HAS_RUNS = "ec2_has_runs"
 """Of all templates: whether this hub allows runs, so that its pages link to them."""
@@ -39,7 +39,7 @@ class RunsPage(BaseHandler):
         provisioner, user = service.current_provisioner(), self.current_user
         if provisioner is None:
             return False
-        owner = Owner(user.name, created_at(user))
+        owner = Owner(account_of(provisioner.accounts, user))
         return bool(provisioner.runs.of_user(owner, limit=1))
 
 

@@ -56,15 +56,16 @@ async def run_lease(
     options = await options_for_page(running.options, spawner)
     # Named, since without a payer it is the user's default, such as a group.
     payer = run.payer or user_payer(run.user)
-    choice = await choose(options, spawner, chosen(run.profile, payer))
-    idle = await policy_of(options, spawner, choice.profile, None, choice.payer)
+    choice = await choose(options, run.user, spawner, chosen(run.profile, payer))
+    idle = await policy_of(options, provisioner, spawner, choice.profile, None, choice.payer)
+    limits = provisioner.settings.limits
     start = NotebookStart(dict(environment), list(COMMAND), api_token="", base_url="/")
     lease, home = await new_lease(
         new_lease_id(),
         Server(run.user, run.home),
         choice,
         options=options,
-        idle=within_limits(without_stop(idle), options, run.user, choice.payer),
+        idle=within_limits(without_stop(idle), limits, run.user, choice.payer),
         sleep=SleepRules(save_seconds=0.0, after_interruption="stop"),
         provisioner=provisioner,
         hub_api_url=hub_api_url,

@@ -26,7 +26,7 @@ from ...provisioner.store.store import StoreError
 from ..app.api_address import reachable_api_url
 from ..app.service import HubService
 from ..app.spawn_error import SpawnError
-from ..app.user_account import created_at
+from ..app.user_account import user_of
 from ..spawn.server_options import ProfileListError
 from ..spawn.user_environment import without_hub_variables
 from .lease import WaitsForPrice, run_lease
@@ -92,12 +92,12 @@ class RunStarts:
             await asyncio.wait({waiting})
 
     async def _end_those_of_nobody(self) -> None:
-        """Those whose user was deleted, or has another name."""
+        """Those whose user was deleted."""
         owners: dict[str, User | None] = {}
         async for run in cooperatively(self.provisioner.runs.not_ended()):
             if run.user not in owners:
-                owners[run.user] = self.app.users.get(run.user)
-            if not _is_of(run, owners[run.user]):
+                owners[run.user] = user_of(self.service.accounts, self.app.users, run.user)
+            if owners[run.user] is None:
                 await self.provisioner.runs.refuse(run.number, NOBODYS)
 
     async def _start(self, run: Run) -> None:
@@ -124,8 +124,8 @@ class RunStarts:
                 raise
 
     async def _request(self, run: Run) -> None:
-        user = self.app.users.get(run.user)
-        if user is None or not _is_of(run, user):
+        user = user_of(self.service.accounts, self.app.users, run.user)
+        if user is None:
             await self.provisioner.runs.refuse(run.number, NOBODYS)
             return
         spawner = user.spawners[""]
@@ -135,11 +135,3 @@ class RunStarts:
             self.service, self.provisioner, spawner, run, without_hub_variables(environment), url
         )
         await self.provisioner.runs.start(run.number, lease, home)
-
-
-def _is_of(run: Run, user: User | None) -> bool:
-    """Whether this user submitted it, and not a deleted one of the name."""
-    if user is None:
-        return False
-    created = created_at(user)
-    return created is None or created <= run.submitted_at

@@ -43,7 +43,7 @@ async def submit(
     """
     if known := provisioner.runs.submitted(owner, submission.request_id):
         return known
-    new = await _new_runs(running, provisioner, spawner, submission, server)
+    new = await _new_runs(running, provisioner, spawner, owner, submission, server)
     return await provisioner.runs.submit(owner, new, submission.document)
 
 
@@ -51,18 +51,19 @@ async def _new_runs(
     running: HubService,
     provisioner: Provisioner,
     spawner: Spawner,
+    owner: Owner,
     submission: RunSubmission,
     server: Lease | None,
 ) -> list[Run]:
     """One for each set of parameters, without numbers yet."""
     options = await options_for_page(running.options, spawner)
-    now, user = provisioner.now(), spawner.user.name
+    now, user = provisioner.now(), owner.user
     _check(options, submission, now)
     await asyncio.to_thread(_check_document, submission)
     payer = submission.payer
     if server is not None and not payer:
         payer = next(iter(payers_from(server, options, spawner)), "")
-    choice = await choose(options, spawner, chosen(submission.profile, payer))
+    choice = await choose(options, owner.user, spawner, chosen(submission.profile, payer))
     return [
         Run(
             number=0,

@@ -61,6 +61,12 @@ def is_signed(
 
 
 def _signature(spawner: Spawner, user_options: Mapping[str, object], until: str) -> str:
-    said = [spawner.user.name, spawner.name, sorted(user_options.items()), until]
+    said = [
+        spawner.user.id,
+        str(spawner.user.created),
+        spawner.name,
+        sorted(user_options.items()),
+        until,
+    ]
     message = b"ec2spawner start link " + json.dumps(said).encode()
     return hmac.new(spawner.user.settings["cookie_secret"], message, "sha256").hexdigest()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
+from ...core.ledger.cost_rows import user_payer
 from ...core.profiles.choices import Choice, apply_user_options
 from ...provisioner.model.leases.costs import payer_of
 from ...provisioner.model.leases.lease import Lease
@@ -46,24 +47,27 @@ async def _is_allowed(
 
 
 async def choose(
-    options: Options, spawner: Spawner, user_options: Mapping[str, object]
+    options: Options, account: str, spawner: Spawner, user_options: Mapping[str, object]
 ) -> Choice[Profile]:
     """What a user's options mean, from the form, REST or an earlier start; `options` are
     `options_for`'s. Raises `OptionsRefused`."""
     allowed = await allowed_profiles(options, spawner)
     sizes = options.home.user_may_choose if options.home.kind == "ebs" else None
-    payers = payers_of(options, spawner)
+    payers = payers_of(options, account, spawner)
+    if user_options.get("payer") == user_payer(spawner.user.name):
+        user_options = {**user_options, "payer": user_payer(account)}
     return apply_user_options(options.profiles, allowed, user_options, sizes, payers)
 
 
-def payers_of(options: Options, spawner: Spawner) -> tuple[str, ...]:
+def payers_of(options: Options, account: str, spawner: Spawner) -> tuple[str, ...]:
     """Who may pay for the server of this user, the default first; empty if nobody may."""
     groups = {group.name for group in spawner.user.groups}
-    return options.payers.payers().of(spawner.user.name, groups)
+    return options.payers.payers().of(account, spawner.user.name, groups)
 
 
 def payers_from(server: Lease, options: Options, spawner: Spawner) -> tuple[str, ...]:
     """Who may pay for what this server of the user submits, the default first: the server's own
     payer, unless the user may no longer charge it. Empty if nobody may pay."""
     own = payer_of(server)
-    return tuple(sorted(payers_of(options, spawner), key=lambda payer: payer != own))
+    every = payers_of(options, server.user, spawner)
+    return tuple(sorted(every, key=lambda payer: payer != own))

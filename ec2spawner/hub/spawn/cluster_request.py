@@ -53,14 +53,14 @@ async def wanted_cluster(
     sent: dict[str, object] = {"profile": profile or head.profile}
     if head.payer:
         sent["payer"] = head.payer
-    choice = await choose(options, spawner, sent)
+    choice = await choose(options, head.user, spawner, sent)
     image = head.image or await current_image(provisioner)
     spec = launch_spec(
         choice, _subnets(provisioner, head), image, options, provisioner, hub_api_url
     )
     if choice.profile.placement_group:
         spec = _close_together(spec, head, choice.profile)
-    idle = await policy_of(options, spawner, choice.profile, None, choice.payer)
+    idle = await policy_of(options, provisioner, spawner, choice.profile, None, choice.payer)
     return Cluster(
         workers=workers,
         idle_seconds=idle.server_seconds,

@@ -13,6 +13,7 @@ from ...provisioner.lifecycle.server_moves import CannotMove
 from ...provisioner.model.leases.lease import LeaseState
 from ...provisioner.provisioner import Provisioner
 from ..app.service import HubService
+from ..app.user_account import account_of
 from .allowed_profiles import choose, payers_from
 from .idle_policy import policy_of
 from .lease_request import Server, new_lease
@@ -36,8 +37,8 @@ async def continue_on(
     server runs there. Raises `CannotMove`, `OptionsRefused`, `ProfileListError`, `SpawnError`,
     `SealBroken`, `LimitReached` and `StoreError`; then the server is left as it is.
     """
-    user, name = spawner.user.name, spawner.name
-    lease = provisioner.lease_of(user, name)
+    account, name = account_of(provisioner.accounts, spawner.user), spawner.name
+    lease = provisioner.lease_of(account, name)
     if lease is None or lease.state is not LeaseState.READY:
         raise CannotMove("this server does not run, or is being stopped")
     if lease.mounts.temporary_home:
@@ -50,10 +51,9 @@ async def continue_on(
         # It keeps its payer unless asked otherwise: also the user, whose default may be a group.
         # A payer that the user may no longer charge is replaced by the default, as for a run.
         user_options = {"payer": payers[0], **user_options}
-    choice = await choose(options, spawner, user_options)
-    idle = await policy_of(
-        options, spawner, choice.profile, choice.server_idle_seconds, choice.payer
-    )
+    choice = await choose(options, account, spawner, user_options)
+    chosen_idle = choice.server_idle_seconds
+    idle = await policy_of(options, provisioner, spawner, choice.profile, chosen_idle, choice.payer)
     # What its start left asleep stays asleep.
     rules = replace(options.sleep_rules_of(choice.profile), wake=lease.sleep.wake)
     start = running.seal.open(lease.sealed_start)
@@ -64,7 +64,7 @@ async def continue_on(
     )
     found, home = await new_lease(
         new_lease_id(),
-        Server(user, name),
+        Server(account, name),
         choice,
         options=options,
         idle=idle,

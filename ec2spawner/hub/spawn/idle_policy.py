@@ -9,11 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...config import ConfigError, IdleConfig, Options, Profile, change_options
+from ...core.limits.bounds import Limits
 from ...core.limits.scopes import scopes_of
 from ...provisioner.model.leases.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import IdlePolicy
+from ..app.user_account import account_of
 from .server_options import HOOK_TIMEOUT, ProfileListError, options_for_page, result_of
 
 if TYPE_CHECKING:
@@ -27,7 +29,12 @@ class HookFailed(Exception):
 
 
 async def policy_of(
-    options: Options, spawner: Spawner, profile: Profile, chosen: float | None, payer: str = ""
+    options: Options,
+    provisioner: Provisioner,
+    spawner: Spawner,
+    profile: Profile,
+    chosen: float | None,
+    payer: str = "",
 ) -> IdlePolicy:
     """The policy with the idle time that the user chose, in seconds; `options` are `options_for`'s.
 
@@ -38,12 +45,13 @@ async def policy_of(
     with suppress(HookFailed):
         words = await _after_hook(options, spawner, words)
     policy = options.policy_of(words, profile, chosen)
-    return within_limits(policy, options, spawner.user.name, payer)
+    account = account_of(provisioner.accounts, spawner.user)
+    return within_limits(policy, provisioner.settings.limits, account, payer)
 
 
-def within_limits(policy: IdlePolicy, options: Options, user: str, payer: str) -> IdlePolicy:
+def within_limits(policy: IdlePolicy, limits: Limits, user: str, payer: str) -> IdlePolicy:
     """The policy with the maximum age that the limits of the user, the payer and the hub allow."""
-    longest = options.limits.limits().max_run_seconds(scopes_of(user, payer))
+    longest = limits.max_run_seconds(scopes_of(user, payer))
     return policy if longest is None else at_most(policy, longest)
 
 
@@ -71,7 +79,7 @@ async def follow_configuration(
         chosen = lease.idle.user_server_seconds
         words = await _after_hook(of_server, spawner, of_server.idle.changed_by(profile.idle))
         policy = of_server.policy_of(words, profile, chosen)
-        policy = within_limits(policy, of_server, lease.user, lease.payer)
+        policy = within_limits(policy, provisioner.settings.limits, lease.user, lease.payer)
         now = provisioner.lease(lease.lease_id)
         if now is not None:
             # The user may have changed it in the meantime.

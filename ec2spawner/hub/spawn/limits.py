@@ -21,4 +21,4 @@ def limit_error(error: LimitReached, contact: str) -> SpawnError:
 
 def limit_words_of(error: LimitReached, contact: str) -> str:
     """The same as a text."""
-    return refusal_words(error.refusal, contact, error.bounds)
+    return refusal_words(error.displayed, contact, error.bounds)

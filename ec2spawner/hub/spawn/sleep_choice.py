@@ -14,7 +14,7 @@ from ...provisioner.model.leases.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.state.home_records import DEFAULT_SERVER
 from ...wire.sleep import KEEP_SECONDS, MAX_BYTES, WAKE
-from ..app.user_account import created_at
+from ..app.user_account import account_of
 from .home_choice import copies_home
 
 if TYPE_CHECKING:
@@ -26,28 +26,17 @@ def sleep_of(
 ) -> SleepRules:
     """How the session of the server is saved, and what its start wakes."""
     rules = options.sleep_rules_of(choice.profile)
-    if (
-        not choice.wakes
-        or _is_of_another(provisioner, spawner)
-        or _is_of_default_server(options, provisioner, spawner)
-    ):
+    if not choice.wakes or _is_of_default_server(options, provisioner, spawner):
         return replace(rules, wake="no")
     return rules
-
-
-def _is_of_another(provisioner: Provisioner, spawner: Spawner) -> bool:
-    """Whether it was saved before the account was created: by a deleted user of that name, whose
-    home the new one gets. To wake it would run what that user has left."""
-    last = provisioner.sleeping.last(spawner.user.name, spawner.name)
-    created = created_at(spawner.user)
-    return last is not None and created is not None and last.session.slept_at < created
 
 
 def _is_of_default_server(options: Options, provisioner: Provisioner, spawner: Spawner) -> bool:
     """Whether what sleeps in this home was copied with it. To wake it would run the loops of the
     default server a second time, beside it."""
-    home = provisioner.homes.of(spawner.user.name, spawner.name)
-    last = provisioner.sleeping.last(spawner.user.name, spawner.name)
+    account = account_of(provisioner.accounts, spawner.user)
+    home = provisioner.homes.of(account, spawner.name)
+    last = provisioner.sleeping.last(account, spawner.name)
     return was_copied(
         home, last.session.slept_at if last else None, begins=copies_home(options, spawner.name)
     )

@@ -13,6 +13,7 @@ from ...config import Options, Profile
 from ...core.profiles.choices import ONCE, OPTIONS, Choice, OptionsRefused
 from ..app import service
 from ..app.spawn_error import HUB_STARTING, SpawnError
+from ..app.user_account import account_of
 from ..security.instances_scope import SCOPE, start_has_scope
 from .allowed_profiles import choose
 from .server_options import ProfileListError, options_for
@@ -79,7 +80,8 @@ async def resolve(
     except ProfileListError as error:
         raise SpawnError(str(error), reason="profiles", status_code=503) from error
     try:
-        choice = await choose(options, spawner, user_options)
+        account = account_of(running.accounts, spawner.user)
+        choice = await choose(options, account, spawner, user_options)
         if choice.temporary_seconds is not None and not start_has_scope():
             raise OptionsRefused(f"temporary: it needs the scope {SCOPE}. Leave it out.")
         return options, choice

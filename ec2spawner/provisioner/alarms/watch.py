@@ -100,7 +100,8 @@ class AlarmWatch:
                 found += self._of_server(lease, server, busy_since, now)
             if lease.is_server and self._is_heard(lease):
                 disks = self.state.leases.contact(lease.lease_id).disks
-                known = ServerDisks(lease.lease_id, lease.user, lease.server, disks)
+                user = self.state.accounts.name(lease.user)
+                known = ServerDisks(lease.lease_id, user, lease.server, disks)
                 found += disks_nearly_full(known, self.outbox.rules, now)
         return found
 
@@ -125,7 +126,7 @@ class AlarmWatch:
         current = lease.segments[-1] if lease.segments else None
         return GpuServer(
             lease_id=lease.lease_id,
-            user=lease.user,
+            user=self.state.accounts.name(lease.user),
             server=lease.server,
             instance=f"{instance.instance_id} ({instance.instance_type})",
             usd_per_hour=current.usd_per_hour if current else None,
@@ -178,7 +179,7 @@ class AlarmWatch:
         before, self._exceeded = self._exceeded, set()
         found: list[Alarm] = []
         for reach in (each for of_scope in reaches.values() for each in of_scope):
-            standing = reach.standing
+            standing = state.accounts.displayed_scope(reach.standing)
             if standing.kind not in COUNTED:  # an instance may be replaced at this moment
                 self._exceeded.add((standing.scope, standing.kind))
                 if (standing.scope, standing.kind) not in before:
@@ -231,7 +232,7 @@ def _ended(state: State, run: Run) -> EndedRun:
     return EndedRun(
         number=run.number,
         array=run.array,
-        user=run.user,
+        user=state.accounts.name(run.user),
         path=run.path,
         outcome=run.outcome or "failed",
         message=run.message,

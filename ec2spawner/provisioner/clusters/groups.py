@@ -180,6 +180,7 @@ class ClusterGroups:
         await self.membership.add(head, made.security_group)
 
     def _tags(self, head: Lease) -> Mapping[str, str]:
+        head = self.state.accounts.displayed(head)
         name = f"{head.user} {head.server}".strip()
         return {
             HUB: self.state.settings.hub,

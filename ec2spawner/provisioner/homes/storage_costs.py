@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Final
@@ -18,7 +18,7 @@ from ..model.cloud.volume import Volume, VolumeSnapshot
 from ..state.spending.home_storage import mib_by_scope
 from ..state.state import State
 from ..store.store import Store
-from .stored_homes import Owners, stored_homes, tags_without_record, users_of_tags
+from .stored_homes import Owners, stored_homes, tags_without_record
 
 WRITE_INTERVAL: Final = 3600.0
 """Seconds of uptime between two writes to the ledger: one transaction of two lines per home."""
@@ -27,9 +27,6 @@ PRICE_GRACE: Final = 3600.0
 """Seconds for which a write waits for prices that are not known yet. After that the lines are
 written without, and later writes no longer wait for the same prices: some never become known, such
 as those of volume types that the hub never makes."""
-
-UserNames = Callable[[], Iterable[str]]
-"""The names of JupyterHub's users."""
 
 
 @dataclass(slots=True)
@@ -44,7 +41,6 @@ class StorageCosts:
     state: State
     store: Store
     prices: Callable[[], ResourcePrices]
-    user_names: UserNames
     _waiting: deque[Counted] = field(default_factory=deque)
     """Oldest first, each within one day. All but the last may have been written, if the store's
     response was lost: they are repeated as they are."""
@@ -99,8 +95,7 @@ class StorageCosts:
         homes = self.state.homes
         recorded = {home.home_id: home for home in (*homes.live(), *homes.leaving())}
         tags = await asyncio.to_thread(tags_without_record, volumes, snapshots, recorded)
-        names = self.user_names() if tags else ()
-        tagged = await asyncio.to_thread(users_of_tags, tags, names)
+        tagged = self.state.accounts.tagged(tags)
         users = {*(home.user for home in recorded.values()), *tagged.values()}
         owners = Owners(self.state.store_id, recorded, tagged, homes.payers_of(users))
         return await asyncio.to_thread(lambda: list(stored_homes(volumes, snapshots, owners)))

@@ -5,14 +5,13 @@ A scan of a thousand homes with their snapshots takes tens of milliseconds: not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from ...core.ledger.cost_rows import HUB, Resource, user_payer
 from ...core.ledger.storage.held import MIB, Owner, Stored
-from ...core.names import tag_value
 from ...core.tags import HOME, SERVER, STORE, USER
 from ..model.cloud.volume import Volume, VolumeSnapshot
 from ..model.leases.lease import Home
@@ -33,7 +32,7 @@ class Owners:
     recorded: Mapping[str, Home]
     """By id of the home."""
     tagged: Mapping[str, str]
-    """Tag -> name of its user, of homes without a record."""
+    """Tag -> its user, of homes without a record."""
     payers: Mapping[str, str]
     """User -> default payer, of those who have another one than themselves."""
 
@@ -57,13 +56,6 @@ def tags_without_record(
     tags = [*(each.tags for each in volumes), *(each.tags for each in snapshots)]
     homes = [each for each in tags if HOME in each]
     return {each[USER] for each in homes if each[HOME] not in recorded and USER in each}
-
-
-def users_of_tags(tags: Set[str], names: Iterable[str]) -> Mapping[str, str]:
-    """Tag -> name, of the users among `names`: a tag is changed where EC2 does not allow the
-    name."""
-    found = ((tag_value(name), name) for name in names)
-    return {tag: name for tag, name in found if tag in tags}
 
 
 def stored_homes(

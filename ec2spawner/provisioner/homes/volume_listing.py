@@ -19,7 +19,6 @@ from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.volume import Volume
 from ..model.leases.lease import Home
 from ..runtime.shared_call import SharedCall
-from ..state.home_records import owner_tags
 from ..state.state import State
 
 log = logging.getLogger(__name__)
@@ -36,6 +35,7 @@ class VolumeListing:
 
     def __init__(self, state: State, cloud: Cloud) -> None:
         self._records = state.homes
+        self._accounts = state.accounts
         self._clock = state.clock
         self._settings = state.settings
         self._store_id = state.store_id
@@ -115,13 +115,13 @@ class VolumeListing:
         if home.volume_id is None or self._records.of(home.user, home.server) is not None:
             return
         await self._cloud.tag([home.volume_id], {STORE: self._store_id})
-        self._foreign.pop((tag_value(home.user), tag_value(home.server)), None)
+        self._foreign.pop(_owner_tags(self._records.found_by(home)), None)
         await self._records.save(home)
 
     async def _follow_tags(self, home: Home, found: Sequence[Volume]) -> None:
         """Tag the volumes of a home that was renamed as its record says: they are found by that
         where the store is lost. A failure is retried at the next comparison."""
-        owner = _owner_tags(owner_tags(home.user, home.server))
+        owner = _owner_tags(self._records.found_by(home))
         differ = [each.volume_id for each in found if _owner_tags(each.tags) != owner]
         if not differ:
             return
@@ -142,7 +142,7 @@ class VolumeListing:
             is_ours = volume.tags.get(STORE) == self._store_id
             if home is None or not is_ours or volume.state in UNUSABLE_STATES:
                 continue
-            payer = tag_value(payers[home.user])
+            payer = tag_value(self._accounts.scope(payers[home.user]))
             if volume.tags.get(PAYER) != payer:
                 differ[payer].append(volume.volume_id)
         failures = self._payer_failures
@@ -159,7 +159,7 @@ class VolumeListing:
 
     def refuse_foreign(self, user: str, server: str) -> None:
         """Raises `CloudError` `ForeignHome` if another store made a home for this server."""
-        foreign = self._foreign.get((tag_value(user), tag_value(server)))
+        foreign = self._foreign.get((tag_value(self._accounts.name(user)), tag_value(server)))
         if foreign is not None:
             message = _foreign_message(foreign, self._store_id)
             raise CloudError("ForeignHome", message, retryable=False)

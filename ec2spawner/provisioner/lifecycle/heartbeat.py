@@ -251,7 +251,7 @@ class Heartbeats:
             known_today_usd=spent.known_today,
             known_month_usd=spent.known_month,
             budget_usd=limits.of(user_payer(lease.user)).usd_per_month,
-            payer=payer_of(lease),
+            payer=self.state.accounts.scope(payer_of(lease)),
             used_usd=split[Purpose.USED],
             idle_usd=split[Purpose.IDLE],
             limits=list(self.state.limits_of.get(lease.lease_id, ())),

@@ -58,6 +58,7 @@ class Tagging:
         return tuple(each for each in instance.deleted_with if each not in homes)
 
     def _tags(self, lease: Lease) -> dict[str, str]:
+        lease = self.state.accounts.displayed(lease)
         return {
             STORE: self.state.store_id,
             LEASE: lease.lease_id,

@@ -36,9 +36,11 @@ log = logging.getLogger(__name__)
 class LimitReached(Exception):
     """A start cannot afford its first hour, or there are too many servers already."""
 
-    def __init__(self, refusal: Refusal, bounds: Bounds) -> None:
-        super().__init__(f"{refusal.obstacle} of {refusal.scope}")
+    def __init__(self, refusal: Refusal, bounds: Bounds, displayed: Refusal) -> None:
+        super().__init__(f"{refusal.obstacle} of {displayed.scope}")
         self.refusal = refusal
+        self.displayed = displayed
+        """For people."""
         self.bounds = bounds
         """Of the scope that refuses."""
 
@@ -92,7 +94,8 @@ class Admission:
                 if records_refusal:
                     log.info("Not starting %s of %r: %s", lease.lease_id, lease.user, found)
                     record_refusal(self.state, lease, found)
-                raise LimitReached(found, self.state.settings.limits.of(found.scope))
+                bounds = self.state.settings.limits.of(found.scope)
+                raise LimitReached(found, bounds, self.state.accounts.displayed_scope(found))
             allowed = [price for price in prices if found.allows(price)]
             left = [x for x, price in zip(every, prices, strict=True) if found.allows(price)]
             admitted.append(_within(lease, left, found))
@@ -127,7 +130,8 @@ class Preview:
         """
         seconds = min(FIRST_HOUR, max_run or FIRST_HOUR)
         found = decide(self.of_scopes, self.accounts.prices_of(offers, beside), seconds)
-        return found if isinstance(found, Refusal) else None
+        users = self.accounts.state.accounts
+        return users.displayed_scope(found) if isinstance(found, Refusal) else None
 
 
 def _within(lease: Lease, left: Sequence[Offer], grant: Grant) -> Lease:

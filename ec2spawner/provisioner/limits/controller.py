@@ -70,7 +70,8 @@ class LimitStops:
             self._report(lease, in_order(mine))
             due = [each for each in mine if each.stop_at is not None and each.stop_at <= now]
             if due:
-                stop = Stop(reason="budget", message=stop_words(due[0].standing, due[0].bounds))
+                standing = self.state.accounts.displayed_scope(due[0].standing)
+                stop = Stop(reason="budget", message=stop_words(standing, due[0].bounds))
                 await self.state.end(lease.lease_id, stop)
 
     async def _reaches(self, now: datetime) -> Mapping[str, Sequence[Reach]]:
@@ -102,7 +103,8 @@ class LimitStops:
     def _report(self, lease: Lease, reaches: Sequence[Reach]) -> None:
         """Show its limits; where a threshold is passed or a stop announced, at once."""
         known = self.state.limits_of.get(lease.lease_id, ())
-        limits = tuple(map(limit_message, reaches))
+        displayed = self.state.accounts.displayed_scope
+        limits = tuple(limit_message(each, displayed(each.standing)) for each in reaches)
         self.state.limits_of[lease.lease_id] = limits
         if _news(known) != _news(limits):
             self.state.leases.notify_agent(lease.lease_id)

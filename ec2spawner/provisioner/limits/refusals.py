@@ -19,6 +19,7 @@ def record_refusal(state: State, lease: Lease, refusal: Refusal) -> None:
     whose = refusal.scope.partition(":")[0]
     DENIED_STARTS.labels(whose, refusal.kind or refusal.obstacle).inc()
     today, now = state.spending.today(), state.clock.now()
+    state.denied_starts.record(lease, refusal, now)
     subject = Subject(
         lease_id=lease.lease_id,
         user=lease.user,
@@ -30,5 +31,5 @@ def record_refusal(state: State, lease: Lease, refusal: Refusal) -> None:
         zone="",
     )
     state.lease_events.add(StartDenied(subject, now, refusal.scope, refusal.kind))
-    state.denied_starts.record(lease, refusal, now)
-    state.incidents.record(denied_start(lease.user, lease.profile_name, refusal, today, now))
+    name, displayed = state.accounts.name(lease.user), state.accounts.displayed_scope(refusal)
+    state.incidents.record(denied_start(name, lease.profile_name, displayed, today, now))

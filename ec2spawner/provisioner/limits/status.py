@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from ...core.ledger.cost_rows import HUB
 from ...core.limits.bounds import GPU_HOUR, NANO, AtLimit, Kind
-from ...core.limits.standing import COUNTED
+from ...core.limits.standing import COUNTED, Standing
 from ...wire import Limit
 from .reaches import Reach
 
 
-def limit_message(reach: Reach) -> Limit:
-    """For the agent. What all users of a hub have spent together is not said, only the share."""
-    standing, bounds = reach.standing, reach.bounds
+def limit_message(reach: Reach, standing: Standing) -> Limit:
+    """For the agent, with the limit's standing as it is displayed. What all users of a hub have
+    spent together is not said, only the share."""
+    bounds = reach.bounds
     kind, _, name = standing.scope.partition(":")
     unit = {Kind.GPU_HOURS: GPU_HOUR, Kind.SERVERS: 1}.get(standing.kind, NANO)
     is_hub = standing.scope == HUB

@@ -93,7 +93,8 @@ class WaitingStarts:
         money, gpu = reservation(price.usd_per_hour or 0.0, price.gpus, reserved_seconds(lease))
         needed = gpu if reached.kind is Kind.GPU_HOURS else money
         record_refusal(self.state, lease, refusal_by(reached, reached.left, needed))
-        words = stop_words(reached, self.state.settings.limits.of(reached.scope))
+        displayed = self.state.accounts.displayed_scope(reached)
+        words = stop_words(displayed, self.state.settings.limits.of(reached.scope))
         await self.state.end(lease.lease_id, Stop(reason="budget", message=words))
 
     def _still_waits(self, lease: Lease) -> bool:

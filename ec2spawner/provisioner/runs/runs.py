@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from typing import Final
 
@@ -51,15 +51,14 @@ class NoSuchRun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose runs: a user's, without those of a deleted user of the same name."""
+    """Whose runs."""
 
-    name: str
-    since: datetime | None = None
-    """When the account was created, UTC; None for all runs under the name."""
+    user: str
+    """See `UserAccount.key`."""
 
     def has(self, run: Run) -> bool:
         """Whether it is one of theirs."""
-        return run.user == self.name and (self.since is None or run.submitted_at >= self.since)
+        return run.user == self.user
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class UserRuns:
 
         Raises `TooManyRuns` and `StoreError`, and then none is queued.
         """
-        added = await self.state.runs.add(new, source, owner.since)
+        added = await self.state.runs.add(new, source)
         return [summary(self.state, run) for run in added]
 
     def submitted(self, owner: Owner, request_id: str) -> list[RunSummary]:
@@ -87,12 +86,11 @@ class UserRuns:
 
     def of_user(self, owner: Owner, limit: int) -> list[RunSummary]:
         """The newest first."""
-        runs = (run for run in self.state.runs.of_user(owner.name) if owner.has(run))
-        return [summary(self.state, run) for run in islice(runs, limit)]
+        return [summary(self.state, run) for run in self.state.runs.of_user(owner.user)[:limit]]
 
     def undelivered(self, owner: Owner, server: str, limit: int) -> list[RunSummary]:
         """Those whose result belongs into the home of this server, oldest first."""
-        runs = (x for x in self.state.runs.undelivered(owner.name, server) if owner.has(x))
+        runs = (x for x in self.state.runs.undelivered(owner.user, server) if owner.has(x))
         return [summary(self.state, run) for run in islice(runs, limit)]
 
     def one(self, owner: Owner, number: int) -> RunSummary:
@@ -142,7 +140,7 @@ class UserRuns:
         return [self.one(owner, each.number) for each in runs]
 
     def _of_request(self, owner: Owner, request_id: str) -> list[Run]:
-        return [run for run in self.state.runs.of_request(owner.name, request_id) if owner.has(run)]
+        return [run for run in self.state.runs.of_request(owner.user, request_id) if owner.has(run)]
 
     def _of(self, owner: Owner, number: int) -> Run:
         run = self.state.runs.get(number)
@@ -221,7 +219,12 @@ class UserRuns:
         if self.state.runs.holds.is_first_refusal(terms, refusal):
             log.info("Run %d of %r waits: %s", lease.run, lease.user, refusal)
             record_refusal(self.state, lease, refusal)
-        self.hold(terms, short_refusal(refusal), LIMIT_PAUSE, refusal.scope)
+        self.hold(
+            terms,
+            short_refusal(self.state.accounts.displayed_scope(refusal)),
+            LIMIT_PAUSE,
+            refusal.scope,
+        )
 
     async def _cannot_afford(
         self, number: int, terms: Terms, max_usd: float, every: Sequence[Offer]

@@ -19,6 +19,7 @@ from ..model.leases.lease import TEMPORARY, Home, Lease
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
+from .user_accounts import UserAccounts
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +57,20 @@ class AttachedAhead(NamedTuple):
 class HomeRecords:
     """All homes of this store, in memory."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock, payers_of: PayersOf) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        payers_of: PayersOf,
+        accounts: UserAccounts,
+    ) -> None:
         """`payers_of` says who pays for the homes of users who do not pay themselves."""
         self.payers_of = payers_of
         self._store = store
         self._settings = settings
         self._clock = clock
+        self._accounts = accounts
         self._homes: dict[tuple[str, str], Home] = {}
         self._places: dict[str, tuple[str, str]] = {}
         """Where in `_homes` a home is, by id. What it says of one that is there no more is stale.
@@ -97,7 +106,7 @@ class HomeRecords:
     def of(self, user: str, server: str) -> Home | None:
         """The home of a server: as recorded, or as a volume's tags say it is theirs."""
         home = self._homes.get((user, server))
-        volume = self._found.get((tag_value(user), tag_value(server)))
+        volume = self._found.get(self._place_in_tags(user, server))
         if home is not None or volume is None or volume.tags[HOME] in self._leaving:
             return home
         return Home(
@@ -135,7 +144,9 @@ class HomeRecords:
 
     def temporary_without_record(self) -> tuple[Home, ...]:
         """Temporary homes whose record was lost with the store, as their volumes' tags say."""
-        found = [self.of(*place) for place, each in self._found.items() if _is_temporary(each)]
+        temporary = (place for place, each in self._found.items() if _is_temporary(each))
+        users = ((self._accounts.named(user), server) for user, server in temporary)
+        found = [self.of(user, server) for user, server in users if user is not None]
         return tuple(home for home in found if home is not None and home.is_temporary)
 
     def is_recorded(self, home: Home) -> bool:
@@ -292,7 +303,7 @@ class HomeRecords:
                 self._homes[home.user, home.server] = replace(now, server=home.server)
                 self._places[home.home_id] = home.user, home.server
             raise
-        self._found.pop((tag_value(home.user), tag_value(home.server)), None)
+        self._found.pop(self._place_in_tags(home.user, home.server), None)
         return renamed
 
     async def leave(self, home: Home) -> None:
@@ -310,7 +321,7 @@ class HomeRecords:
             if now - gone.forgotten_at < FORGOTTEN_KEPT
         }
         self._forgotten[home.home_id] = Forgotten(home.delete_at or now, now)
-        self._found.pop((tag_value(home.user), tag_value(home.server)), None)
+        self._found.pop(self._place_in_tags(home.user, home.server), None)
 
     def tags(self, home: Home) -> dict[str, str]:
         """The tags of a home's volumes and snapshots."""
@@ -323,8 +334,17 @@ class HomeRecords:
 
     def owner_tags(self, home: Home) -> dict[str, str]:
         """Those of them that may change. The hub's policy lets it set no others."""
-        payer = self.payers([home])[home.user]
-        return {**owner_tags(home.user, home.server), PAYER: tag_value(payer)}
+        payer = self._accounts.scope(self.payers([home])[home.user])
+        return {**self.found_by(home), PAYER: tag_value(payer)}
+
+    def found_by(self, home: Home) -> dict[str, str]:
+        """The tags by which a home is found where its record is lost."""
+        user, server = self._place_in_tags(home.user, home.server)
+        name = f"home of {self._accounts.name(home.user)} {home.server}".strip()
+        return {USER: user, SERVER: server, NAME: tag_value(name)}
+
+    def _place_in_tags(self, user: str, server: str) -> tuple[str, str]:
+        return tag_value(self._accounts.name(user)), tag_value(server)
 
     def payers(self, homes: Iterable[Home]) -> Mapping[str, str]:
         """User -> who pays for their homes, as in the ledger."""
@@ -341,12 +361,3 @@ def home_id_of(kind: str) -> str:
 
 def _is_temporary(volume: Volume) -> bool:
     return volume.tags.get(HOME, "").startswith(f"{TEMPORARY}-")
-
-
-def owner_tags(user: str, server: str) -> dict[str, str]:
-    """By which a home is found where its record is lost."""
-    return {
-        USER: tag_value(user),
-        SERVER: tag_value(server),
-        NAME: tag_value(f"home of {user} {server}".strip()),
-    }

@@ -113,23 +113,19 @@ class Runs:
 
     # --- changing ---
 
-    async def add(
-        self, runs: Sequence[Run], source: str, since: datetime | None = None
-    ) -> list[Run]:
+    async def add(self, runs: Sequence[Run], source: str) -> list[Run]:
         """Give numbers to new runs, all of one submission, and store them with what they execute.
 
-        Several become an array. A submission that is repeated makes none; one before `since` is of
-        another account with the name. Raises `TooManyRuns`, and `StoreError`, and then there are
-        none.
+        Several become an array. A submission that is repeated makes none. Raises `TooManyRuns`, and
+        `StoreError`, and then there are none.
         """
         async with self._adding:
             place = runs[0].user, runs[0].request_id
-            if (known := self.of_request(*place)) and _is_since(known, since):
+            if known := self.of_request(*place):
                 return known
             self._require_room(runs[0].user, len(runs))
             # What could not be stored may have been, nevertheless: it keeps its numbers.
-            unstored = self._unstored.pop(place, [])
-            numbered = unstored if _is_since(unstored, since) else self._numbered(runs)
+            numbered = self._unstored.pop(place, []) or self._numbered(runs)
             if runs[0].request_id:
                 self._unstored[place] = numbered
             await asyncio.shield(self._store.runs.add(numbered, source, self._clock.now()))
@@ -265,8 +261,3 @@ class Runs:
                 members.pop(run.number, None)
                 if not members:
                     del groups[key]
-
-
-def _is_since(runs: Sequence[Run], since: datetime | None) -> bool:
-    """Whether there are any, and they were submitted after the account was created."""
-    return bool(runs) and (since is None or runs[0].submitted_at >= since)

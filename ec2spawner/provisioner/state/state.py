@@ -44,6 +44,7 @@ from .sleeping_sessions import SleepingSessions
 from .spending.home_storage import HomeStorage
 from .spending.spending import Spending
 from .termination_brake import Brake
+from .user_accounts import UserAccounts
 from .zones import Zones
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,14 @@ UNEXPLAINED = Stop(reason=INTERRUPTED, message="The spot machine ended, and AWS 
 class State:
     """One hub's leases, instances, homes and launches, as they are known now."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock, homes: HomeRecords) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        homes: HomeRecords,
+        accounts: UserAccounts,
+    ) -> None:
         self.store_id = store.store_id
         """In the tags of all that this store launched."""
         self.settings = settings
@@ -74,6 +82,7 @@ class State:
         self.interruptions = Interruptions()
         self.instances = InstanceCache(settings, clock, self.interruptions)
         self.refused_terminations = RefusedTerminations(self.instances, clock)
+        self.accounts = accounts
         self.homes = homes
         self.home_storage = HomeStorage()
         self.retained = RetainedInstances(store, clock)

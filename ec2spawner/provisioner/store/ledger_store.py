@@ -14,7 +14,6 @@ from ...core.ledger.storage.held import Counted
 from . import queries, tables
 from .databases.database_thread import DatabaseThread
 from .ledger import cost_queries, idle_queries, storage_costs
-from .ledger.cost_queries import Beginning
 from .statements import replace_overhead
 
 
@@ -115,12 +114,11 @@ class LedgerStore:
         by: Sequence[Dimension],
         only: Filter | None = None,
         without: Collection[str] = (),
-        beginning: Beginning | None = None,
         without_overhead: Collection[OverheadKey] = (),
     ) -> Sequence[CostSum]:
         """What leases that have ended and overhead have cost from `since` to `until`, both days
         included, by these dimensions; see `cost_queries.costs`."""
-        chosen = since, until, by, only, without, beginning, without_overhead
+        chosen = since, until, by, only, without, without_overhead
         return await self._database.read(lambda connection: cost_queries.costs(connection, *chosen))
 
     async def paid_segments(self, instance_id: str, key: str = "") -> tuple[Segment, ...]:

@@ -326,19 +326,13 @@ def _interrupted(since: datetime) -> Select[tuple[str]]:
 
 
 def past_leases(
-    connection: Connection,
-    user: str,
-    before: datetime,
-    limit: int,
-    requested_since: datetime | None = None,
+    connection: Connection, user: str, before: datetime, limit: int
 ) -> tuple[Lease, ...]:
-    """The user's last `limit` leases that ended earlier than `before` and were requested at
-    `requested_since` or later, the newest first."""
+    """The user's last `limit` leases that ended earlier than `before`, the newest first."""
     lease = tables.lease_table.c
-    younger = [] if requested_since is None else [lease.requested_at >= requested_since]
     ids = (
         select(lease.lease_id)
-        .where(lease.user_name == user, lease.ended_at < before, *younger)
+        .where(lease.user_name == user, lease.ended_at < before)
         .order_by(lease.ended_at.desc(), lease.lease_id)
         .limit(limit)
     )

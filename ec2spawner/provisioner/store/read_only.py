@@ -19,14 +19,17 @@ from ...core.ledger.cost_rows import (
     Dimension,
     Filter,
     durations_of,
+    key_with_names,
     merge_sums,
     sum_rows,
+    with_names,
 )
 from ...core.ledger.segments import Segment
 from ...core.starts.summary import GroupOfStarts, MeasuredStart, summary
+from ..model.account_names import AccountNames
 from ..model.leases.costs import costs_of
 from ..model.leases.lease import LeaseState, Snapshot
-from . import queries, start_phases, tables
+from . import queries, start_phases, tables, user_accounts
 from .databases.backends import open_database
 from .databases.database import Database, StoreError
 from .ledger import cost_queries
@@ -109,7 +112,11 @@ def _read_ledger(url: str, query: LedgerQuery, now: datetime) -> Ledger:
     database = open_database(url)
 
     def read(connection: Connection) -> Ledger:
-        ended = cost_queries.costs(connection, query.since, query.until, query.by, query.only)
+        names = AccountNames(user_accounts.load(connection))
+        only = dict(query.only)
+        if Dimension.USER in only:
+            only[Dimension.USER] = [x for x in map(names.named, only[Dimension.USER]) if x]
+        ended = cost_queries.costs(connection, query.since, query.until, query.by, only)
         rows = [
             row
             for lease in queries.open_leases(connection)
@@ -119,13 +126,14 @@ def _read_ledger(url: str, query: LedgerQuery, now: datetime) -> Ledger:
         durations: Counter[tuple[str, ...]] = Counter()
         if query.durations:
             days = query.since, query.until
-            durations.update(cost_queries.durations(connection, *days, query.by, query.only))
-            durations.update(durations_of(rows, query.by, query.only))
-        between = query.segments_between
+            durations.update(cost_queries.durations(connection, *days, query.by, only))
+            durations.update(durations_of(rows, query.by, only))
+        between, renamed = query.segments_between, names.renamed()
+        named = key_with_names(query.by, renamed)
         return Ledger(
-            costs=merge_sums(ended, sum_rows(rows, query.by, query.only)),
+            costs=with_names(merge_sums(ended, sum_rows(rows, query.by, only)), query.by, renamed),
             segments=queries.segments(connection, *between) if between else (),
-            durations=durations,
+            durations={named(key): duration for key, duration in durations.items()},
         )
 
     with _explained(database):

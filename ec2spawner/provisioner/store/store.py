@@ -25,6 +25,7 @@ from ..model.leases.lease import Binding, Home, Intent, Lease, Snapshot
 from ..model.leases.past_start import PastStart
 from ..model.pool_override import SetByHand
 from ..model.sleeping_session import SleepingSession
+from ..model.user_account import UserAccount
 from . import (
     denied_starts,
     pool_overrides,
@@ -33,6 +34,7 @@ from . import (
     sleeping_sessions,
     start_phases,
     tables,
+    user_accounts,
 )
 from .alarms import AlarmStore
 from .cost_backfill import complete_ledger
@@ -225,13 +227,11 @@ class Store:
             lambda connection: queries.last_served(connection, instance_id)
         )
 
-    async def past_leases(
-        self, user: str, before: datetime, limit: int, requested_since: datetime | None = None
-    ) -> tuple[Lease, ...]:
-        """The user's last `limit` leases that ended earlier than `before` and were requested at
-        `requested_since` or later, the newest first."""
-        chosen = user, before, limit, requested_since
-        return await self._thread.read(lambda connection: queries.past_leases(connection, *chosen))
+    async def past_leases(self, user: str, before: datetime, limit: int) -> tuple[Lease, ...]:
+        """The user's last `limit` leases that ended earlier than `before`, the newest first."""
+        return await self._thread.read(
+            lambda connection: queries.past_leases(connection, user, before, limit)
+        )
 
     async def start_durations(self, profile: str, limit: int = 30) -> Mapping[Step, float]:
         """Median seconds of each step over the profile's last `limit` starts that got ready.
@@ -259,6 +259,14 @@ class Store:
     async def stored_lease(self, lease_id: str) -> Lease | None:
         """A lease in any state; None for an id that was never stored."""
         return await self._thread.read(lambda connection: queries.one_lease(connection, lease_id))
+
+    async def save_user_accounts(self, accounts: Sequence[UserAccount]) -> None:
+        """Insert or replace."""
+        await self._thread.write(lambda connection: user_accounts.save(connection, accounts))
+
+    async def user_accounts(self) -> tuple[UserAccount, ...]:
+        """All of this store."""
+        return await self._thread.read(user_accounts.load)
 
     # --- the warm pool ---
 

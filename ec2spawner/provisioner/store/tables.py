@@ -388,3 +388,16 @@ sleeping_session_table = Table(
     Column("woken_at", Instant),
     Column("expiry_reported", Boolean, nullable=False, server_default=false()),
 )
+
+# The users of JupyterHub whose servers the hub has had. `user_name` of all other tables is the key:
+# the name under which a user was first seen, made unique.
+user_account_table = Table(
+    "user_account",
+    metadata,
+    Column("account_key", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("jupyterhub_id", Integer, nullable=False),
+    Column("created_at", Instant),
+    Column("named_at", Instant, nullable=False),
+    Column("is_lost", Boolean, nullable=False, server_default=false()),
+)

@@ -27,9 +27,12 @@ from ec2spawner.provisioner.model.cloud.launch import (
     LaunchSpec,
 )
 from ec2spawner.provisioner.model.cloud.volume import VolumeSpec
-from ec2spawner.provisioner.state.home_records import owner_tags
+from ec2spawner.provisioner.model.leases.lease import Home
+from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.wire import Market
+from tests.bare_state import bare_state
 from tests.harness import until
+from tests.stored import NOW
 
 from .embedded_ec2 import SMALL, Embedded, running_embedded
 
@@ -120,14 +123,20 @@ async def test_a_launch_has_the_key_pair_that_its_hub_names(
     assert described["Reservations"][0]["Instances"][0]["KeyName"] == hub
 
 
+def found_by(server: str) -> dict[str, str]:
+    """The tags of the home of this server of ada's that follow its name."""
+    state = bare_state(Settings(hub="hub", region="us-east-1", subnets=()), lambda: NOW)
+    return state.homes.found_by(Home("home-1", "ada", server, "ebs", 1, NOW))
+
+
 async def test_the_volume_of_a_renamed_home_gets_its_new_owners_tags(
     cloud: EC2Cloud, embedded: Embedded, hub: str
 ) -> None:
-    tags = {HUB: hub, STORE: "s", HOME: "home-1", **owner_tags("ada", "gpu")}
+    tags = {HUB: hub, STORE: "s", HOME: "home-1", **found_by("gpu")}
     made = await cloud.create_volume(f"home-{hub}", embedded.zones[0], VolumeSpec(1), tags)
-    await cloud.tag([made.volume_id], owner_tags("ada", "large"))
+    await cloud.tag([made.volume_id], found_by("large"))
     [volume] = await cloud.list_volumes(hub)
-    assert volume.tags == tags | owner_tags("ada", "large")
+    assert volume.tags == tags | found_by("large")
     with pytest.raises(CloudError, match="UnauthorizedOperation"):
         await cloud.tag([made.volume_id], {HOME: "home-2"})
 
@@ -305,7 +314,7 @@ async def test_disks_and_interfaces_are_tagged_with_their_instance_and_a_home_is
 ) -> None:
     """In one call, as the hub's policy permits."""
     (launched,) = (await cloud.launch(replace(request_of, count=1))).instances
-    home = {HUB: hub, STORE: "s", HOME: "home-1", **owner_tags("ada", "")}
+    home = {HUB: hub, STORE: "s", HOME: "home-1", **found_by("")}
     made = await cloud.create_volume(f"home-{hub}", launched.zone, VolumeSpec(1), home)
     await cloud.attach_volume(made.volume_id, launched.instance_id)
     (instance,) = await cloud.list_instances(hub)

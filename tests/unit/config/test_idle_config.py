@@ -18,6 +18,7 @@ from ec2spawner.hub.spawn.idle_policy import policy_of
 from ec2spawner.hub.spawn.server_options import options_for, options_for_page
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import IdlePolicy, WorkingHours
+from tests.user_accounts import bare_accounts, fake_user
 
 OFFICE = {"when": "Mon-Fri 08:00-18:00 Europe/Berlin", "server": "3h"}
 T4 = {"display_name": "T4", "slug": "t4", "gpu": "T4"}
@@ -29,8 +30,13 @@ def options(**changed: Any) -> Options:
 
 
 def spawner_of(*groups: str) -> EC2Spawner:
-    members = [SimpleNamespace(name=group) for group in groups]
-    return EC2Spawner(user=SimpleNamespace(name="ann", groups=members))
+    return EC2Spawner(user=fake_user("ann", *groups))
+
+
+def provisioner_of(hub: Options) -> Any:
+    """What is asked of the provisioner with these options."""
+    settings = SimpleNamespace(limits=hub.limits.limits())
+    return SimpleNamespace(accounts=bare_accounts(), settings=settings)
 
 
 async def policy(
@@ -38,8 +44,10 @@ async def policy(
 ) -> IdlePolicy:
     """What holds for a user of these groups."""
     hub = hub if profile is None else hub.model_copy(update={"profile_list": of_profile(profile)})
-    of_server = await options_for(hub, spawner_of(*groups))
-    return in_force(await policy_of(of_server, spawner_of(*groups), of_server.profiles[0], chosen))
+    spawner = spawner_of(*groups)
+    of_server = await options_for(hub, spawner)
+    first = of_server.profiles[0]
+    return in_force(await policy_of(of_server, provisioner_of(hub), spawner, first, chosen))
 
 
 def of_profile(changes: dict[str, Any]) -> Any:
@@ -261,9 +269,9 @@ async def test_the_shortest_of_max_age_and_the_limits_of_a_run_holds() -> None:
         "hub": {"max_run": "3d"},
     }
     hub = options(limits=limits, payers={"group": ["lab"]}, idle={"max_age": "6h"})
-    spawner = spawner_of("lab")
+    spawner, asked = spawner_of("lab"), provisioner_of(hub)
     ages = [
-        (await policy_of(each, spawner, each.profiles[0], None, payer)).max_age_seconds
+        (await policy_of(each, asked, spawner, each.profiles[0], None, payer)).max_age_seconds
         for each in (hub, hub.model_copy(update={"idle": IdleConfig()}))
         for payer in ("", "group:lab")
     ]

@@ -119,7 +119,7 @@ def test_a_time_zone_must_exist() -> None:
 
 def test_payers_of_a_user() -> None:
     payers = options(payers=PAYERS).payers.payers()
-    assert payers.of("ann", ["research"]) == ("group:research", "project:nlp", "user:ann")
-    assert payers.of("ben", ["lab"]) == ("project:nlp", "user:ben")
-    assert payers.of("cem", []) == ("user:cem",)
-    assert options(payers={**PAYERS, "user": False}).payers.payers().of("cem", []) == ()
+    assert payers.of("ann", "ann", ["research"]) == ("group:research", "project:nlp", "user:ann")
+    assert payers.of("ben", "ben", ["lab"]) == ("project:nlp", "user:ben")
+    assert payers.of("cem", "cem", []) == ("user:cem",)
+    assert options(payers={**PAYERS, "user": False}).payers.payers().of("cem", "cem", []) == ()

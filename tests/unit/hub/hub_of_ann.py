@@ -8,6 +8,7 @@ from typing import Any
 from ec2spawner.config import Options, validate_options
 from ec2spawner.hub.security.sealed_start import Seal
 from ec2spawner.spawner import EC2Spawner
+from tests.user_accounts import fake_user
 
 PAYERS = {"group": ["lab", "research"]}
 URL = "http://hub.test/hub/api"
@@ -15,9 +16,8 @@ URL = "http://hub.test/hub/api"
 
 def spawner_of(*groups: str) -> EC2Spawner:
     """Make the spawner of ann, who is in these groups."""
-    members = [SimpleNamespace(name=group) for group in groups]
     return EC2Spawner(
-        user=SimpleNamespace(name="ann", groups=members),
+        user=fake_user("ann", *groups),
         profile_list=[{"display_name": "T4", "slug": "t4", "instance_types": ["g4dn.xlarge"]}],
     )
 

@@ -18,6 +18,7 @@ from ec2spawner.provisioner.model.leases.mounts import Mounts
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import HomeMount
 from tests.unit.provisioner.world import SPEC, World
+from tests.user_accounts import fake_user
 
 pytestmark = pytest.mark.virtual_time
 
@@ -40,7 +41,7 @@ def options_with(**changes: Any) -> Options:
 async def wanted(world: World, options: Options, head: Lease) -> Cluster:
     """What the hub makes of a call for one worker. Raises `CannotCluster`."""
     running: Any = SimpleNamespace(options=options)
-    spawner = EC2Spawner(user=SimpleNamespace(name=head.user, groups=[]))
+    spawner = EC2Spawner(user=fake_user(head.user))
     url = "http://hub.test/hub/api"
     return await wanted_cluster(running, world.provisioner, spawner, head, url, None, 1)
 

@@ -10,7 +10,8 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from ec2spawner.core.limits.scopes import Members, Payers
-from ec2spawner.hub.app.default_payers import default_payers, user_names
+from ec2spawner.hub.app.default_payers import default_payers
+from ec2spawner.hub.app.user_account import all_users
 
 USERS = ("ada", "bob", "eve", "gone")
 
@@ -44,11 +45,11 @@ def db() -> Iterator[Session]:
 def test_the_first_choice_of_the_spawn_page_pays(
     db: Session, payers: Payers, expected: dict[str, str]
 ) -> None:
-    assert default_payers(payers, lambda: db)(USERS) == expected
+    assert default_payers(payers, lambda: db, str)(USERS) == expected
 
 
 def test_a_new_member_is_known_at_once(db: Session) -> None:
-    of = default_payers(Payers(groups=("lab",)), lambda: db)
+    of = default_payers(Payers(groups=("lab",)), lambda: db, str)
     assert of(["eve"]) == {"eve": "user:eve"}
     db.query(orm.Group).filter_by(name="lab").one().users.append(
         db.query(orm.User).filter_by(name="eve").one()
@@ -66,7 +67,7 @@ def test_one_users_payer_is_found_without_reading_all_members(db: Session) -> No
         if values:
             asked.append(values)
 
-    of = default_payers(Payers(groups=("lab",)), lambda: db)
+    of = default_payers(Payers(groups=("lab",)), lambda: db, str)
     assert of(["bob"]) == {"bob": "group:lab"}
     assert asked == [("lab", "bob")]
     assert of([*USERS, *(f"user{number}" for number in range(200))])["bob"] == "group:lab"
@@ -75,9 +76,9 @@ def test_one_users_payer_is_found_without_reading_all_members(db: Session) -> No
 
 def test_reading_writes_no_half_of_a_change_of_jupyterhubs(db: Session) -> None:
     db.add(orm.User(name="new"))
-    assert default_payers(Payers(groups=("lab",)), lambda: db)(["ada"]) == {"ada": "group:lab"}
+    assert default_payers(Payers(groups=("lab",)), lambda: db, str)(["ada"]) == {"ada": "group:lab"}
     assert db.new
 
 
 def test_the_names_of_all_users_are_read(db: Session) -> None:
-    assert set(user_names(db)) == {"ada", "bob", "eve"}
+    assert {name for _, name in all_users(db)} == {"ada", "bob", "eve"}

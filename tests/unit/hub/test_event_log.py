@@ -42,6 +42,7 @@ from ec2spawner.provisioner.model.leases.events import (
 from ec2spawner.provisioner.state.lease_events import LeaseEvents
 from ec2spawner.wire import Market, Stop, Trigger
 from tests.stored import sleeping
+from tests.user_accounts import bare_accounts
 
 AT = datetime(2026, 11, 23, 23, 59, 59, tzinfo=UTC)
 ADA = Subject(
@@ -78,7 +79,7 @@ class Lines(logging.Handler):
 async def writing(handler: Lines) -> AsyncIterator[LeaseEvents]:
     logger, events = EventLogger(), LeaseEvents()
     logger.register_handler(handler)
-    task = asyncio.create_task(EventLog(logger, events, "ops@example.org").run())
+    task = asyncio.create_task(EventLog(logger, events, bare_accounts(), "ops@example.org").run())
     yield events
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -37,7 +37,7 @@ async def payer_after(
     found = world.provisioner.moves.last("ann", "")
     assert found is not None
     named = hub.seal.open(found.sealed_start).user_options.get("payer")
-    has_choice = len(payers_of(hub.options, spawner)) > 1
+    has_choice = len(payers_of(hub.options, "ann", spawner)) > 1
     assert named == ((found.payer or "user:ann") if has_choice else None)
     return found.payer
 

@@ -14,6 +14,7 @@ from ec2spawner.hub.api.agents.owner import OwnersHandler
 from ec2spawner.provisioner.model.leases.lease import Lease
 from ec2spawner.wire import ContinueRequest, IdlePolicy, IdleRequest, IdleResponse
 from tests.unit.provisioner.world import World
+from tests.user_accounts import bare_accounts, fake_user, fake_users
 
 from .test_instances_answer import RUN, SERVER
 
@@ -33,9 +34,8 @@ class OfAda(OwnersHandler):
     def read(self, *_: Any) -> Any:
         return ContinueRequest(profile="t4")
 
-    def find_user(self, name: str) -> Any:
-        ada = SimpleNamespace(orm_spawners={"lab"}, spawners={"lab": "ada's lab"})
-        return ada if name == "ada" else None
+    users: Any = fake_users(fake_user("ada", orm_spawners={"lab"}, spawners={"lab": "ada's lab"}))
+    service: Any = SimpleNamespace(accounts=bare_accounts())
 
     def refuse(self, status: int, message: str) -> NoReturn:
         assert status == 409

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from ec2spawner.hub.spawn import server_options
 from ec2spawner.hub.spawn.allowed_profiles import allowed_profiles, choose
 from ec2spawner.hub.spawn.server_options import ProfileListError, options_for, options_for_page
 from ec2spawner.spawner import EC2Spawner
+from tests.user_accounts import fake_user
 
 CPU = {"display_name": "No GPU", "slug": "cpu", "vcpus": 4}
 T4 = {"display_name": "T4", "slug": "t4", "gpu": "T4"}
@@ -23,9 +23,7 @@ BROKEN = "Inform gpu-help@example.org; the hub's log has the reason"
 
 def spawner_of(*groups: str, **configured: Any) -> EC2Spawner:
     """A spawner as JupyterHub makes it for a user of these groups."""
-    members = [SimpleNamespace(name=group) for group in groups]
-    user = SimpleNamespace(name="ann", groups=members)
-    return EC2Spawner(user=user, **configured)
+    return EC2Spawner(user=fake_user("ann", *groups), **configured)
 
 
 def hub_options(spawner: EC2Spawner) -> Options:
@@ -163,9 +161,9 @@ async def test_group_overrides_are_checked_and_capped() -> None:
     [profile] = own.profiles
     assert own.disk(profile) == 60
     assert own.idle_policy(profile).server_seconds == 1200
-    assert (await choose(own, spawner, {"disk_gib": 500})).disk_gib == 500
+    assert (await choose(own, "ann", spawner, {"disk_gib": 500})).disk_gib == 500
     with pytest.raises(OptionsRefused, match="disk_gib: 501 is out of bounds"):
-        await choose(own, spawner, {"disk_gib": 501})
+        await choose(own, "ann", spawner, {"disk_gib": 501})
 
 
 async def test_a_list_of_group_overrides_replaces_the_hubs() -> None:
@@ -176,7 +174,7 @@ async def test_a_list_of_group_overrides_replaces_the_hubs() -> None:
     }
     await spawner.apply_group_overrides()
     with pytest.raises(OptionsRefused, match='there is none called "t4"'):
-        await choose(await options_for(hub, spawner), spawner, {"profile": "t4"})
+        await choose(await options_for(hub, spawner), "ann", spawner, {"profile": "t4"})
 
 
 async def test_a_page_before_the_first_start_shows_group_overrides() -> None:

@@ -29,6 +29,7 @@ from ec2spawner.spawner import EC2Spawner
 from tests.stored import sleeping
 from tests.unit.provisioner.runs.submitted import allow_runs, run_of, submit
 from tests.unit.provisioner.world import World, until
+from tests.user_accounts import fake_user
 
 from .hub_of_ann import URL
 
@@ -56,12 +57,7 @@ def _no_hub_is_left() -> Iterator[None]:
 
 def spawner_for(server: str, chosen: dict[str, Any]) -> Adas:
     """As JupyterHub has it when it calls `start`."""
-    user = SimpleNamespace(
-        name="ada",
-        groups=[],
-        settings={"cookie_secret": b"x" * 32},
-        orm_user=SimpleNamespace(created=None),
-    )
+    user = fake_user("ada", settings={"cookie_secret": b"x" * 32})
     base_url = f"/user/ada/{server}"
     listening = orm.Server(proto="http", ip="", port=0, base_url=base_url, cookie_name="ada")
     return Adas(
@@ -86,7 +82,8 @@ def hub_of(world: World, copies: bool) -> service.HubService:
         cleanup_servers=False,
         environ={},
     )
-    running = service.HubService(options, Seal(b"x" * 32), verifier=None)
+    accounts = world.provisioner.accounts
+    running = service.HubService(options, Seal(b"x" * 32), verifier=None, accounts=accounts)
     running.started(world.provisioner)
     return running
 

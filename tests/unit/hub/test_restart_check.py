@@ -19,6 +19,7 @@ from ec2spawner.hub.app.restart_check import RestartCheck
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.spawner import EC2Spawner
 from tests.unit.provisioner.world import Agent, World, until
+from tests.user_accounts import fake_user
 
 pytestmark = pytest.mark.virtual_time
 
@@ -186,7 +187,7 @@ async def test_a_server_is_checked_again_if_its_stop_was_refused(
 def ours(world: World) -> Iterator[EC2Spawner]:
     """The spawner of ada, in a hub whose T4 may be idle for half an hour."""
     spawner = EC2Spawner(
-        user=SimpleNamespace(name="ada", settings={}, groups=[]),
+        user=fake_user("ada", settings={}),
         hub=SimpleNamespace(url="http://10.0.0.1:8081/hub/"),
         api_token="secret",
     )
@@ -195,7 +196,8 @@ def ours(world: World) -> Iterator[EC2Spawner]:
     raw = {"region": "us-east-1", "subnets": ["subnet-a"], "profile_list": [profile]}
     options = validate_options(raw, cleanup_servers=False, environ={})
     nothing: Any = None
-    hub = service.HubService(options=options, seal=nothing, verifier=nothing)
+    accounts = world.provisioner.accounts
+    hub = service.HubService(options=options, seal=nothing, verifier=nothing, accounts=accounts)
     hub.provisioner = world.provisioner
     service.publish(hub)
     yield spawner
@@ -267,7 +269,7 @@ class OfAdmin(ServerHandler):
     def __init__(self, spawner: Any, body: bytes = b"") -> None:
         self.application = SimpleNamespace(settings={})
         self.request = SimpleNamespace(path="/users/ada/server", body=body)
-        self.ada = SimpleNamespace(name="ada", spawners={"": spawner})
+        self.ada = fake_user("ada", spawners={"": spawner})
 
     def find_user(self, name: str) -> Any:
         return self.ada

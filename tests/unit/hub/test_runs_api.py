@@ -24,6 +24,7 @@ from ec2spawner.hub.app import service
 from ec2spawner.provisioner.runs.runs import NoSuchRun, Owner
 from ec2spawner.wire import RunReport, RunsAnswer, RunSummary, RunWork
 from tests.unit.runs.agent_socket import summary
+from tests.user_accounts import bare_accounts, fake_user
 
 LARGE = bytes(32 * 2**20)
 """More than the buffers of a connection take from a hub whose client does not read."""
@@ -45,7 +46,7 @@ class Runs:
         return [self.one(owner, number)]
 
     async def result(self, owner: Owner, number: int) -> str:
-        return pack([self.plain or f"result {number} of {owner.name}".encode()])
+        return pack([self.plain or f"result {number} of {owner.user}".encode()])
 
     async def cancel(
         self, owner: Owner, number: int, words: str, *, all_of_array: bool
@@ -70,11 +71,10 @@ class Runs:
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[service.HubService]:
     """Gives out two results, and for hours no other."""
     monkeypatch.setattr(agent_handler, "LIMITED_PAUSE", 0.0)
-    monkeypatch.setattr(runs_api, "created_at", lambda user: None)
-    agents = SimpleNamespace(heard=lambda lease_id: None)
-    provisioner: Any = SimpleNamespace(runs=Runs(), agents=agents)
+    agents, accounts = SimpleNamespace(heard=lambda lease_id: None), bare_accounts()
+    provisioner: Any = SimpleNamespace(runs=Runs(), agents=agents, accounts=accounts)
     nothing: Any = None
-    made = service.HubService(options=nothing, seal=nothing, verifier=nothing)
+    made = service.HubService(options=nothing, seal=nothing, verifier=nothing, accounts=accounts)
     made.provisioner = provisioner
     made.run_results = RateLimit(Rate(burst=2, per_second=1e-4))
     service.publish(made)
@@ -123,7 +123,7 @@ class OfInstance(RunHandler, WithoutHub):
 class Cancelling(runs_api.RunHandler, WithoutHub):
     """Answers an admin who cancels runs of ann."""
 
-    current_user = SimpleNamespace(name="admin")
+    current_user = fake_user("admin")
 
     def check_xsrf_cookie(self) -> None:
         pass
@@ -137,7 +137,7 @@ class OfUser(runs_api.RunResultHandler, WithoutHub):
 
     def owner(self, scope: str) -> Any:
         user_id = int(self.request.headers["Authorization"])
-        return SimpleNamespace(id=user_id, name=f"user {user_id}")
+        return fake_user(f"user {user_id}", id=user_id)
 
 
 async def test_a_server_that_reads_too_many_results_hears_when_to_ask_again(

@@ -16,11 +16,13 @@ from tornado.web import HTTPError
 from ec2spawner.hub.api import runs as users_calls
 from ec2spawner.hub.api.agents.runs import RunsHandler
 from ec2spawner.hub.app import service
+from ec2spawner.hub.app.user_account import account_of
 from ec2spawner.hub.pages.runs_page import RunsPage
 from ec2spawner.provisioner.model.leases.run import RunState
 from ec2spawner.wire import RunsRequest, RunSummary
 from tests.unit.provisioner.runs.submitted import run_of, submit
 from tests.unit.provisioner.world import World
+from tests.user_accounts import fake_users
 
 from .test_cluster_refusal import options_with
 from .test_instances_answer import SERVER
@@ -32,10 +34,11 @@ Account = Callable[[datetime], User]
 
 @pytest.fixture
 def account() -> Iterator[Account]:
-    """An account `ada` of JupyterHub, created at this instant."""
+    """An account `ada` of JupyterHub, created at this instant; the one before it is deleted."""
     db = orm.new_session_factory("sqlite:///:memory:")()
 
     def create(created: datetime) -> User:
+        db.query(orm.User).delete()
         ada = orm.User(name="ada", created=created.replace(tzinfo=None))
         db.add(ada)
         db.commit()
@@ -49,7 +52,10 @@ def account() -> Iterator[Account]:
 def _hub(world: World) -> Iterator[None]:
     nothing: Any = None
     hub = service.HubService(
-        options=options_with(runs={"at_once": 0}), seal=nothing, verifier=nothing
+        options=options_with(runs={"at_once": 0}),
+        seal=nothing,
+        verifier=nothing,
+        accounts=world.provisioner.accounts,
     )
     hub.provisioner = world.provisioner
     service.publish(hub)
@@ -94,13 +100,13 @@ class ResultCall(OfUser, users_calls.RunResultHandler):
 class AgentsCall(RunsHandler):
     """A call of the agent of this user's server."""
 
+    users: Any = None
+
     def __init__(self, user: User, **request: Any) -> None:
-        self._user = user
+        self.users = fake_users(user)
+        self._account = key(user)
         self._request = RunsRequest(**request)
         self._chunks: list[bytes] = []
-
-    def find_user(self, name: str) -> User:
-        return self._user
 
     def read(self, *_: Any) -> Any:
         return self._request
@@ -110,7 +116,7 @@ class AgentsCall(RunsHandler):
 
     async def found(self) -> list[int]:
         """Numbers of the runs in the answer."""
-        await self.call(replace(SERVER, server=""))
+        await self.call(replace(SERVER, user=self._account, server=""))
         return [each.number for each in self.said.runs]
 
     def refuse(self, status: int, message: str) -> NoReturn:
@@ -138,11 +144,18 @@ class Page(RunsPage):
 
 async def two_accounts(world: World, account: Account) -> tuple[User, int, int]:
     """The new account, a run of the deleted one, and one of its own."""
-    [old] = await submit(world, request_id="sweep")
+    [old] = await submit(world, user=key(account(world.clock())), request_id="sweep")
     world.clock.advance(60)
     ada = account(world.clock())
-    [new] = await submit(world, request_id="another")
+    [new] = await submit(world, user=key(ada), request_id="another")
     return ada, old, new
+
+
+def key(user: User) -> str:
+    """Under which the hub records what the user has."""
+    hub = service.current()
+    assert hub is not None
+    return account_of(hub.accounts, user)
 
 
 @pytest.mark.parametrize("query", [{}, {"user": "ada"}])
@@ -179,9 +192,10 @@ async def test_the_agents_calls_have_only_runs_of_the_new_account(
 
 
 async def test_the_page_shows_no_run_of_the_deleted_account(world: World, account: Account) -> None:
-    await submit(world)
+    await submit(world, user=key(account(world.clock())))
     world.clock.advance(60)
-    page = Page(account(world.clock()))
+    ada = account(world.clock())
+    page = Page(ada)
     assert not await page.shows_runs()
-    await submit(world)
+    await submit(world, user=key(ada))
     assert await page.shows_runs()

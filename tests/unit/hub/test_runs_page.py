@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jupyterhub.app import JupyterHub
 
 from ec2spawner.hub.app import service
-from ec2spawner.hub.pages import runs_page
 from ec2spawner.hub.pages.runs_page import RunsPage, define
 from tests.unit.provisioner.runs.submitted import submit
 from tests.unit.provisioner.world import World
+from tests.user_accounts import fake_user
 
 from .hub_html import hub_html
 from .test_cluster_refusal import options_with
@@ -23,8 +22,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture(autouse=True)
-def _no_hub_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(runs_page, "created_at", lambda user: None)
+def _no_hub_is_left() -> Iterator[None]:
     yield
     service.publish(None)
 
@@ -33,7 +31,7 @@ def publish(at_once: int, provisioner: Any) -> None:
     """A hub that executes so many runs at once."""
     nothing: Any = None
     options = options_with(runs={"at_once": at_once})
-    hub = service.HubService(options=options, seal=nothing, verifier=nothing)
+    hub = service.HubService(options=options, seal=nothing, verifier=nothing, accounts=nothing)
     hub.provisioner = provisioner
     service.publish(hub)
 
@@ -41,7 +39,7 @@ def publish(at_once: int, provisioner: Any) -> None:
 class Page(RunsPage):
     """Of ada, in a JupyterHub of which only its templates are there."""
 
-    current_user = SimpleNamespace(name="ada", spawner=None)
+    current_user = fake_user("ada", spawner=None)
 
     def __init__(self) -> None:
         self.html = ""

@@ -23,7 +23,7 @@ def _no_hub_is_left() -> Iterator[None]:
 
 def hub_service() -> service.HubService:
     nothing: Any = None
-    return service.HubService(options=nothing, seal=nothing, verifier=nothing)
+    return service.HubService(options=nothing, seal=nothing, verifier=nothing, accounts=nothing)
 
 
 @in_virtual_time

@@ -12,17 +12,18 @@ from tornado.httputil import HTTPServerRequest, RequestStartLine
 
 from ec2spawner.hub.pages.spawn_page.spawn_page import linked_choice
 from ec2spawner.hub.security.signed_link import VALID_FOR, is_signed, start_url
+from tests.user_accounts import fake_user
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 CHOICE = {"profile": "t4", "market": "on-demand"}
 SECRET = b"the cookie secret of this hub"
 
 
-def spawner_of(user: str = "jörg", name: str = "", secret: bytes = SECRET) -> Any:
+def spawner_of(user: str = "jörg", name: str = "", secret: bytes = SECRET, **account: Any) -> Any:
     return SimpleNamespace(
         hub=SimpleNamespace(base_url="/base/hub/"),
-        user=SimpleNamespace(
-            name=user, escaped_name="j%C3%B6rg", settings={"cookie_secret": secret}
+        user=fake_user(
+            user, escaped_name="j%C3%B6rg", settings={"cookie_secret": secret}, **account
         ),
         name=name,
     )
@@ -53,6 +54,8 @@ def test_a_link_signed_by_the_hub_starts() -> None:
     ("spawner", "options"),
     [
         (spawner_of(user="ann"), CHOICE),
+        (spawner_of(id=7), CHOICE),
+        (spawner_of(created=NOW), CHOICE),
         (spawner_of(name="second"), CHOICE),
         (spawner_of(secret=b"another hub's"), CHOICE),
         (spawner_of(), {**CHOICE, "profile": "a100x8"}),

@@ -1,4 +1,4 @@
-"""The notice of how a server ended: for its user, and for nobody else of that name."""
+"""The notice of how a server ended."""
 
 from __future__ import annotations
 
@@ -19,17 +19,13 @@ def ended(reason: str = "idle") -> Lease:
 
 
 def test_a_server_that_its_user_did_not_stop_has_a_notice() -> None:
-    assert notice_of(ended(), None) == notice_of(ended(), NOW) == NOTICE
-    assert notice_of(ended("user"), NOW) is None
-    assert notice_of(None, NOW) is None
+    assert notice_of(ended()) == NOTICE
+    assert notice_of(ended("user")) is None
+    assert notice_of(None) is None
 
 
 def test_what_its_user_put_to_sleep_has_a_notice_too() -> None:
-    notice = notice_of(ended("user"), None, asleep=True)
+    notice = notice_of(ended("user"), asleep=True)
     assert notice is not None
     assert notice.asleep
     assert notice.files == "Your files and variables are kept."
-
-
-def test_a_server_from_before_its_user_was_created_has_none() -> None:
-    assert notice_of(ended(), NOW + timedelta(microseconds=1)) is None

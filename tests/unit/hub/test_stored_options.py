@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from ec2spawner.hub.app.spawn_error import SpawnError
 from ec2spawner.hub.security.sealed_start import Seal
 from ec2spawner.hub.spawn.user_options import drop_one_time_options, resolve
 from ec2spawner.spawner import EC2Spawner
+from tests.user_accounts import bare_accounts, fake_user
 
 
 @pytest.fixture
@@ -31,8 +31,7 @@ def spawner_with(db: Session, options: dict[str, Any]) -> EC2Spawner:
     stored = orm.Spawner(name="", user=user, user_options=options)
     db.add_all([user, stored])
     db.commit()
-    someone = SimpleNamespace(name="ada", groups=[])
-    return EC2Spawner(user=someone, db=db, orm_spawner=stored, user_options=options)
+    return EC2Spawner(user=fake_user("ada"), db=db, orm_spawner=stored, user_options=options)
 
 
 def stored_options(db: Session) -> object:
@@ -63,7 +62,8 @@ async def test_refused_options_are_never_stored(db: Session) -> None:
         cleanup_servers=False,
         environ={},
     )
-    running = service.HubService(options, Seal(b"x" * 32), verifier=None)
+    accounts = bare_accounts()
+    running = service.HubService(options, Seal(b"x" * 32), verifier=None, accounts=accounts)
     service.publish(running)
     with pytest.raises(SpawnError):
         await resolve(spawner, spawner.user_options)

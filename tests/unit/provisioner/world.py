@@ -23,6 +23,7 @@ from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.provisioner import Provisioner
 from ec2spawner.provisioner.runtime.clock import Clock as HubClock
+from ec2spawner.provisioner.state.user_accounts import UserAccounts
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import (
     PROTOCOL,
@@ -134,12 +135,16 @@ class World:
         self.settings = replace(self.settings, **settings)
         url = self.store_url or f"sqlite:///{self.folder / self.database}"
         self.store = await Store.open(url, now=self.clock())
+        clock = HubClock(self.clock, self.clock.monotonic)
+        accounts = UserAccounts(self.store, clock)
+        await accounts.load()
         self.provisioner = provisioner = Provisioner(
             self.cloud,
             self.store,
             self.settings,
             data.instance_types(),
-            HubClock(self.clock, self.clock.monotonic),
+            clock,
+            accounts,
             ended=self.ended.append,
         )
         reconciler = provisioner._reconciler

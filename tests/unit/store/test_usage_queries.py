@@ -7,8 +7,7 @@ import asyncio
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from datetime import UTC, date, timedelta
+from datetime import date, timedelta
 from functools import partial
 from statistics import median
 from typing import Any
@@ -16,16 +15,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from ec2spawner.core.ledger.cost_rows import Dimension, sum_rows
-from ec2spawner.core.ledger.segments import Segment
-from ec2spawner.provisioner.model.leases.costs import costs_of
+from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.store.cost_backfill import complete_ledger
-from ec2spawner.provisioner.store.ledger.cost_queries import Beginning
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.provisioner.usage import IDLE_PART, Usage
-from ec2spawner.wire import Market, Stop
+from ec2spawner.wire import Stop
 from tests.bare_state import bare_state
 from tests.harness import BUSY
 from tests.seeded_ledger import seed
@@ -64,26 +60,6 @@ async def test_past_leases_are_the_users_own_the_newest_first(store: Store, url:
     assert len(rest) == 5
     assert not {each.lease_id for each in rest} & {each.lease_id for each in found}
     assert await store.past_leases("nobody", NOW, 15) == ()
-
-
-async def test_leases_of_an_earlier_user_of_that_name_are_left_out(store: Store, url: str) -> None:
-    seed(url, 60, users=3, days=10)
-    created = NOW - 4 * DAY
-    everything = await store.past_leases("user0001", NOW, 50)
-    own = await store.past_leases("user0001", NOW, 50, created)
-    assert 0 < len(own) < len(everything)
-    assert own == tuple(each for each in everything if each.requested_at >= created)
-    only, range_of_days = {Dimension.USER: ["user0001"]}, (TODAY - 20 * DAY, TODAY)
-    beginning = Beginning(created, created.date())
-    [cost] = await store.ledger.costs(*range_of_days, (), only, (), beginning)
-    assert cost == sum_rows([row for each in own for row in costs_of(each, NOW, UTC)], ())[0]
-    [with_others] = await store.ledger.costs(*range_of_days, (), only)
-    assert with_others.nano_usd > cost.nano_usd
-    home = replace(HOME_ROW, user="user0001", day=TODAY - 3 * DAY)
-    costs = [home, replace(home, day=TODAY - 5 * DAY)]
-    await store.ledger.save_overhead(Segment("vol-1", Market.SPOT, None, NOW), "home", costs)
-    [with_home] = await store.ledger.costs(*range_of_days, (), only, (), beginning)
-    assert with_home.nano_usd == cost.nano_usd + 7
 
 
 async def test_idle_sessions_have_their_periods_and_price(store: Store, url: str) -> None:

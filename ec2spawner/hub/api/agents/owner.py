@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....provisioner.model.leases.lease import Lease
+from ...app.user_account import user_of
 from .calls import LeaseHandler
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class OwnersHandler(LeaseHandler):
         server itself has been deleted."""
         if not lease.is_server:
             self.refuse(409, "this is the instance of a worker or a run: only a server can do that")
-        user = self.find_user(lease.user)
+        user = user_of(self.service.accounts, self.users, lease.user)
         if user is None:
             self.refuse(409, "the owner of this server has no account any more")
         if lease.server not in user.orm_spawners:

@@ -17,7 +17,6 @@ from ....wire.runs import (
     MAX_VALUES,
     has_too_many_values,
 )
-from ...app.user_account import created_at
 from ...runs.submission import CannotRun, submit
 from ...spawn.server_options import ProfileListError
 from .calls import LEASE
@@ -93,7 +92,8 @@ class RunsHandler(DocumentsHandler):
 
     def owner(self, lease: Lease) -> Owner:
         """Ends the request with 409 if the owner has no account any more."""
-        return Owner(lease.user, created_at(self.owners_spawner(lease).user))
+        self.owners_spawner(lease)
+        return Owner(lease.user)
 
     async def submit(self, lease: Lease, owner: Owner, request: RunsRequest) -> list[RunSummary]:
         """Queue what the owner sends, also while this server starts. Raises why not."""

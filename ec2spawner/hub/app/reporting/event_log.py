@@ -30,6 +30,7 @@ from ....provisioner.model.leases.events import (
 from ....provisioner.model.sleeping_session import SleepingSession
 from ....provisioner.runtime.supervise import Supervised
 from ....provisioner.state.lease_events import LeaseEvents
+from ....provisioner.state.user_accounts import UserAccounts
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +49,13 @@ SLOW: Final = 30.0
 class EventLog:
     """Writes what is reported of leases to a hub's `EventLogger`."""
 
-    def __init__(self, logger: EventLogger, events: LeaseEvents, contact: str) -> None:
+    def __init__(
+        self, logger: EventLogger, events: LeaseEvents, accounts: UserAccounts, contact: str
+    ) -> None:
         """`contact` is the option: whom users ask to raise a limit."""
         self._logger = logger
         self._events = events
+        self._accounts = accounts
         self._contact = contact
         self._emitting = Supervised("Writing an event")
         for schema in sorted(SCHEMAS.glob("*.yaml")):
@@ -81,6 +85,8 @@ class EventLog:
         for event in batch:
             with self._emitting:
                 schema_id, data, at = _content(event, self._contact)
+                data["username"] = self._accounts.name(data["username"])
+                data |= {x: self._accounts.scope(data[x]) for x in ("payer", "scope") if x in data}
                 self._logger.emit(schema_id=schema_id, data=data, timestamp_override=at)
 
 

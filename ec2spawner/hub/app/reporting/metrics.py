@@ -131,7 +131,7 @@ def families(now: Figures) -> Iterator[Metric]:
     yield pool
     disks = GaugeMetricFamily(
         "ec2spawner_nearly_full_disks",
-        "Disks of running servers of which 90 percent of the space, or of the inodes, are used",
+        "Disks of running servers that are nearly full, by what they lack: space or inodes",
         labels=["disk", "lacks"],
     )
     for (kind, lacks), number in now.nearly_full_disks.items():

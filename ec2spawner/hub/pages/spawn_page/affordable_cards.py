@@ -30,6 +30,7 @@ async def with_refusals(
     """
     if not provisioner.settings.limits.bind:
         return tuple(cards)
+    limits = provisioner.settings.limits
     policies = {profile.slug: options.idle_policy(profile) for profile in options.profiles}
     snapshots = {
         profile.slug: [each.snapshot for each in options.data_volumes_of(profile)]
@@ -40,7 +41,7 @@ async def with_refusals(
         preview = provisioner.admission.preview(user, server, payer)
         for card, refused in zip(cards, refusals, strict=True):
             offers = [x.offer for x in card.offers if card.may_buy(x.offer.market)]
-            policy = within_limits(policies[card.slug], options, user, payer)
+            policy = within_limits(policies[card.slug], limits, user, payer)
             longest = policy.max_age_seconds or 0.0
             beside = provisioner.market.prices.beside_usd_per_hour(
                 card.disk_gib, snapshots[card.slug]

@@ -12,7 +12,7 @@ from ....core.sleep.cost import usd_per_day
 from ....provisioner.model.sleeping_session import SleepingSession
 from ....provisioner.provisioner import Provisioner
 from ....wire import SavedSession
-from ...app.user_account import created_at
+from ...app.user_account import account_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,9 @@ class SessionAsleep:
 def session_asleep(
     provisioner: Provisioner, options: Options, user: User, server: str
 ) -> SessionAsleep | None:
-    """What the next start of the server can wake; None for nothing, and for what a deleted user of
-    that name has left."""
-    found = last_session(provisioner, options, user, server)
-    if found is None or provisioner.sleeping.of(user.name, server) is None:
+    """What the next start of the server can wake; None for nothing."""
+    found, account = last_session(provisioner, options, user, server), _account(provisioner, user)
+    if found is None or provisioner.sleeping.of(account, server) is None:
         return None
     price = None
     if options.home.kind == "ebs":
@@ -67,13 +66,15 @@ def session_asleep(
 def last_session(
     provisioner: Provisioner, options: Options, user: User, server: str
 ) -> SleepingSession | None:
-    """What was saved last of the server, in whatever state; None for nothing, for what a deleted
-    user of that name has left, and where the home is gone."""
-    last = provisioner.sleeping.last(user.name, server)
-    created = created_at(user)
-    if last is None or not _has_home(provisioner, options, user.name, server):
-        return None
-    return None if created is not None and last.session.slept_at < created else last
+    """What was saved last of the server, in whatever state; None for nothing, and where the home is
+    gone."""
+    account = _account(provisioner, user)
+    last = provisioner.sleeping.last(account, server)
+    return last if _has_home(provisioner, options, account, server) else None
+
+
+def _account(provisioner: Provisioner, user: User) -> str:
+    return account_of(provisioner.accounts, user)
 
 
 def _has_home(provisioner: Provisioner, options: Options, user: str, server: str) -> bool:

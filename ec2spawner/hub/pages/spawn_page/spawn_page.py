@@ -11,6 +11,7 @@ from ....data import INTERRUPTIONS_SOURCE
 from ....provisioner.provisioner import Provisioner
 from ...app import service
 from ...app.spawn_error import SpawnError
+from ...app.user_account import account_of
 from ...security.signed_link import SIGNED, is_signed
 from ...spawn.allowed_profiles import allowed_profiles, payers_of
 from ...spawn.home_choice import copies_home
@@ -34,7 +35,8 @@ async def render_options_form(
 ) -> str:
     """The form of the spawn page, in HTML. Raises `SpawnError`."""
     options, cards = await cards_of(spawner, hub_options, provisioner)
-    user, stored = spawner.user.name, spawner.orm_spawner.user_options or {}
+    account = account_of(provisioner.accounts, spawner.user)
+    stored = spawner.orm_spawner.user_options or {}
     notice = last_stop(provisioner, spawner.user, spawner.name)
     found = session_asleep(provisioner, options, spawner.user, spawner.name)
     if found is not None and not _is_of_its_owner(spawner):
@@ -42,28 +44,41 @@ async def render_options_form(
     now = provisioner.now()
     linked, is_foreign = linked_choice(spawner, service.utc_now())
     homes = provisioner.homes
-    home, source = homes.lasting(user, spawner.name), homes.copy_source(user)
+    home, source = homes.lasting(account, spawner.name), homes.copy_source(account)
     copied = copy_sentence(options, spawner.name, home, source)
-    retained = provisioner.retained(user, spawner.name)
+    retained = provisioner.retained(account, spawner.name)
     form = SpawnForm(
         region=options.region,
         now=now,
         chosen=linked or stored,
         linked=is_foreign,
         notice=None if notice and notice.asleep else notice,
-        home=f"{home_sentence(options)} {copied}".rstrip(),
+        home=f"{home_sentence(options)} {copied or _earlier_home(spawner, provisioner)}".rstrip(),
         begins_as_copy=bool(copied) and (home is None or home.is_being_copied),
         keeps_home=options.home.kind != "none",
-        kept=retained_text(provisioner, user, spawner.name),
+        kept=retained_text(provisioner, account, spawner.name),
         may_begin_afresh=any(not each.is_ahead for each in retained),
         home_size=home_size(options, home or (source if copied else None)),
         asleep=asleep(found, cards, now, str(stored.get("market", ""))) if found else None,
         expired=expired(last_session(provisioner, options, spawner.user, spawner.name), now),
         interruptions=INTERRUPTIONS_SOURCE,
         contact=options.contact,
-        payers=[(x, payer_label(x, user)) for x in payers_of(options, spawner)],
+        payers=[(x, payer_label(x, account)) for x in payers_of(options, account, spawner)],
     )
     return await asyncio.to_thread(render_spawn_form, cards, form)
+
+
+def _earlier_home(spawner: Spawner, provisioner: Provisioner) -> str:
+    """Says that a new account does not get the files of an earlier one of its name."""
+    accounts, homes = provisioner.accounts, provisioner.homes
+    account = account_of(accounts, spawner.user)
+    earlier = [x for x in accounts.namesakes(account) if homes.lasting(x, spawner.name)]
+    if not earlier or homes.lasting(account, spawner.name):
+        return ""
+    return (
+        f"An earlier account of this name has files here, which are not yours. If they should be, "
+        f"ask an admin to hand over {accounts.name(earlier[-1])}."
+    )
 
 
 def _is_of_its_owner(spawner: Spawner) -> bool:
@@ -84,13 +99,13 @@ async def cards_of(
     except ProfileListError as error:
         raise SpawnError(str(error), reason="profiles", status_code=503) from error
     profiles = await allowed_profiles(options, spawner)
-    user, home = spawner.user.name, provisioner.homes.lasting(spawner.user.name, spawner.name)
+    account = account_of(provisioner.accounts, spawner.user)
+    home = provisioner.homes.lasting(account, spawner.name)
     # A copy is made where its source is.
     server = "" if home is None and copies_home(options, spawner.name) else spawner.name
-    zones = provisioner.homes.zones_for(user, server, home_kind=options.home.kind)
+    zones = provisioner.homes.zones_for(account, server, home_kind=options.home.kind)
     cards = await cards_for(options, provisioner, profiles, zones, home)
-    payers = payers_of(options, spawner)
-    owner = spawner.user.name, spawner.name
+    payers, owner = payers_of(options, account, spawner), (account, spawner.name)
     return options, await with_refusals(cards, options, provisioner, *owner, payers)
 
 

@@ -9,7 +9,7 @@ from jupyterhub.user import User
 
 from ....provisioner.model.leases.lease import Lease
 from ....provisioner.provisioner import Provisioner
-from ...app.user_account import created_at
+from ...app.user_account import account_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +26,22 @@ class StopNotice:
 
 def last_stop(provisioner: Provisioner, user: User, server: str) -> StopNotice | None:
     """How this server's last run ended; None if its user ended it and nothing sleeps."""
-    last = provisioner.last_ended(user.name, server)
-    sleeping = provisioner.sleeping.of(user.name, server)
+    account = account_of(provisioner.accounts, user)
+    last = provisioner.last_ended(account, server)
+    sleeping = provisioner.sleeping.of(account, server)
     asleep = (
         last is not None
         and sleeping is not None
         # The one that it was to continue has saved it, where the last one never got ready.
         and sleeping.lease_id in {last.lease_id, last.continues}
     )
-    return notice_of(last, created_at(user), asleep=asleep)
+    return notice_of(last, asleep=asleep)
 
 
-def notice_of(
-    lease: Lease | None, created: datetime | None, *, asleep: bool = False
-) -> StopNotice | None:
-    """The notice for the last server under a user's name, whose session is `asleep` or not; None if
-    its user stopped it without a sleep, or if it was requested before the user was `created`: then
-    it was a deleted user's of that name."""
+def notice_of(lease: Lease | None, *, asleep: bool = False) -> StopNotice | None:
+    """The notice for the last lease of a server, whose session is `asleep` or not; None if its user
+    stopped it without a sleep."""
     if lease is None or lease.stop is None or lease.ended_at is None:
-        return None
-    if created is not None and lease.requested_at < created:
         return None
     not_kept = lease.after_stop.then != "terminate" and lease.stop.then == "terminate"
     is_expected = lease.stop.reason == "user" and not not_kept and not asleep

@@ -6,18 +6,15 @@ All lines are written here, so that their totals are never forgotten.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, tzinfo
+from datetime import date
 from typing import Any, Final
 
 from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
-    Select,
     and_,
     bindparam,
-    case,
     delete,
     func,
     insert,
@@ -29,26 +26,10 @@ from sqlalchemy import (
 )
 
 from ....core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter, Resource
-from ....core.ledger.local_days import local_day
 from ....core.ledger.segments import OverheadKey
-from ..tables import cost_table, lease_table
+from ..tables import cost_table
 from . import cost_totals
 from .cost_totals import COLUMNS, Line, dimension_of, sums_of_lines, sums_of_totals
-
-
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """From when on costs count: those of leases by their request, all others, such as those of a
-    home, by their day."""
-
-    at: datetime
-    day: date
-    """The calendar day of `at` in the hub's time zone, as all days of the ledger."""
-
-    @classmethod
-    def of(cls, at: datetime, place: tzinfo) -> Beginning:
-        """`place` is the hub's time zone."""
-        return cls(at, local_day(at, place))
 
 
 def replace_lease_costs(connection: Connection, lease_id: str, costs: Sequence[CostRow]) -> None:
@@ -184,13 +165,12 @@ def costs(
     by: Sequence[Dimension],
     only: Filter | None = None,
     without: Collection[str] = (),
-    beginning: Beginning | None = None,
     without_overhead: Collection[OverheadKey] = (),
 ) -> tuple[CostSum, ...]:
     """Sums of the days from `since` to `until`, both included, by these dimensions.
 
-    `only` limits them to these values, `without` leaves out leases by their ids,
-    `without_overhead` overhead, and `beginning` what is earlier: it needs users in `only`.
+    `only` limits them to these values, `without` leaves out leases by their ids, and
+    `without_overhead` overhead.
     """
     column = cost_table.c
     dimension = dimension_of(by, only)
@@ -204,11 +184,6 @@ def costs(
     wanted: list[ColumnElement[bool]] = [
         COLUMNS[name].in_(_bound(name, allowed)) for name, allowed in (only or {}).items()
     ]
-    if beginning is not None:
-        is_younger = column.lease_id.not_in(_older_leases(only, beginning.at))
-        # Not by `or_`: no lease, NULL, is "not in" an empty set.
-        is_later = column.day >= beginning.day
-        wanted.append(case((column.lease_id.is_(None), is_later), else_=is_younger))
     others = [or_(column.lease_id.is_(None), column.lease_id.not_in(without))] if without else []
     if without_overhead:
         # What is stored for homes has no key: NULL would be "not in" no list.
@@ -238,14 +213,6 @@ def durations(
         .group_by(*keys)
     )
     return {tuple(map(str, row[:-1])): int(row[-1]) for row in connection.execute(query)}
-
-
-def _older_leases(only: Filter | None, requested_since: datetime) -> Select[tuple[str]]:
-    lease = lease_table.c
-    users = (only or {})[Dimension.USER]
-    return select(lease.lease_id).where(
-        lease.user_name.in_(users), lease.requested_at < requested_since
-    )
 
 
 def _bound(name: Dimension, allowed: Any) -> list[Any]:

@@ -290,7 +290,7 @@ async def scans(world: World, number: int = 2) -> None:
 
 
 async def test_one_of_no_open_cluster_is_deleted_when_it_is_old(world: World) -> None:
-    await world.restart(reap_interval=5.0, has_clusters=True)
+    await world.restart(reap_interval=5.0, has_clusters=True, agent_silent_after=2 * GRACE)
     head, _, _ = await with_placed(world, 1)
     left_over(world, "lease-lost")
     left_over(world, "lease-others", **{STORE: "other"})

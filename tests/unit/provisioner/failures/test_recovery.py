@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from ec2spawner.provisioner.model.cloud.volume import Volume
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.spawner import EC2Spawner
 from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
+from tests.user_accounts import fake_user
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 
@@ -112,12 +112,11 @@ class Spawners:
         """The one of a hub that has just started, with what JupyterHub has stored."""
         raw = {"region": "us-east-1", "subnets": list(SPEC.subnets)}
         options = validate_options(raw, cleanup_servers=False, environ={})
-        running = service.HubService(options, Seal(self.secret), verifier=None)
+        accounts = self.world.provisioner.accounts
+        running = service.HubService(options, Seal(self.secret), None, accounts)
         service.publish(running)
         running.started(self.world.provisioner)
-        user = SimpleNamespace(
-            name="ada", groups=[], url="/user/ada/", settings={"cookie_secret": self.secret}
-        )
+        user = fake_user("ada", url="/user/ada/", settings={"cookie_secret": self.secret})
         spawner = EC2Spawner(user=user)
         spawner.load_state(state)
         spawner._check_pending = True

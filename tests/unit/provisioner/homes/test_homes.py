@@ -24,6 +24,7 @@ from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import SPEC, Agent, World, until
+from tests.user_accounts import fake_user
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 
@@ -572,7 +573,7 @@ async def test_the_home_of_a_deleted_user_is_deleted_only_where_the_admin_says_s
     volume_id, others = await stopped(world), await stopped(world, "bob")
     monkeypatch.setattr(service, "_service", SimpleNamespace(provisioner=world.provisioner))
     with caplog.at_level(logging.INFO):
-        await EC2Spawner(user=SimpleNamespace(name="ada", groups=[])).delete_forever()
+        await EC2Spawner(user=fake_user("ada")).delete_forever()
     await world.complete_passes(2)
     assert (world.provisioner.homes.of("ada", "") is None) is delete_forever
     left = {others} if delete_forever else {others, volume_id}

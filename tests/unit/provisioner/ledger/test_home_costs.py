@@ -15,6 +15,7 @@ from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.names import tag_value
 from ec2spawner.core.pricing.resource_prices import ResourcePrices
 from ec2spawner.core.tags import HOME, PAYER, STORE, USER
+from ec2spawner.hub.app.user_account import account_of
 from ec2spawner.provisioner.homes.storage_costs import StorageCosts
 from ec2spawner.provisioner.homes.volume_listing import PAYERS_TAGGED, VolumeListing
 from ec2spawner.provisioner.limits.admission import LimitReached
@@ -24,6 +25,7 @@ from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.provisioner.runtime.cooperative_iteration import BATCH
 from tests.unit.provisioner.world import World, until
+from tests.user_accounts import fake_user
 from tests.virtual_time import virtual_loop
 
 GIB_MONTH = 0.08
@@ -230,7 +232,7 @@ async def test_homes_of_a_lost_store_cost_the_hub_until_they_are_handed_over(
     world.cloud.snapshots["snap-x"] = VolumeSnapshot(
         "snap-x", "vol-x", "completed", 100, now, 900, 30.0, tags
     )
-    counts(world).user_names = lambda: ["ada", "bob"]
+    account_of(world.provisioner.accounts, fake_user("bob"))
     for _ in range(2):
         await scan(world, DAY)
     assert await stored(world) == pytest.approx(costs_of(20, age(world, ours.volume_id)), rel=1e-3)
@@ -262,7 +264,7 @@ async def test_a_home_without_a_record_is_charged_to_the_user_whose_tag_it_has(
         world.cloud.volumes[name] = replace(
             ours, volume_id=name, tags=tags, size_gib=gib, created_at=created
         )
-    counts(world).user_names = lambda: ["ada", "müller"]
+    account_of(world.provisioner.accounts, fake_user("müller"))
     for _ in range(3):
         await scan(world, DAY)
     expected = pytest.approx(costs_of(40, 3 * DAY), rel=1e-2)

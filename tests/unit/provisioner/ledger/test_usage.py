@@ -6,20 +6,17 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
 from ec2spawner.core.ledger import exact
 from ec2spawner.core.ledger.cost_rows import CostSum, Dimension
-from ec2spawner.core.ledger.segments import Segment, close
+from ec2spawner.core.ledger.segments import close
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.usage import PART
-from ec2spawner.wire import IdlePolicy, Market
-from tests.stored import HOME_ROW
+from ec2spawner.wire import IdlePolicy
 from tests.unit.provisioner.world import World, until
 from tests.virtual_time import virtual_loop
 
@@ -95,40 +92,6 @@ async def test_a_server_that_ends_during_the_read_is_counted_once(priced: World)
     [after] = await usage.costs(today - DAY, today, (), {Dimension.USER: ["ada"]})
     for each in sums:
         assert 0 < each.nano_usd <= after.nano_usd < 1.1 * each.nano_usd
-
-
-async def test_a_running_server_of_an_earlier_user_of_that_name_costs_nothing(
-    priced: World,
-) -> None:
-    world = priced
-    lease, agent = await world.ready("ada")
-    await agent.heartbeat_often(3600)
-    usage, today = world.provisioner.usage, world.provisioner.usage.today()
-    query = (today - DAY, today, (), {Dimension.USER: ["ada"]})
-    assert await usage.costs(*query, lease.requested_at) == await usage.costs(*query)
-    created = lease.requested_at + timedelta(microseconds=1)
-    assert await usage.costs(*query, created) == ()
-
-
-@pytest.mark.parametrize(("zone", "utc_hour"), [("Asia/Tokyo", 20), ("Pacific/Honolulu", 3)])
-async def test_homes_cost_a_new_user_from_the_local_day_of_their_account(
-    world: World, zone: str, utc_hour: int
-) -> None:
-    """At that hour the local day is the one after the day in UTC, or the one before."""
-    await world.restart(time_zone=ZoneInfo(zone))
-    created = datetime(2026, 11, 18, utc_hour, tzinfo=UTC)
-    day = created.astimezone(ZoneInfo(zone)).date()
-    assert day != created.date()
-    lines = [
-        replace(HOME_ROW, day=day + number * DAY, nano_usd=usd)
-        for number, usd in ((-1, 100), (0, 20), (1, 3))
-    ]
-    await world.store.ledger.save_overhead(
-        Segment("vol-1", Market.SPOT, None, created), "home", lines
-    )
-    only = {Dimension.USER: [HOME_ROW.user]}
-    [found] = await world.provisioner.usage.costs(day - DAY, day + DAY, (), only, created)
-    assert found.nano_usd == 23
 
 
 async def test_only_what_has_ended_is_left_out_of_the_stores_sums(

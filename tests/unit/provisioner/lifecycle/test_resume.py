@@ -80,7 +80,8 @@ class JupyterHubByHand:
             cleanup_servers=False,
             environ={},
         )
-        self.service = service.HubService(options, Seal(SECRET), verifier=None)
+        accounts = world.provisioner.accounts
+        self.service = service.HubService(options, Seal(SECRET), None, accounts)
         service.publish(self.service)
         self.service.started(world.provisioner)
         app: Any = SimpleNamespace(users=self.users, proxy=self.proxy)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
-from datetime import datetime, timedelta
-from types import SimpleNamespace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from ec2spawner.wire import IdlePolicy, SavedSession, Stop
 from tests.stored import sleeping
 from tests.unit.provisioner.lifecycle.test_continuation import boot_for, notice, successor
 from tests.unit.provisioner.world import Agent, World
+from tests.user_accounts import fake_user
 from tests.virtual_time import virtual_loop
 
 DAY = 86400.0
@@ -451,18 +451,14 @@ async def test_what_was_woken_is_forgotten_when_it_expires(world: World) -> None
 
 
 async def test_a_new_account_does_not_see_the_expiry_of_a_deleted_one(world: World) -> None:
-    session = await expire(world)
-
-    def of_account(created: datetime) -> SleepingSession | None:
-        account: Any = SimpleNamespace(
-            name="ada", orm_user=SimpleNamespace(created=created.replace(tzinfo=None))
-        )
+    def of_account(jupyterhub_id: int) -> SleepingSession | None:
+        account = fake_user("ada", id=jupyterhub_id)
         options = Options.model_validate({"region": "us-east-1", "subnets": ["subnet-a"]})
         return last_session(world.provisioner, options, account, "")
 
-    slept_at = session.session.slept_at
-    assert of_account(slept_at) == world.provisioner.sleeping.last("ada", "")
-    assert of_account(slept_at + timedelta(seconds=1)) is None
+    session = await expire(world)
+    assert of_account(1) == world.provisioner.sleeping.last("ada", "") == session
+    assert of_account(2) is None
 
 
 # --- its end is reported ---

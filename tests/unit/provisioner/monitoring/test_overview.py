@@ -64,9 +64,6 @@ async def test_servers_of_one_user_or_of_all(world: World) -> None:
     assert mine.instance is not None
     assert mine.instance.instance_id == mine.lease.instance_id
     assert overview.servers("eve") == ()
-    assert overview.servers("ada", mine.lease.requested_at) == (mine,)
-    created = mine.lease.requested_at + timedelta(microseconds=1)
-    assert overview.servers("ada", created) == (), "a deleted user's of that name"
 
 
 async def test_what_boots_is_unassigned_until_it_has_its_server(world: World) -> None:

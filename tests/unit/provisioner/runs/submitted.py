@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from ec2spawner.core.names import lease_id as new_lease_id
@@ -27,10 +26,8 @@ def allow_runs(world: World, rules: QueueRules = RULES, **settings: Any) -> None
     world.provisioner._state.settings = world.settings
 
 
-async def submit(
-    world: World, runs: int = 1, user: str = "ada", since: datetime | None = None, **fields: Any
-) -> list[int]:
-    """Numbers of new runs, all of one submission; `since` is when the account was created."""
+async def submit(world: World, runs: int = 1, user: str = "ada", **fields: Any) -> list[int]:
+    """Numbers of new runs, all of one submission."""
     new = [
         Run(
             **{
@@ -49,9 +46,7 @@ async def submit(
         )
         for place in range(runs)
     ]
-    return [
-        each.number for each in await world.provisioner.runs.submit(Owner(user, since), new, SOURCE)
-    ]
+    return [each.number for each in await world.provisioner.runs.submit(Owner(user), new, SOURCE)]
 
 
 async def start_due(world: World, **changes: Any) -> None:

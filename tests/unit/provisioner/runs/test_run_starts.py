@@ -25,6 +25,7 @@ from ec2spawner.provisioner.model.leases.run import Run
 from ec2spawner.provisioner.runs.runs import Owner
 from tests.unit.provisioner.runs.submitted import allow_runs, lease_of, run_of, seen, submit
 from tests.unit.provisioner.world import World, until
+from tests.user_accounts import fake_user, fake_users
 
 DEAR = WaitsForPrice("Waits for a spot instance at 0.001 USD/hour or less")
 
@@ -55,16 +56,14 @@ class HubOfRuns:
         return NO_CHANGE
 
     async def run(self) -> None:
-        user = SimpleNamespace(
-            orm_user=SimpleNamespace(created=None),
-            spawners={
-                "": SimpleNamespace(get_env=lambda: {"JUPYTERHUB_API_URL": "http://hub/api"})
-            },
-        )
+        spawner = SimpleNamespace(get_env=lambda: {"JUPYTERHUB_API_URL": "http://hub/api"})
+        users = fake_users(*(fake_user(name, spawners={"": spawner}) for name in ("ada", "bob")))
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         started.set_result(None)
-        app = SimpleNamespace(_start_future=started, users={"ada": user, "bob": user})
-        service = SimpleNamespace(options=SimpleNamespace(contact="ops"))
+        app = SimpleNamespace(_start_future=started, users=users)
+        service = SimpleNamespace(
+            options=SimpleNamespace(contact="ops"), accounts=self.world.provisioner.accounts
+        )
         await RunStarts(cast("Any", app), cast("Any", service), self.world.provisioner).run()
 
 

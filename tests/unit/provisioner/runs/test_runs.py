@@ -400,18 +400,6 @@ async def test_a_repeated_submission_makes_no_second_run(world: World) -> None:
     assert await submit(world) == [5], "without an id each is another one"
 
 
-async def test_a_new_account_gets_no_runs_by_an_id_of_a_deleted_one_of_its_name(
-    world: World,
-) -> None:
-    assert await submit(world, 2, request_id="nightly") == [1, 2]
-    since = world.clock() + timedelta(seconds=1)
-    runs = world.provisioner.runs
-    assert runs.submitted(Owner("ada", since), "nightly") == []
-    new = await submit(world, since=since, submitted_at=since, request_id="nightly")
-    assert new == [3]
-    assert [run.number for run in runs.submitted(Owner("ada", since), "nightly")] == [3]
-
-
 async def test_the_end_of_a_run_is_reported_to_who_asked_for_it(world: World) -> None:
     await world.restart(alarm_destinations=("json #1",), runs=QueueRules(20))
     array = await submit(world, 2, notify=True)
@@ -442,15 +430,3 @@ async def test_an_agent_knows_when_the_cap_or_the_deadline_of_its_run_is_reached
     assert left == pytest.approx(3600 - 360, abs=10)
     world.provisioner._state.runs.remember(number, max_usd=None, deadline=None)
     assert (await agent.heartbeat()).ends_in_seconds is None
-
-
-async def test_a_new_user_does_not_see_the_runs_of_a_deleted_one_of_the_name(world: World) -> None:
-    [old] = await submit(world)
-    world.clock.advance(60)
-    ada = Owner("ada", since=world.clock())
-    [new] = await submit(world)
-    runs = world.provisioner.runs
-    assert [each.number for each in runs.of_user(ada, 10)] == [new]
-    with pytest.raises(NoSuchRun):
-        await runs.result(ada, old)
-    await runs.cancel(Owner("ada"), old)
