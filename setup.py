@@ -82,6 +82,7 @@ def data_files() -> list[tuple[str, list[str]]]:
             "configs/clusters-policy.json",
             "configs/iam-policy.json",
             "configs/interruptions-policy.json",
+            "configs/sessions-policy.json",
         ],
         **{
             str(INSTALLED_CONFIGS / sample): [f"configs/{sample}/jupyterhub_config.py"]

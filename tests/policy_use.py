@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
-POLICIES = ("iam-policy.json", "clusters-policy.json")
+POLICIES = ("iam-policy.json", "clusters-policy.json", "interruptions-policy.json")
+"""Those of the hub itself: `sessions-policy.json` is for AWS's agent of Session Manager."""
 
 Part = tuple[str, str]
 """A statement's Sid, and what of it, in the form of `Statement.parts_for`."""

@@ -1,6 +1,6 @@
-"""The CloudFormation template, and its parts that other files own.
+"""The CloudFormation templates, and their parts that other files own.
 
-As a program it writes them into the template: `python -m tests.stack_template`.
+As a program it writes them into the templates: `python -m tests.stack_template`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ import yaml
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 STACK = CONFIGS / "aws/stack.yaml"
+INTERRUPTIONS = CONFIGS / "aws/interruptions.yaml"
 
 ACCOUNT_VALUES = {
     "us-east-1": "${AWS::Region}",
     "123456789012": "${AWS::AccountId}",
     "small-team": "${HubName}",
+    "ec2spawner-rehearsal*": "ec2spawner-rehearsal-${AWS::StackName}",
+    "ec2spawner-interruptions*": "ec2spawner-interruptions-${AWS::StackName}",
 }
-"""What `configs/iam-policy.json` has for an example's account, and CloudFormation's own word."""
+"""What the policies in `configs` have for an example's account, and CloudFormation's own word."""
 
 HUB_VALUES = {
     "HUB_PACKAGE": "${Package}",
@@ -51,7 +55,7 @@ def substituted(value: Any) -> Any:
     return {"Ref": whole[1]} if whole else {"Fn::Sub": text}
 
 
-def policy(name: str = "iam-policy.json") -> str:
+def policy(name: str) -> str:
     document = substituted(json.loads((CONFIGS / name).read_text()))
     return yaml.safe_dump({"PolicyDocument": document}, sort_keys=False, width=1000)
 
@@ -91,17 +95,24 @@ def user_data() -> str:
     return "|\n" + textwrap.indent(text, "  ")
 
 
-PARTS = {
-    "configs/iam-policy.json": policy,
-    "configs/clusters-policy.json": lambda: policy("clusters-policy.json"),
-    "configs/aws/cloud-init.yaml (settings)": settings,
-    "configs/aws/cloud-init.yaml (the rest)": user_data,
+PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
+    STACK: {
+        "configs/sessions-policy.json": lambda: policy("sessions-policy.json"),
+        "configs/iam-policy.json": lambda: policy("iam-policy.json"),
+        "configs/clusters-policy.json": lambda: policy("clusters-policy.json"),
+        "configs/aws/cloud-init.yaml (settings)": settings,
+        "configs/aws/cloud-init.yaml (the rest)": user_data,
+    },
+    INTERRUPTIONS: {
+        "configs/interruptions-policy.json": lambda: policy("interruptions-policy.json"),
+    },
 }
 
 
-def assembled(template: str) -> str:
-    """The template with both parts as their own files have them now."""
-    for source, part in PARTS.items():
+def assembled(file: Path) -> str:
+    """The template with its parts as their own files have them now."""
+    template = file.read_text()
+    for source, part in PARTS[file].items():
         pattern = rf"^( *)# begin: {re.escape(source)}\n.*?^ *# end: {re.escape(source)}\n"
         found = re.search(pattern, template, flags=re.M | re.S)
         assert found, source
@@ -112,4 +123,5 @@ def assembled(template: str) -> str:
 
 
 if __name__ == "__main__":
-    STACK.write_text(assembled(STACK.read_text()))
+    for each in PARTS:
+        each.write_text(assembled(each))

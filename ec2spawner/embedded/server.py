@@ -283,10 +283,10 @@ class EmbeddedEC2:
             signer.certificate_pem,
             keys,
         )
-        of_account = REGION, notes["account"]
-        more = cluster_statements(*of_account, self._hub_name)
-        more += interruption_statements(*of_account) if self._rehearsals else []
-        hub_key = keys.issue_for_hub(hub_policy(*of_account, self._hub_name, more))
+        of_hub = REGION, notes["account"], self._hub_name
+        more = cluster_statements(*of_hub)
+        more += interruption_statements(*of_hub) if self._rehearsals else []
+        hub_key = keys.issue_for_hub(hub_policy(*of_hub, more))
         role = await fault_injection.create_role(moto) if self._rehearsals else ""
         port = self._listen(gateway, controls, experiments, moto, keys)
         runtime.s3_endpoint = f"http://{HOST}:{port}"

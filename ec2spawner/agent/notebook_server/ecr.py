@@ -66,8 +66,8 @@ async def password(registry: Registry) -> str:
     if process.returncode != 0:
         raise NotebookError(
             f"no password for {registry.host}: {errors.decode(errors='replace').strip()[-300:]}. "
-            "Please tell an admin: the role of c.EC2Spawner.instance_profile needs the policy "
-            "AmazonEC2ContainerRegistryPullOnly"
+            "Please tell an admin: the role of c.EC2Spawner.instance_profile needs "
+            "ecr:GetAuthorizationToken, ecr:BatchGetImage and ecr:GetDownloadUrlForLayer"
         )
     try:
         return base64.b64decode(output, validate=False).decode().partition(":")[2]

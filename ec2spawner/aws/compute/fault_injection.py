@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ...provisioner.model.cloud.cloud import CloudError
@@ -25,16 +26,20 @@ RUNS: Final = frozenset({"running", "completed"})
 FAILED: Final = frozenset({"failed", "stopping", "stopped", "cancelled"})
 
 
-async def interrupt_spot(client: Client, instance_id: str, seconds: float, role: str) -> None:
+async def interrupt_spot(
+    client: Client, instance_id: str, seconds: float, role: str, tags: Mapping[str, str]
+) -> None:
     """Have AWS interrupt a spot instance in `seconds`, in whole minutes.
 
-    `role` is the ARN of the role that FIS uses, in the instance's account. Returns once the
-    interruption is under way. Raises `CloudError`, with FIS's reason.
+    `role` is the ARN of the role that FIS uses, in the instance's account; `tags` are those of all
+    that is created in FIS. Returns once the interruption is under way. Raises `CloudError`, with
+    FIS's reason.
     """
     template = await client.call(
         "create_experiment_template",
         _id("experimentTemplate"),
         service="fis",
+        tags=tags,
         **_template(client.region, instance_id, seconds, role),
     )
     try:
@@ -44,6 +49,7 @@ async def interrupt_spot(client: Client, instance_id: str, seconds: float, role:
             service="fis",
             clientToken=str(uuid.uuid4()),
             experimentTemplateId=template,
+            tags=tags,
         )
         await _until_it_runs(client, experiment)
     finally:

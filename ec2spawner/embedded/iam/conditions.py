@@ -22,6 +22,7 @@ SINGLE_VALUED: Final = frozenset(
         "cloudwatch:namespace",
         "ec2:createaction",
         "ec2:region",
+        "iam:awsservicename",
         "iam:passedtoservice",
     }
 )

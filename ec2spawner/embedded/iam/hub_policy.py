@@ -35,9 +35,9 @@ def cluster_statements(region: str, account: str, hub: str) -> list[dict[str, An
     return statements
 
 
-def interruption_statements(region: str, account: str) -> list[dict[str, Any]]:
+def interruption_statements(region: str, account: str, hub: str) -> list[dict[str, Any]]:
     """What an admin may add to it, from `configs/interruptions-policy.json`."""
-    document = _filled("interruptions-policy.json", region, account, "")
+    document = _filled("interruptions-policy.json", region, account, hub)
     statements: list[dict[str, Any]] = document["Statement"]
     return statements
 

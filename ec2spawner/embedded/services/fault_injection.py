@@ -27,6 +27,8 @@ SERVICE: Final = "fis"
 ACTION: Final = "aws:ec2:send-spot-instance-interruptions"
 ROLE: Final = "ec2spawner-rehearsal"
 PRINCIPAL: Final = "fis.amazonaws.com"
+SERVICE_ROLE: Final = "AWSServiceRoleForFIS"
+"""The account's role, which FIS creates with the first experiment."""
 NOTICE: Final = timedelta(minutes=2)
 DURATION: Final = re.compile(r"PT(\d+)M")
 MAX_MINUTES: Final = 15
@@ -63,8 +65,10 @@ class FaultInjection:
 
     async def create(self, key: AccessKey, body: Body) -> dict[str, Any]:
         """`CreateExperimentTemplate`."""
-        await self._allow(key, "CreateExperimentTemplate", "experiment-template/*")
-        await self._allow(key, "CreateExperimentTemplate", f"action/{ACTION}")
+        tags = _requested(body)
+        await self._allow(key, "CreateExperimentTemplate", "experiment-template/*", tags)
+        await self._allow(key, "CreateExperimentTemplate", f"action/{ACTION}", tags)
+        await self._allow_tags(key, "experiment-template/*", tags)
         role = str(body.get("roleArn", ""))
         await self.allow(key, "iam:PassRole", role, {"iam:passedtoservice": PRINCIPAL})
         if not await self.moto.run(lambda: self._has_role(role)):
@@ -77,28 +81,35 @@ class FaultInjection:
 
     async def delete(self, key: AccessKey, template: str) -> dict[str, Any]:
         """`DeleteExperimentTemplate`."""
-        await self._allow(key, "DeleteExperimentTemplate", f"experiment-template/{template}")
+        tags = _own(self.templates.get(template))
+        await self._allow(key, "DeleteExperimentTemplate", f"experiment-template/{template}", tags)
         return {"experimentTemplate": self._template(self.templates.pop(template, None))}
 
     async def templates_of(self, key: AccessKey) -> dict[str, Any]:
         """`ListExperimentTemplates`."""
-        await self._allow(key, "ListExperimentTemplates", "experiment-template/*")
+        await self.allow(key, "fis:ListExperimentTemplates", "*", {})
         return {"experimentTemplates": list(self.templates.values())}
 
     async def start(self, key: AccessKey, body: Body) -> dict[str, Any]:
         """`StartExperiment`: begins at once; a target that is not found fails it."""
         named = str(body.get("experimentTemplateId", ""))
-        await self._allow(key, "StartExperiment", f"experiment-template/{named}")
-        await self._allow(key, "StartExperiment", "experiment/*")
-        template = self._template(self.templates.get(named))
+        tags, found = _requested(body), self.templates.get(named)
+        of_template = {**tags, **_own(found)}
+        await self._allow(key, "StartExperiment", f"experiment-template/{named}", of_template)
+        await self._allow(key, "StartExperiment", "experiment/*", tags)
+        await self._allow_tags(key, "experiment/*", tags)
+        template = self._template(found)
+        await self._make_service_role(key)
         experiment: dict[str, Any] = {"id": _random_id("EXP"), "experimentTemplateId": named}
+        experiment["tags"] = body.get("tags", {})
         experiment["state"] = self._run(template)
         self.experiments[experiment["id"]] = experiment
         return {"experiment": {**experiment, "state": {"status": "initiating"}}}
 
     async def experiment(self, key: AccessKey, named: str) -> dict[str, Any]:
         """`GetExperiment`."""
-        await self._allow(key, "GetExperiment", f"experiment/{named}")
+        tags = _own(self.experiments.get(named))
+        await self._allow(key, "GetExperiment", f"experiment/{named}", tags)
         if named not in self.experiments:
             raise EC2Error("ResourceNotFoundException", f"There is no experiment {named}.", 404)
         return {"experiment": self.experiments[named]}
@@ -122,9 +133,25 @@ class FaultInjection:
                 self.timers.append(later(notice, interrupt, life, NOTICE.total_seconds()))
         return {"status": "running"}
 
-    async def _allow(self, key: AccessKey, action: str, resource: str) -> None:
+    async def _allow(
+        self, key: AccessKey, action: str, resource: str, tags: Mapping[str, str]
+    ) -> None:
         arn = f"arn:aws:fis:{self.moto.region}:{self.moto.account}:{resource}"
-        await self.allow(key, f"fis:{action}", arn, {})
+        await self.allow(key, f"fis:{action}", arn, tags)
+
+    async def _allow_tags(self, key: AccessKey, resource: str, tags: Mapping[str, str]) -> None:
+        """Of what is created."""
+        if tags:
+            await self._allow(key, "TagResource", resource, tags)
+
+    async def _make_service_role(self, key: AccessKey) -> None:
+        path = f"/aws-service-role/{PRINCIPAL}/"
+        arn = f"arn:aws:iam::{self.moto.account}:role{path}{SERVICE_ROLE}"
+        if await self.moto.run(lambda: self._has_role(arn)):
+            return
+        context = {"iam:awsservicename": PRINCIPAL}
+        await self.allow(key, "iam:CreateServiceLinkedRole", arn, context)
+        await _create_role(self.moto, SERVICE_ROLE, path)
 
     def close(self) -> None:
         """Give no notice any more."""
@@ -144,8 +171,24 @@ class FaultInjection:
         return found
 
 
+def _requested(body: Body) -> dict[str, str]:
+    """The condition keys of the tags in a call."""
+    return {f"aws:requesttag/{key.lower()}": value for key, value in body.get("tags", {}).items()}
+
+
+def _own(found: Body | None) -> dict[str, str]:
+    """The condition keys of the tags that a template or an experiment has."""
+    tags = (found or {}).get("tags", {})
+    return {f"aws:resourcetag/{key.lower()}": value for key, value in tags.items()}
+
+
 async def create_role(moto: Moto) -> str:
     """The ARN of a new role for rehearsals, as `configs/aws/interruptions.yaml` makes it."""
+    await _create_role(moto, ROLE, "/")
+    return f"arn:aws:iam::{moto.account}:role/{ROLE}"
+
+
+async def _create_role(moto: Moto, name: str, path: str) -> None:
     trust = {
         "Version": "2012-10-17",
         "Statement": [
@@ -156,9 +199,8 @@ async def create_role(moto: Moto) -> str:
             }
         ],
     }
-    fields = {"RoleName": ROLE, "AssumeRolePolicyDocument": json.dumps(trust)}
+    fields = {"RoleName": name, "Path": path, "AssumeRolePolicyDocument": json.dumps(trust)}
     await moto.forward_call("CreateRole", fields, service="iam")
-    return f"arn:aws:iam::{moto.account}:role/{ROLE}"
 
 
 def _failed() -> dict[str, str]:

@@ -14,6 +14,7 @@ from tornado.web import HTTPError
 
 from ...aws.calls.client import Client
 from ...aws.compute.fault_injection import MAX_SECONDS, MIN_SECONDS, interrupt_spot
+from ...core.tags import HUB
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import shortened
 from ...provisioner.model.leases.lease import Lease, LeaseState
@@ -92,7 +93,13 @@ async def _interrupt(hub: HubService, lease: Lease, body: Interrupt) -> None:
     assert lease.instance_id is not None
     hub.rehearsed.add(lease.lease_id)  # before the call: the next request may come during it
     try:
-        await interrupt_spot(client, lease.instance_id, body.notice_seconds, options.rehearsal_role)
+        await interrupt_spot(
+            client,
+            lease.instance_id,
+            body.notice_seconds,
+            options.rehearsal_role,
+            {HUB: options.hub_name},
+        )
     except CloudError as error:
         hub.rehearsed.discard(lease.lease_id)
         raise HTTPError(502, refused(error)) from error

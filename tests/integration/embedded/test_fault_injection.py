@@ -11,8 +11,9 @@ import pytest
 import pytest_asyncio
 from botocore.exceptions import ClientError
 
+from ec2spawner.core.tags import HUB
 from ec2spawner.embedded.server import EmbeddedEC2
-from ec2spawner.embedded.services.fault_injection import ACTION
+from ec2spawner.embedded.services.fault_injection import ACTION, SERVICE_ROLE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -53,6 +54,7 @@ def template(embedded: EmbeddedEC2, instance_id: str, **changes: Any) -> dict[st
         "targets": {"server": {**target, "selectionMode": "ALL"}},
         "actions": {"interrupt": action},
         "roleArn": facts.rehearsal_role,
+        "tags": {HUB: "demo"},
         **changes,
     }
 
@@ -74,8 +76,57 @@ async def test_what_is_refused(embedded: EmbeddedEC2) -> None:
     assert await code_of(create, **made) == "ValidationException"
     made = template(embedded, known, roleArn=other.replace("ec2spawner-rehearsal", "admin"))
     assert await code_of(create, **made) == "AccessDeniedException", "the hub may not pass it"
-    assert await code_of(fis.get_experiment, id="EXP1") == "ResourceNotFoundException"
+    missing = client(embedded, "fis", admin=True).get_experiment
+    assert await code_of(missing, id="EXP1") == "ResourceNotFoundException"
     assert await code_of(fis.list_experiments) == "UnsupportedOperation"
+
+
+async def test_only_what_carries_the_hubs_tag_may_be_made_started_and_read(
+    embedded: EmbeddedEC2,
+) -> None:
+    hub, admin = client(embedded, "fis"), client(embedded, "fis", admin=True)
+    for tags in ({}, {HUB: "another"}):
+        made = template(embedded, "i-0123456789abcdef0", tags=tags)
+        assert await code_of(hub.create_experiment_template, **made) == "AccessDeniedException"
+        foreign = (await asyncio.to_thread(admin.create_experiment_template, **made))[
+            "experimentTemplate"
+        ]["id"]
+        begin = {"clientToken": "t", "experimentTemplateId": foreign}
+        for each in ({}, {HUB: "demo"}):
+            denied = await code_of(hub.start_experiment, **begin, tags=each)
+            assert denied == "AccessDeniedException"
+        begun = await asyncio.to_thread(admin.start_experiment, **begin, tags=tags)
+        experiment = begun["experiment"]["id"]
+        assert await code_of(hub.get_experiment, id=experiment) == "AccessDeniedException"
+        denied = await code_of(hub.delete_experiment_template, id=foreign)
+        assert denied == "AccessDeniedException"
+
+
+async def test_the_hub_may_ask_what_check_asks(embedded: EmbeddedEC2) -> None:
+    """Whether Fault Injection Service and the queue answer."""
+    answer = client(embedded, "fis").list_experiment_templates
+    assert "experimentTemplates" in await asyncio.to_thread(answer, maxResults=1)
+    name = "ec2spawner-interruptions-lab"
+    admin = client(embedded, "sqs", admin=True)
+    queue = await asyncio.to_thread(admin.create_queue, QueueName=name)
+    found = await asyncio.to_thread(
+        client(embedded, "sqs").get_queue_attributes,
+        QueueUrl=queue["QueueUrl"],
+        AttributeNames=["QueueArn"],
+    )
+    assert found["Attributes"]["QueueArn"].endswith(name)
+
+
+async def test_the_first_experiment_of_an_account_makes_its_role(embedded: EmbeddedEC2) -> None:
+    iam, fis = client(embedded, "iam", admin=True), client(embedded, "fis")
+    made = await asyncio.to_thread(
+        fis.create_experiment_template, **template(embedded, "i-0123456789abcdef0")
+    )
+    named = made["experimentTemplate"]["id"]
+    begin = {"clientToken": "t", "experimentTemplateId": named, "tags": {HUB: "demo"}}
+    await asyncio.to_thread(fis.start_experiment, **begin)
+    role = await asyncio.to_thread(iam.get_role, RoleName=SERVICE_ROLE)
+    assert role["Role"]["Path"] == "/aws-service-role/fis.amazonaws.com/"
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -101,6 +152,7 @@ async def test_an_instance_that_is_not_spot_fails_the_experiment(
         fis.start_experiment,
         clientToken="t",
         experimentTemplateId=made["experimentTemplate"]["id"],
+        tags={HUB: "demo"},
     )
     found = await asyncio.to_thread(fis.get_experiment, id=begun["experiment"]["id"])
     assert found["experiment"]["state"] == {

@@ -33,7 +33,7 @@ async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
     running = await Embedded(tmp_path_factory.mktemp("embedded")).start()
     silence_agents(running)
     account, region = running.described["account"], running.described["region"]
-    await running.allow(*interruption_statements(region, account))
+    await running.allow(*interruption_statements(region, account, "demo"))
     yield running
     await running.stop()
 

@@ -210,7 +210,7 @@ async def test_a_password_comes_from_the_aws_cli(
     aws.chmod(0o755)
     assert await password(registry) == "p" * 3000
     aws.write_text("#!/bin/sh\necho AccessDeniedException >&2\nexit 254\n")
-    with pytest.raises(NotebookError, match=r"AccessDenied.*PullOnly"):
+    with pytest.raises(NotebookError, match=r"AccessDenied.*ecr:BatchGetImage"):
         await password(registry)
 
 

