@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, Final
 
 from ...aws.calls.client import Client, entries
@@ -15,6 +15,17 @@ ANY: Final = "-1"
 TCP: Final = frozenset({ANY, "tcp", "6"})
 
 EVERYWHERE: Final = "0.0.0.0/0"
+
+IPV6_IN_USE: Final = frozenset({"associating", "associated"})
+"""EC2's states of a subnet's IPv6 block that instances have, or will have, addresses of."""
+
+WIDE_PREFIX: Final = 7
+"""Longest prefix of a range that is more than one network's own, such as the halves of IPv4."""
+
+READ_OF_RULES: Final = frozenset(
+    {"IpProtocol", "FromPort", "ToPort", "IpRanges", "Ipv6Ranges", "UserIdGroupPairs"}
+)
+"""Keys of EC2's rules that are read here."""
 
 FIRST_UNPRIVILEGED: Final = 1024
 """Linux's net.ipv4.ip_unprivileged_port_start."""
@@ -31,26 +42,30 @@ class Subnet:
     cidr: str = EVERYWHERE
     public_addresses: bool = False
     """Whether each instance gets a public IPv4 address, which is billed."""
+    ipv6_cidrs: tuple[str, ...] = ()
+    """Empty where instances have no IPv6 addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of a security group, as far as TCP over IPv4 is concerned."""
+    """A rule of a security group, as far as TCP is concerned."""
 
     protocol: str
     first: int
     last: int
     cidrs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    prefix_lists: tuple[str, ...] = ()
-    """Lists of addresses by id, whose content is not read."""
+    ipv6_cidrs: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Sources that may be anybody: ids of prefix lists, whose content is not read, and what EC2 may
+    have added since."""
 
     def has_port(self, port: int) -> bool:
         """Whether it is about this TCP port."""
         return self.protocol == ANY or (self.protocol in TCP and self.first <= port <= self.last)
 
     def admits(self, port: int, peer: Peer) -> bool:
-        """Whether it lets the other side use this TCP port."""
+        """Whether it lets the other side, which has an IPv4 address, use this TCP port."""
         if not self.has_port(port):
             return False
         return bool(peer.groups & set(self.groups)) or any(
@@ -64,12 +79,23 @@ class Rule:
         ports = range(max(self.first, FIRST_UNPRIVILEGED), self.last + 1)
         return self.protocol in TCP and len(ports) > (besides in ports)
 
-    def admits_any_of(self, cidr: str, groups: frozenset[str]) -> bool:
-        """Whether it names one of these groups, or a range with some of these addresses."""
-        network = IPv4Network(cidr, strict=False)
+    def admits_any_of(self, subnet: Subnet, groups: frozenset[str]) -> bool:
+        """Whether it names one of these groups, or a range with some addresses of the subnet.
+
+        A single address is the hub's.
+        """
+        network = IPv4Network(subnet.cidr, strict=False)
+        networks = [IPv6Network(each, strict=False) for each in subnet.ipv6_cidrs]
         ranges = [IPv4Network(each, strict=False) for each in self.cidrs]
-        return bool(groups & set(self.groups)) or any(
-            each.num_addresses > 1 and each.overlaps(network) for each in ranges
+        ipv6_ranges = [IPv6Network(each, strict=False) for each in self.ipv6_cidrs]
+        return (
+            bool(groups & set(self.groups))
+            or any(each.num_addresses > 1 and each.overlaps(network) for each in ranges)
+            or any(
+                each.num_addresses > 1 and each.overlaps(ipv6)
+                for each in ipv6_ranges
+                for ipv6 in networks
+            )
         )
 
 
@@ -106,11 +132,13 @@ class RouteTable:
     """For every subnet of the VPC that has no table of its own."""
     subnets: frozenset[str]
     way_out: str
-    """Id of what 0.0.0.0/0 leads to, such as `nat-...` or `igw-...`; empty without one."""
+    """What 0.0.0.0/0 leads to, such as `nat-...` or `igw-...`; empty without such a route."""
     way_out_is_gone: bool = False
     """The target has been deleted: EC2 calls that route a blackhole."""
     endpoints: tuple[str, ...] = ()
     """Ids of gateway endpoints, which lead to S3 or DynamoDB without a way out."""
+    unread: tuple[str, ...] = ()
+    """Destinations of other wide routes, such as `::/0` or the id of a prefix list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +230,11 @@ def _subnet(subnet: Mapping[str, Any]) -> Subnet:
         int(subnet["AvailableIpAddressCount"]),
         subnet.get("CidrBlock", EVERYWHERE),
         bool(subnet.get("MapPublicIpOnLaunch", False)),
+        tuple(
+            each["Ipv6CidrBlock"]
+            for each in subnet.get("Ipv6CidrBlockAssociationSet", ())
+            if each.get("Ipv6CidrBlockState", {}).get("State") in IPV6_IN_USE
+        ),
     )
 
 
@@ -228,7 +261,17 @@ def _rule(rule: Mapping[str, Any]) -> Rule:
         int(rule.get("ToPort", 65535)),
         tuple(each["CidrIp"] for each in rule.get("IpRanges", ())),
         tuple(each["GroupId"] for each in rule.get("UserIdGroupPairs", ()) if "GroupId" in each),
-        tuple(each["PrefixListId"] for each in rule.get("PrefixListIds", ())),
+        tuple(each["CidrIpv6"] for each in rule.get("Ipv6Ranges", ())),
+        tuple(_unread(rule)),
+    )
+
+
+def _unread(rule: Mapping[str, Any]) -> Iterator[str]:
+    yield from (each["PrefixListId"] for each in rule.get("PrefixListIds", ()))
+    pairs = rule.get("UserIdGroupPairs", ())
+    yield from (each.get("GroupName", "a group") for each in pairs if "GroupId" not in each)
+    yield from (
+        key for key, value in rule.items() if value and key not in {*READ_OF_RULES, "PrefixListIds"}
     )
 
 
@@ -249,7 +292,19 @@ def _route_table(table: Mapping[str, Any]) -> RouteTable:
             for route in routes
             if (gateway := route.get("GatewayId", "")).startswith("vpce-")
         ),
+        tuple(destination for route in routes if (destination := _wide(route))),
     )
+
+
+def _wide(route: Mapping[str, Any]) -> str:
+    """The destination of a route that may lead to the internet besides `0.0.0.0/0`; or empty."""
+    if route.get("GatewayId", "").startswith(("vpce-", "local")):
+        return ""
+    cidr = route.get("DestinationCidrBlock") or route.get("DestinationIpv6CidrBlock")
+    if not cidr:
+        return str(route.get("DestinationPrefixListId", ""))
+    prefix = ip_network(cidr, strict=False).prefixlen
+    return cidr if cidr != EVERYWHERE and prefix <= WIDE_PREFIX else ""
 
 
 def _target(route: Mapping[str, Any]) -> str:
@@ -265,4 +320,5 @@ def _target(route: Mapping[str, Any]) -> str:
         "LocalGatewayId",
         "CarrierGatewayId",
     )
-    return next((str(route[kind]) for kind in kinds if route.get(kind)), "")
+    known = next((str(route[kind]) for kind in kinds if route.get(kind)), "")
+    return known or ("a target of an unknown kind" if route else "")

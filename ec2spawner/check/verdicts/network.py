@@ -10,6 +10,9 @@ from ..facts.network import RouteTable, SecurityGroup, Subnet
 from ..finding import Finding, failed, ok, unproved, warning
 from ..topics import Topic
 
+UNDERSTOOD: Final = ("nat-", "igw-")
+"""First parts of ids of targets that lead to the internet by themselves."""
+
 FEW_ADDRESSES: Final = 16
 """A subnet with fewer free addresses will soon refuse somebody: each instance takes one."""
 
@@ -53,8 +56,8 @@ def judge_security_groups(
     """Fails for groups of another VPC than the subnets.
 
     Where users may have clusters, `clusters_beside` is the notebook's port, and it warns if
-    instances reach each other at others: ports of engines authenticate nobody. Prefix lists, which
-    are not read, leave that unproved.
+    instances reach each other at others: ports of engines authenticate nobody. Sources that are not
+    read, such as prefix lists, leave that unproved.
     """
     networks = {subnet.vpc_id for subnet in subnets}
     foreign = [group for group in groups if group.vpc_id not in networks]
@@ -75,20 +78,20 @@ def judge_security_groups(
         if rule.has_unprivileged_port(besides=clusters_beside)
     ]
     members = frozenset(group.group_id for group in groups)
-    if any(rule.admits_any_of(s.cidr, members) for rule in at_engines for s in subnets):
+    if any(rule.admits_any_of(subnet, members) for rule in at_engines for subnet in subnets):
         return warning(
             Topic.SECURITY_GROUPS,
             f"{named} lets instances of all users reach each other, and so the nodes of clusters",
             "name groups in c.EC2Spawner.security_groups that admit the hub and no instances: each "
             "cluster gets a group of its own, by which its nodes reach each other",
         )
-    lists = sorted({each for rule in at_engines for each in rule.prefix_lists})
-    if lists:
+    unread = sorted({each for rule in at_engines for each in rule.unread})
+    if unread:
         return unproved(
             Topic.SECURITY_GROUPS,
-            f"{named} admits {', '.join(lists)}, which may contain the addresses of instances: "
-            "prefix lists are not read",
-            "admit the hub's security group in the place of prefix lists",
+            f"{named} admits {', '.join(unread)}, which may contain the addresses of instances: "
+            "it is not read here",
+            "admit the hub's security group instead",
         )
     return ok(Topic.SECURITY_GROUPS, named)
 
@@ -101,13 +104,20 @@ def judge_way_out(
 ) -> Finding:
     """Whether packets of instances get to the internet, and the answers back.
 
-    Fails only where instances install ec2spawner at boot: an image that has it starts without.
+    Fails only where instances install ec2spawner at boot: an image that has it starts without. A
+    way that is not a NAT or an internet gateway's may lead anywhere, and is unproved.
     """
     routed = {subnet.subnet_id: _table_of(subnet, tables) for subnet in subnets}
     stuck = {s.subnet_id: why for s in subnets if (why := _stuck(s, routed[s.subnet_id]))}
-    if not stuck:
-        ways = sorted({table.way_out for table in routed.values() if table})
+    used = [table for table in routed.values() if table]
+    unread = {each for table in used for each in _unread(table)}
+    if not stuck and not unread:
+        ways = sorted({table.way_out for table in used})
         return ok(Topic.WAY_OUT, f"to the internet by {', '.join(ways)}{_endpoints(tables)}")
+    if all(table and set(_unread(table)) for s, table in routed.items() if s in stuck):
+        said = f"whether {', '.join(sorted(unread))} leads to the internet is not read here"
+        fix = "look at the routes behind it, or start a server and install a package there"
+        return unproved(Topic.WAY_OUT, said, fix)
     reasons = {why: [s for s, w in stuck.items() if w == why] for why in stuck.values()}
     said = "; ".join(f"{', '.join(ids)}: {why}" for why, ids in reasons.items())
     fix = (
@@ -126,6 +136,13 @@ def _table_of(subnet: Subnet, tables: Sequence[RouteTable]) -> RouteTable | None
     own = (table for table in tables if subnet.subnet_id in table.subnets)
     main = (table for table in tables if table.main and table.vpc_id == subnet.vpc_id)
     return next(own, None) or next(main, None)
+
+
+def _unread(table: RouteTable) -> Sequence[str]:
+    """What may lead to the internet in ways that are not understood here."""
+    if table.way_out_is_gone or table.way_out.startswith(UNDERSTOOD):
+        return ()
+    return [table.way_out] if table.way_out else table.unread
 
 
 def _stuck(subnet: Subnet, table: RouteTable | None) -> str:

@@ -105,7 +105,7 @@ def _any_admits(rules: Sequence[Rule], port: int, peer: Peer) -> bool:
 
 def _doubt(rules: Sequence[Rule], port: int) -> str:
     """Why a rule that is not understood here may admit the other side."""
-    lists = {each for rule in rules if rule.has_port(port) for each in rule.prefix_lists}
-    if not lists:
+    unread = {each for rule in rules if rule.has_port(port) for each in rule.unread}
+    if not unread:
         return ""
-    return f"{', '.join(sorted(lists))} may contain it: prefix lists are not read"
+    return f"{', '.join(sorted(unread))} may contain it, and is not read here"

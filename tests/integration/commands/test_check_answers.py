@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from ec2spawner.aws.ec2 import EC2Cloud
 from ec2spawner.check.facts.clock import clock_skew
+from ec2spawner.check.facts.network import read_groups
 from ec2spawner.check.finding import Finding, State
 from ec2spawner.check.hub_config import HubConfig
 from ec2spawner.check.repairs.apply import Result, make_repairs
@@ -138,6 +139,22 @@ async def test_instances_that_reach_each_other_are_a_warning_for_hubs_with_clust
     ):
         found = await network(account.context(**options))
         assert found[Topic.SECURITY_GROUPS].state is state, options
+
+
+async def test_sources_of_rules_are_read_or_named_as_unread(account: Account) -> None:
+    lists = account.ec2.create_managed_prefix_list(
+        PrefixListName="lab", MaxEntries=1, AddressFamily="IPv4"
+    )["PrefixList"]["PrefixListId"]
+    group = account.group(
+        "sources",
+        tcp(6379, Ipv6Ranges=[{"CidrIpv6": "2001:db8::/32"}]),
+        tcp(6380, PrefixListIds=[{"PrefixListId": lists}]),
+    )
+    [found] = await read_groups(account.context().client, [group])
+    assert {(*rule.ipv6_cidrs, *rule.unread) for rule in found.ingress} == {
+        ("2001:db8::/32",),
+        (lists,),
+    }
 
 
 async def test_the_groups_of_a_hub_outside_the_vpc_stay_unproved(account: Account) -> None:

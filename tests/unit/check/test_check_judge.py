@@ -98,9 +98,26 @@ def test_instances_that_reach_each_other_matter_where_users_have_clusters(
     assert judge_security_groups([group], subnets).state is State.OK
 
 
+@pytest.mark.parametrize(
+    ("source", "state"),
+    [
+        ("::/0", State.WARNING),
+        ("2001:db8:1::/56", State.WARNING),  # some instances
+        ("2001:db8:2::/56", State.OK),
+        ("2001:db8:1::5/128", State.OK),  # the hub
+    ],
+)
+def test_instances_may_reach_each_other_over_ipv6(source: str, state: State) -> None:
+    rule = Rule("tcp", 6379, 6379, ipv6_cidrs=(source,))
+    group = SecurityGroup("sg-1", "notebooks", "vpc-1", ingress=(rule,))
+    dual = replace(subnet(), ipv6_cidrs=("2001:db8:1::/64",))
+    assert judge_security_groups([group], [dual], PORT).state is state
+    assert judge_security_groups([group], [subnet()], PORT).state is State.OK
+
+
 @pytest.mark.parametrize(("port", "state"), [(6379, State.UNPROVED), (PORT, State.OK)])
 def test_a_prefix_list_may_admit_instances_to_clusters(port: int, state: State) -> None:
-    rule = Rule("tcp", port, port, prefix_lists=("pl-1",))
+    rule = Rule("tcp", port, port, unread=("pl-1",))
     group = SecurityGroup("sg-1", "notebooks", "vpc-1", ingress=(rule,))
     finding = judge_security_groups([group], [subnet()], PORT)
     assert (finding.state, "pl-1" in finding.said) == (state, state is State.UNPROVED)

@@ -33,7 +33,7 @@ def group(*ingress: Rule, name: str = "sg-1", egress: tuple[Rule, ...] = OUT) ->
         (Rule("tcp", 22, 22, ("0.0.0.0/0",)), HUB, State.FAILED),
         (Rule("tcp", 8888, 8888, ("10.0.0.6/32",)), HUB, State.FAILED),
         (Rule("-1", 0, 65535, groups=("sg-1",)), HUB, State.FAILED),
-        (Rule("tcp", 8888, 8888, prefix_lists=("pl-1",)), HUB, State.UNPROVED),
+        (Rule("tcp", 8888, 8888, unread=("pl-1",)), HUB, State.UNPROVED),
         (Rule("tcp", 8888, 8888, groups=("sg-hub",)), ELSEWHERE, State.UNPROVED),
     ],
 )
@@ -51,7 +51,7 @@ def test_the_hub_must_reach_the_notebooks_port(rule: Rule, hub: HubPlace, state:
         (Rule("tcp", 8081, 8081, ("10.0.0.0/16",)), State.OK),
         (Rule("tcp", 8081, 8081, ("10.0.1.0/24",)), State.FAILED),
         (Rule("tcp", 8000, 8000, ("0.0.0.0/0",)), State.FAILED),
-        (Rule("tcp", 8081, 8081, prefix_lists=("pl-1",)), State.UNPROVED),
+        (Rule("tcp", 8081, 8081, unread=("pl-1",)), State.UNPROVED),
     ],
 )
 def test_instances_of_each_subnet_must_reach_the_hub(rule: Rule, state: State) -> None:
@@ -74,15 +74,23 @@ def test_the_groups_of_a_hub_elsewhere_are_not_known() -> None:
     assert judge_hub_port([], [group()], SUBNETS, ELSEWHERE, 8081).state is State.UNPROVED
 
 
-def table(way_out: str, *subnets: str, gone: bool = False, main: bool = False) -> RouteTable:
-    return RouteTable("vpc-1", main, frozenset(subnets), way_out, gone)
+def table(
+    way_out: str, *subnets: str, gone: bool = False, main: bool = False, unread: str = ""
+) -> RouteTable:
+    others = (unread,) if unread else ()
+    return RouteTable("vpc-1", main, frozenset(subnets), way_out, gone, unread=others)
 
 
 @pytest.mark.parametrize(
     ("tables", "public", "installs", "state"),
     [
         ([table("nat-1", main=True)], False, True, State.OK),
-        ([table("tgw-1", main=True)], False, True, State.OK),
+        ([table("tgw-1", main=True)], False, True, State.UNPROVED),
+        ([table("nat-1", main=True), table("tgw-1", "subnet-b")], False, True, State.UNPROVED),
+        ([table("tgw-1", gone=True, main=True)], False, True, State.FAILED),
+        ([table("", main=True, unread="::/0")], False, True, State.UNPROVED),
+        ([table("nat-1", main=True, unread="::/0")], False, True, State.OK),
+        ([table("", main=True), table("tgw-1", "subnet-b")], False, True, State.FAILED),
         ([table("igw-1", main=True)], True, True, State.OK),
         ([table("igw-1", main=True)], False, True, State.FAILED),
         ([table("", main=True)], True, True, State.FAILED),
