@@ -1,8 +1,9 @@
 """The notebook server in a container of its own: engine, pull, command, removal.
 
 The agent stays outside, as root. It gives the container the user's home and the other mounts, its
-socket, the host's network and all GPUs, and runs the server as the notebook user. A container is
-new at each start and is deleted with the server; what persists is in the home.
+socket, the host's network and all GPUs, and runs the server as the notebook user, who cannot become
+root in it. A container is new at each start and is deleted with the server; what persists is in the
+home.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ NAME: Final = "ec2spawner-notebook"
 
 PULL_SECONDS: Final = 1800.0
 """Seconds for a pull: an image with CUDA and PyTorch has 10 GB, and `ready_timeout` is shorter."""
+
+CONFINED: Final = ("--security-opt=no-new-privileges", "--cap-drop=ALL")
+"""Root in a container shares the instance's network, memory and kernel with the agent. The notebook
+user has no capabilities, and gets none by `sudo` or a file's; devices of GPUs need none."""
 
 REMOVE_SECONDS: Final = 30.0
 
@@ -197,6 +202,7 @@ class Container:
             "--network=host",
             "--ipc=host",  # PyTorch's data loaders pass tensors through shared memory
             "--log-driver=none",
+            *CONFINED,
             f"--user={self.user.uid}:{self.user.gid}",
             *(f"--group-add={group}" for group in self.user.groups if group != self.user.gid),
             f"--workdir={self.user.home}",

@@ -147,6 +147,11 @@ async def test_a_server_runs_in_a_new_container_with_the_users_home(
     (name,) = await asyncio.to_thread(podman, "ps", "--all", *NAMES)
     command = await asyncio.to_thread(podman, "inspect", "--format={{.Config.CreateCommand}}", name)
     assert API_TOKEN not in " ".join(command)
+    # Of its first process; all others inherit both.
+    (pid,) = await asyncio.to_thread(podman, "inspect", "--format={{.State.Pid}}", name)
+    status = Path(f"/proc/{pid}/status").read_text()
+    rights = dict(line.split(":\t") for line in status.splitlines() if ":\t" in line)
+    assert (rights["NoNewPrivs"], int(rights["CapBnd"], 16)) == ("1", 0)
     hub.stop = Stop(reason="user", message="You stopped it.")
     hub.notify_changed()
     await until(lambda: hub.event("stopped"), what="stopped")

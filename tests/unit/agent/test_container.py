@@ -75,6 +75,14 @@ def test_the_container_has_user_home_mounts_and_network_of_the_instance() -> Non
     } <= set(argv)
 
 
+@pytest.mark.parametrize("engine", ["docker", "podman", "nerdctl"])
+def test_nobody_becomes_root_in_the_container(engine: str) -> None:
+    """Also not by `sudo` of the image. GPUs come by devices, not by privileges."""
+    argv, _ = container(Engine((engine,)), (Path("/dev/nvidia0"),)).start_command(["x"], {})
+    assert {"--security-opt=no-new-privileges", "--cap-drop=ALL"} <= set(argv)
+    assert not [each for each in argv if each.startswith(("--cap-add", "--privileged"))]
+
+
 @pytest.mark.parametrize(
     ("engine", "options"),
     [
