@@ -69,6 +69,7 @@ c.EC2Spawner.idle = {
     "kernel": "2h",
     "warn": "10m",
     "user_may_extend": "4h",
+    "max_age": "3d",  # stops even a server that is busy; 0 is no limit
     "then": "sleep",  # saves variables before the stop
 }
 c.EC2Spawner.sleep = {"save": "5m", "keep": "30d", "max_disk_gib": 20}

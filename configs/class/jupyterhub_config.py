@@ -34,8 +34,9 @@ c.EC2Spawner.profile_list = [
     },
 ]
 
-# On EFS a home is in every zone, so each student starts wherever there is capacity.
-c.EC2Spawner.home = {"kind": "efs", "file_system": "fs-0a1b2c3d"}  # <-
+# A volume for each student, which no other instance has: students may become root on theirs. On a
+# shared file system, root reads the homes of all.
+c.EC2Spawner.home = {"kind": "ebs", "size_gib": 20}
 c.EC2Spawner.data_volumes = [
     {"snapshot": "snap-0a1b2c3d4e5f60718", "path": "/data/course"},  # <- or remove it
 ]

@@ -1,7 +1,7 @@
-"""A hub with shared data: homes on EFS in any zone, a data set, and buckets.
+"""A hub with shared data: a data set, buckets, and fast disks for temporary files.
 
-Choose how users log in as in `../small-team/jupyterhub_config.py`. The image needs amazon-efs-utils
-and mount-s3. Replace what is marked with `<-`.
+Choose how users log in as in `../small-team/jupyterhub_config.py`. The image needs mount-s3.
+Replace what is marked with `<-`.
 """
 
 c = get_config()
@@ -11,18 +11,21 @@ c.JupyterHub.cleanup_servers = False
 
 c.EC2Spawner.hub_name = "shared-data"
 c.EC2Spawner.region = "us-east-1"  # <-
-c.EC2Spawner.subnets = [  # <- each zone has a mount target of the file system
+c.EC2Spawner.subnets = [  # <- one for each zone: more zones find spot more often
     "subnet-0a1b2c3d4e5f60001",
     "subnet-0a1b2c3d4e5f60002",
     "subnet-0a1b2c3d4e5f60003",
 ]
-c.EC2Spawner.security_groups = ["sg-0a1b2c3d4e5f60718"]  # <- may reach the mount targets
+c.EC2Spawner.security_groups = ["sg-0a1b2c3d4e5f60718"]  # <- lets the hub reach port 8888
 c.EC2Spawner.image = "ami-0a1b2c3d4e5f60718"  # <-
 c.EC2Spawner.instance_profile = "notebooks"  # <- its role may read the buckets, see how-to/data
 
-# --- homes: users of this hub cannot become root, see docs/security.md ---
+# --- homes, and idle servers ---
 
-c.EC2Spawner.home = {"kind": "efs", "file_system": "fs-0a1b2c3d4e5f60718"}  # <-
+# Of each user alone. What users share is below: on a shared file system, root on one instance reads
+# the homes of all.
+c.EC2Spawner.home = {"kind": "ebs", "size_gib": 50}
+c.EC2Spawner.idle = {"server": "1h", "warn": "10m", "user_may_extend": "4h", "max_age": "3d"}
 
 # --- shared files ---
 

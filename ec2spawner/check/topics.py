@@ -62,6 +62,7 @@ class Topic(Enum):
     IMAGE_DRIVER = _Subject("image-driver", Section.IMAGE, "NVIDIA driver")
     AGENT = _Subject("agent", Section.IMAGE, "agent")
     FILE_SYSTEM = _Subject("file-system", Section.FILES, "EFS file system")
+    SHARED_HOMES = _Subject("shared-homes", Section.FILES, "homes on one file system")
     DATA_VOLUME = _Subject("data-volume", Section.FILES, "data volumes")
     BUCKET = _Subject("bucket", Section.FILES, "buckets")
     PROFILE = _Subject("profile", Section.PROFILES, "profiles")

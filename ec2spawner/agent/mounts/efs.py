@@ -1,8 +1,9 @@
 """A home on EFS: the user's own folder on a file system that all instances share.
 
 The file system is mounted where only root can read, and the user's folder is bind-mounted as the
-home. Root on any instance can write to all of it, so its contents are untrusted: no link is
-followed. A directory instead of the file system (the embedded EC2) is linked.
+home. Root on any instance can read and write all of it, so it is mounted for no user who can become
+root; and because another image may differ, its contents are untrusted: no link is followed. A
+directory instead of the file system (the embedded EC2) is linked.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from .mount_points import (
     open_folder,
     unmount,
 )
+from .nfs_firewall import keep_users_from_nfs
+from .root_access import ways_to_root
 
 MOUNT_SECONDS = 60.0
 """Mounting takes two seconds; a firewall in between drops packets without an error."""
@@ -58,6 +61,7 @@ class EfsHome:
             if self._settings.file_systems is not None:
                 await asyncio.to_thread(self._link, self._settings.file_systems)
             else:
+                await self._keep_apart()
                 await self._mount_file_system()
                 await self._bind_folder()
         except (OSError, MountError) as error:
@@ -74,6 +78,17 @@ class EfsHome:
         await unmount(self._base, UMOUNT_SECONDS)
         if output:
             raise HomeError(f"the home was still in use when it was unmounted: {output}")
+
+    async def _keep_apart(self) -> None:
+        """Raises `HomeError` if the notebook user could reach other users' homes."""
+        if ways := await ways_to_root(self._user):
+            raise HomeError(
+                f"homes are on EFS, where root on an instance can read those of all users, and the "
+                f"notebook user {self._user.name} can become root here: {', '.join(ways)}. It was "
+                "not mounted. Please tell an admin: use an image whose notebook user cannot become "
+                'root, or homes of kind "ebs"'
+            )
+        await keep_users_from_nfs()
 
     # --- the file system ---------------------------------------------------------------------
 

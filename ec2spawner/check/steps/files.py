@@ -9,7 +9,12 @@ from ..facts.buckets import find_bucket
 from ..facts.network import Subnet
 from ..finding import Finding
 from ..topics import Topic
-from ..verdicts.files import judge_bucket, judge_file_system, judge_snapshot
+from ..verdicts.files import (
+    judge_bucket,
+    judge_file_system,
+    judge_shared_homes,
+    judge_snapshot,
+)
 from .context import LATER, Context, answer, ask
 
 
@@ -26,7 +31,10 @@ async def _file_system(
     context: Context, subnets: Sequence[Subnet], findings: list[Finding]
 ) -> None:
     home = context.options.home
-    if home.kind != "efs" or not subnets:
+    if home.kind != "efs":
+        return
+    findings.append(judge_shared_homes(home.file_system, stock=context.installs_at_boot))
+    if not subnets:
         return
     asked = context.account.mount_targets(home.file_system)
     targets = await ask(findings, Topic.FILE_SYSTEM, asked, LATER)

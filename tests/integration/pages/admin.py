@@ -182,9 +182,8 @@ async def prepare(scratch: Path, embedded: Embedded) -> None:
 
 
 async def new_account(embedded: Embedded) -> str:
-    """No GPUs yet, a file system, and Ann's home with a snapshot; ids that a reader sees."""
+    """No GPUs yet, and Ann's home with a snapshot; ids that a reader sees."""
     await embedded.allow(hub_name=HUB_NAME)
-    await embedded.control("file-systems", {"file_system": "fs-0a1b2c3d"})
     quotas = {"standard": 64, "g": 8}
     limits = {"token_buckets": False, "quotas": {"spot": quotas, "on-demand": quotas}}
     await embedded.control("limits", limits)

@@ -331,11 +331,52 @@ async def test_a_home_on_efs_is_found_again_from_another_instance(settings: Sett
     assert other.resolve().stat().st_mode & 0o777 == 0o700
 
 
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of programs that an image has before this machine's own: its firewall stays."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    add_program(folder, "iptables", f'echo "$@" >>{tmp_path}/firewall')
+    add_program(folder, "ip6tables")
+    add_program(folder, "sudo", "echo User ada is not allowed to run sudo on here.")
+    return folder
+
+
+def add_program(folder: Path, name: str, script: str = "") -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def with_efs(settings: Settings) -> Settings:
+    user = replace(settings.user, uid=SOMEONE, gid=SOMEONE)
+    return replace(settings, file_systems=None, user=user)
+
+
+async def test_nothing_is_mounted_for_a_user_who_can_become_root(
+    settings: Settings, programs: Path
+) -> None:
+    add_program(programs, "sudo", "echo User ada may run the following commands: ALL")
+    add_program(programs, "mount", "echo mounted; exit 32")
+    with pytest.raises(HomeError, match=r'user ada can become root here: sudo\. .*"ebs"'):
+        await efs(with_efs(settings)).mount()
+    assert not (settings.run_dir / "efs").exists()
+
+
+async def test_nothing_is_mounted_that_users_could_reach_without_the_mount(
+    settings: Settings, programs: Path
+) -> None:
+    add_program(programs, "iptables", "echo no such table; exit 3")
+    with pytest.raises(HomeError, match=r"iptables does not keep users from .* no such table"):
+        await efs(with_efs(settings)).mount()
+    assert not (settings.run_dir / "efs").exists()
+
+
 async def test_without_tls_it_is_not_mounted_unless_the_admin_allows_it(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(efs_module, "SYSTEM_PATH", "/nonexistent")
-    real = replace(settings, file_systems=None)
+    real = with_efs(settings)
     with pytest.raises(HomeError, match=r'amazon-efs-utils.*"tls": False'):
         await efs(real).mount()
 
@@ -354,21 +395,19 @@ async def test_without_tls_it_is_not_mounted_unless_the_admin_allows_it(
 async def test_mount_options_of_the_file_system(
     settings: Settings,
     tmp_path: Path,
+    programs: Path,
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
     said: str,
 ) -> None:
     """By a `mount` that prints its arguments, and fails."""
-    program = tmp_path / "bin" / "mount"
-    program.parent.mkdir()
     for name in ("mount", "mount.efs"):
-        (program.parent / name).write_text('#!/bin/sh\necho "$@"\nexit 32\n')
-        (program.parent / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(efs_module, "SYSTEM_PATH", str(program.parent))
+        add_program(programs, name, 'echo "$@"\nexit 32')
+    monkeypatch.setattr(efs_module, "SYSTEM_PATH", str(programs))
     with pytest.raises(HomeError, match="cannot be mounted") as caught:
-        await efs(replace(settings, file_systems=None), **changes).mount()
+        await efs(with_efs(settings), **changes).mount()
     assert said in str(caught.value)
+    assert "--uid-owner 1-4294967294 --jump REJECT" in (tmp_path / "firewall").read_text()
     assert (settings.run_dir / "efs").stat().st_mode & 0o777 == 0o700
 
 
@@ -466,24 +505,24 @@ async def test_scratch_recovers_from_an_interrupted_setup(settings: Settings) ->
 
 @pytest.fixture
 def shared(
-    settings: Settings, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
+    disk: Path,
+    tmp_path: Path,
+    programs: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Settings]:
     """A disk that `mount -t efs` mounts in place of a file system of EFS."""
     subprocess.run(["mkfs.ext4", "-q", disk], check=True)
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "mount").write_text(
-        '#!/bin/sh\nfor last; do :; done\n[ "$2" = efs ] || exec /bin/mount "$@"\n'
-        f'exec /bin/mount -o nodev,nosuid {disk} "$last"\n'
+    add_program(
+        programs,
+        "mount",
+        'for last; do :; done\n[ "$2" = efs ] || exec /bin/mount "$@"\n'
+        f'exec /bin/mount -o nodev,nosuid {disk} "$last"',
     )
-    (programs / "mount.efs").touch()
-    for name in ("mount", "mount.efs"):
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    add_program(programs, "mount.efs")
     monkeypatch.setattr(efs_module, "SYSTEM_PATH", str(programs))
-    user = replace(settings.user, uid=SOMEONE, gid=SOMEONE)
     tmp_path.chmod(0o755)
-    yield replace(settings, file_systems=None, user=user)
+    yield with_efs(settings)
     subprocess.run(["umount", "--recursive", settings.user.home], check=False, capture_output=True)
     subprocess.run(["umount", settings.run_dir / "efs"], check=False, capture_output=True)
 

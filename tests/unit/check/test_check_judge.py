@@ -14,7 +14,7 @@ from ec2spawner.check.facts.account import MountTarget
 from ec2spawner.check.facts.network import Rule, SecurityGroup, Subnet
 from ec2spawner.check.finding import State
 from ec2spawner.check.topics import Topic
-from ec2spawner.check.verdicts.files import judge_file_system
+from ec2spawner.check.verdicts.files import judge_file_system, judge_shared_homes
 from ec2spawner.check.verdicts.image import judge_agent, judge_image
 from ec2spawner.check.verdicts.network import judge_security_groups, judge_subnets
 from ec2spawner.check.verdicts.permissions import judge_dry_run, judge_metrics, judge_reservations
@@ -266,6 +266,15 @@ def test_a_file_system_needs_a_mount_target_in_each_zone_of_the_vpc(
 ) -> None:
     targets = [MountTarget(zone, vpc) for zone in zones]
     assert judge_file_system("fs-1", targets, [subnet(A), subnet(B)]).state is state
+
+
+def test_users_of_awss_image_are_root_over_a_shared_file_system() -> None:
+    stock = judge_shared_homes("fs-1", stock=True)
+    own = judge_shared_homes("fs-1", stock=False)
+    assert (stock.state, own.state) == (State.FAILED, State.UNPROVED)
+    for finding in (stock, own):
+        assert "root on an instance can read and change all homes on fs-1" in finding.said
+        assert '"kind": "ebs"' in finding.fix
 
 
 def test_unreadable_list_prices_matter_only_without_a_bundled_table() -> None:
