@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -88,6 +88,37 @@ that starts with this machine to answer."""
 IMAGE_TIMEOUT = 10.0
 """Seconds that the hub's start waits for the image: a search by name may take a minute."""
 
+API_HANDLERS: Final = tuple(
+    handler
+    for module in (
+        calls,
+        clusters,
+        hardware,
+        runs,
+        user_api,
+        move,
+        server_end,
+        instances,
+        admin_actions,
+        rehearsal,
+        pool,
+        sleep_api,
+        usage_api,
+        runs_api,
+        costs,
+    )
+    for handler in module.handlers
+)
+PAGE_HANDLERS: Final = (*usage_pages.handlers, *runs_page.handlers)
+HANDLERS: Final = (
+    *jupyterhub_server_api.handlers,
+    *API_HANDLERS,
+    *start_page.handlers,
+    *PAGE_HANDLERS,
+)
+"""Paths below `/hub` and what answers them: all that this package adds to JupyterHub, or replaces.
+A test asks each with every kind of token."""
+
 log = logging.getLogger(__name__)
 
 _task: asyncio.Task[None] | None = None
@@ -113,23 +144,11 @@ def arrange() -> None:
     except RuntimeError:
         return
     instances_scope.define(app)
-    of_users = (
-        user_api,
-        move,
-        server_end,
-        instances,
-        admin_actions,
-        rehearsal,
-        pool,
-        sleep_api,
-        usage_api,
-        runs_api,
-    )
-    for module in (calls, clusters, hardware, runs, *of_users, costs):
-        apihandlers.default_handlers.extend(module.handlers)
-    page_handlers.default_handlers.extend((*usage_pages.handlers, *runs_page.handlers))
-    page_handlers.default_handlers[:0] = start_page.handlers
+    # Those that replace JupyterHub's own come first.
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
+    apihandlers.default_handlers.extend(API_HANDLERS)
+    page_handlers.default_handlers[:0] = start_page.handlers
+    page_handlers.default_handlers.extend(PAGE_HANDLERS)
     keep_users_logged_in()
     _extend_proxy(app)
     _show_our_templates(app)

@@ -24,7 +24,7 @@ from ..security.sealed_start import SealBroken
 from ..spawn.hardware_change import continue_on
 from ..spawn.limits import limit_words_of
 from ..spawn.server_options import ProfileListError
-from .user_call import Model, running, store_failed
+from .user_call import OWN_SCOPE, Model, running, store_failed
 
 
 class Move(Model):
@@ -56,8 +56,10 @@ class ContinueHandler(APIHandler):
     """Continues a running server on other hardware."""
 
     async def get(self, user_name: str, server_name: str = "") -> None:
-        """How far that is; 403 for other users' servers."""
+        """How far that is; 403 without the scope, and for other users' servers."""
         owner = _owner(self, user_name)
+        if not self.has_scope(f"{OWN_SCOPE}!user={user_name}"):
+            raise HTTPError(403, f"the token needs the scope {OWN_SCOPE} for its user")
         _, provisioner = running()
         found = provisioner.moves.last(account_of(provisioner.accounts, owner), server_name)
         move = found and _move(found, has_left=provisioner.moves.has_left(found))
