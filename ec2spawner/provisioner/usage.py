@@ -14,7 +14,6 @@ from ..core.ledger.local_days import midnight
 from ..core.limits.standing import next_month
 from .model.leases.costs import costs_of
 from .model.leases.lease import OPEN, Lease
-from .state.spending.pending_overhead import PendingCosts
 from .state.state import State
 from .store.ledger.cost_totals import dimension_of
 from .store.store import Store
@@ -67,7 +66,8 @@ class Usage:
         limits them to these values."""
         # What ends or is stored during the reads counts from memory, and from there only.
         leases, now = self._not_stored(only), self.state.clock.now()
-        overhead = self._overhead_not_stored(only)
+        # Its keys are left out of all that is read of the store, for the same reason.
+        overhead = self.state.spending.pending_overhead.all()
         left_out = [pending.key for pending in overhead]
         # One user's lines have an index.
         is_fast = dimension_of(by, only) is not None or Dimension.USER in (only or {})
@@ -93,12 +93,6 @@ class Usage:
             if users is None or lease.user in users
             if lease.state in OPEN or is_pending(lease.lease_id)
         )
-
-    def _overhead_not_stored(self, only: Filter | None) -> tuple[PendingCosts, ...]:
-        """The overhead whose costs the store does not have for certain. Its keys are left out of
-        all that is read of the store: what is written meanwhile counts from here, too."""
-        is_of_users = "" not in (only or {}).get(Dimension.USER, ("",))
-        return () if is_of_users else self.state.spending.pending_overhead.all()
 
     def _ended(self, leases: Sequence[Lease]) -> list[str]:
         """Of leases that count from memory, the ids of those that the store's next read leaves out.

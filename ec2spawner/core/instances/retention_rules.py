@@ -76,6 +76,8 @@ class Kept:
     """When that was stored: before the call."""
     disk_usd_per_month: float | None = None
     """What its disks cost, as it was known last; None is unknown."""
+    payer: str = ""
+    """Of that lease, such as `group:research`; empty is its user."""
 
     @property
     def is_of_pool(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Purpose(StrEnum):
@@ -36,7 +36,8 @@ class Cause(StrEnum):
     POOL = "pool"
     """An instance of the warm pool, from its launch until a server takes it or it ends."""
     RETENTION = "retention"
-    """An instance that was kept for its user after a stop."""
+    """An instance that was kept for its user after a stop: what it ran, for its user and payer,
+    and its disks while it was stopped, for the hub."""
     RESERVATION = "unused-reservation"
     """Places of a capacity reservation in which no instance ran."""
 
@@ -72,7 +73,7 @@ class CostRow:
     day: date
     """In the hub's time zone."""
     user: str
-    """Empty for what belongs to no lease."""
+    """Empty for what nobody has caused, such as an instance of the pool."""
     server: str
     payer: str
     """`user:ann`, `group:research`, `project:nlp`, or `hub`."""
@@ -146,6 +147,9 @@ class CostSum(NamedTuple):
     gpu_busy: int = 0
     """Those in which the GPUs worked."""
 
+
+WHOSE: Final = (Dimension.DAY, Dimension.USER, Dimension.PAYER)
+"""By these dimensions sums tell in whose limits they count."""
 
 Filter = Mapping[Dimension, Collection[str]]
 """Dimension -> the values that count; dimensions without an entry do not matter."""

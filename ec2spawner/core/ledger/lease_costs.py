@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .charges import charges, price_ticks
 from .cost import bounds, lacking
@@ -25,6 +25,9 @@ class Account:
     server: str = ""
     payer: str = HUB
     profile: str = ""
+
+
+HUBS: Final = Account()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,9 @@ def overhead_costs(
     now: datetime,
     place: tzinfo,
     resources: Collection[Resource] = tuple(Resource),
+    account: Account = HUBS,
 ) -> tuple[CostRow, ...]:
-    """The lines of time that belongs to no lease, for these resources: the hub's.
+    """The lines of time that belongs to no lease, for these resources.
 
     Without EC2's minimum of 60 seconds: mostly a lease has paid that.
     """
@@ -75,7 +79,7 @@ def overhead_costs(
         _Part(segment, day, Purpose.OVERHEAD, cause.value, start, end)
         for day, start, end in split_by_day(*bounds(segment, now), place)
     ]
-    return tuple(line for line in _lines(parts, Account()) if line.resource in resources)
+    return tuple(line for line in _lines(parts, account) if line.resource in resources)
 
 
 def _used(

@@ -1,4 +1,7 @@
-"""What instances cost without a lease: the hub's overhead, stored by the write-behind queue."""
+"""What instances cost without a lease: overhead, stored by the write-behind queue.
+
+What an instance runs that is kept after a stop is charged to its user; all else is the hub's.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from datetime import datetime
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import Cause, CostRow, CostSum, Resource
 from ...core.ledger.instance_end import FREE, InstanceEnd, close_at_end
-from ...core.ledger.lease_costs import overhead_costs
+from ...core.ledger.lease_costs import HUBS, Account, overhead_costs
 from ...core.ledger.segments import OverheadKey, Segment, overhead_key, with_known_prices
 from ...core.ledger.unused_places import UnusedPeriod
 from ..model.cloud.instance import GONE, Instance
 from ..model.instance_end import instance_end
+from ..model.leases.costs import account_of_kept
 from ..offers.prices import PriceCache
 from ..state.state import State
 from ..store.store import Store
@@ -36,7 +40,8 @@ class Overhead:
         """The time that it waited for a lease."""
         segment = _beside_disks(self._segment(instance, start, end), kept)
         key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
-        await self.save(segment, key, _cause_of(kept) if kept else self._cause(instance))
+        cause = _cause_of(kept) if kept else self._cause(instance)
+        await self.save(segment, key, cause, account_of_kept(kept))
 
     async def of_place(self, instance: Instance) -> None:
         """Of an instance that has waited in the pool since its launch, up to now."""
@@ -52,7 +57,7 @@ class Overhead:
         """Of a retained instance that ran without a lease since `start`, up to now."""
         segment = _beside_disks(self._segment(instance, start, self.state.clock.now()), kept)
         key = overhead_key(instance.launched_at, kept.lease_id)
-        await self.save(segment, key, _cause_of(kept))
+        await self.save(segment, key, _cause_of(kept), account_of_kept(kept))
 
     async def of_unlisted(self, kept: Kept, start: datetime, end: datetime) -> None:
         """Of a retained instance that EC2 no longer lists: it ran without a lease from `start` to
@@ -63,7 +68,7 @@ class Overhead:
         paid = await self.store.ledger.paid_segments(kept.instance_id, key)
         if paid and end > start:
             segment = _beside_disks(replace(paid[0], start=start, end=end), kept)
-            await self.save(segment, key, _cause_of(kept))
+            await self.save(segment, key, _cause_of(kept), account_of_kept(kept))
 
     async def of_disks(
         self, kept: Kept, instance: Instance | None, until: datetime | None = None
@@ -167,11 +172,11 @@ class Overhead:
             if pending.key[0] == instance_id:
                 await self.store.write_behind.flush(pending.subject)
 
-    async def save(self, segment: Segment, key: str, cause: Cause) -> None:
+    async def save(self, segment: Segment, key: str, cause: Cause, account: Account = HUBS) -> None:
         """Store time of no lease, with a later pass if that fails: it is paid for already."""
         about = f"overhead of {segment.instance_id} since {key}"
         await self.store.write_behind.now_or_later(
-            about, lambda: self._store_now(about, segment, key, cause)
+            about, lambda: self._store_now(about, segment, key, cause, account)
         )
 
     def _segment(self, instance: Instance, start: datetime, end: datetime) -> Segment:
@@ -181,14 +186,16 @@ class Overhead:
         [segment] = close_at_end([running], max(end, start), instance_end(instance))
         return segment
 
-    async def _store_now(self, about: str, segment: Segment, key: str, cause: Cause) -> None:
+    async def _store_now(
+        self, about: str, segment: Segment, key: str, cause: Cause, account: Account = HUBS
+    ) -> None:
         paid = await self.store.ledger.paid_segments(segment.instance_id, key)
         segment = with_known_prices(segment, paid)
         if segment.address_usd_per_hour is None:
             address_usd = self.prices.usual_address_usd_per_hour
             segment = replace(segment, address_usd_per_hour=address_usd)
         time_zone = self.state.settings.time_zone
-        costs = overhead_costs(segment, cause, self.state.clock.now(), time_zone)
+        costs = overhead_costs(segment, cause, self.state.clock.now(), time_zone, account=account)
         await self._count_and_store(
             about,
             (segment.instance_id, key),

@@ -1,14 +1,15 @@
-"""Instances that cost money and that no lease holds: what they cost is the hub's."""
+"""Instances that cost money and that no lease holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.segments import Segment
 from ...wire import Market
 from ..model.cloud.instance import GONE, Instance
+from ..model.leases.costs import scopes_of_kept
 from ..model.leases.lease import LeaseState
 from ..offers.discount_coverage import BILLED
 from ..offers.prices import PriceCache
@@ -42,6 +43,24 @@ def unleased_segments(state: State, prices: PriceCache, now: datetime) -> Iterat
     yield from (_disks(each, state, prices, now) for each in _stopped(state))
 
 
+def retained_segments(
+    state: State,
+    prices: PriceCache,
+    now: datetime,
+    scope: str,
+    without: Collection[tuple[str, str]] = (),
+) -> Iterator[Segment]:
+    """What runs without a lease and counts in this scope of a user or payer, at the prices of
+    `now`: kept instances, but for those of the servers (user, name) `without`."""
+    for kept in state.retained.all():
+        instance = state.instances.listed.get(kept.instance_id)
+        if instance is None or instance.state not in BILLED or scope not in scopes_of_kept(kept):
+            continue
+        is_held = state.leases.of_instance(kept.instance_id) is not None
+        if not is_held and (kept.user, kept.server) not in without:
+            yield prices.segment(instance, now)
+
+
 def retained_segment(kept: Kept, state: State, prices: PriceCache, now: datetime) -> Segment | None:
     """What is kept for its user, at the prices of `now`: of a stopped one its disks. None where
     one that runs is not listed."""
@@ -63,8 +82,7 @@ def segments_beside_starts(
     stock = state.stock
     beside = (*stock.surplus, *stock.dead, *stock.unknown, *stock.in_places)
     useless = {*(each.instance_id for each in beside), *state.pool_starts.unwanted}
-    starting = {(each.user, each.server) for each in state.leases.open(LeaseState.WAITING)}
-    starting.add((user, server))
+    starting = servers_that_start(state, user, server)
 
     def is_of_start(kept: Kept) -> bool:
         if kept.is_of_pool:
@@ -79,6 +97,12 @@ def segments_beside_starts(
         # One of the pool may be stopped still although it was asked for: EC2 has refused that.
         if kept.is_of_pool or not is_of_start(kept):
             yield _disks(kept, state, prices, now)
+
+
+def servers_that_start(state: State, user: str, server: str) -> set[tuple[str, str]]:
+    """User and name of all servers that wait for an instance, and of the given one."""
+    waiting = {(each.user, each.server) for each in state.leases.open(LeaseState.WAITING)}
+    return {*waiting, (user, server)}
 
 
 def _held(state: State) -> set[str | None]:

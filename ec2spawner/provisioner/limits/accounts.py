@@ -13,7 +13,11 @@ from ...core.limits.admission import FIRST_HOUR, Account, OfferPrice, nano, rese
 from ...core.limits.bounds import Bounds, Kind
 from ...core.limits.standing import standings
 from ...core.offers.purchase import Offer
-from ..instances.unleased import segments_beside_starts
+from ..instances.unleased import (
+    retained_segments,
+    segments_beside_starts,
+    servers_that_start,
+)
 from ..model.cloud.launch import LaunchSpec
 from ..model.leases.lease import OPEN, Lease
 from ..offers.disks import snapshots_of
@@ -90,12 +94,15 @@ class Accounts:
         )
 
     def _overhead(self, scope: str, bounds: Bounds, now: datetime) -> Amount:
-        """What the hub pays for in an hour that is neither a lease's nor for a start."""
-        if scope != HUB or bounds.limit(Kind.RATE) is None:
+        """What the scope pays for in an hour that is neither a lease's nor for a start."""
+        if bounds.limit(Kind.RATE) is None:
             return Amount()
-        start, prices = self.start, self.market.prices
+        state, start, prices = self.state, self.start, self.market.prices
         user, server = (start.user, start.server) if start else (self.user, self.server)
-        return assumed_per_hour(segments_beside_starts(self.state, prices, now, user, server), now)
+        if scope == HUB:
+            return assumed_per_hour(segments_beside_starts(state, prices, now, user, server), now)
+        starting = servers_that_start(state, user, server)
+        return assumed_per_hour(retained_segments(state, prices, now, scope, starting), now)
 
     def price_of(self, lease: Lease) -> OfferPrice:
         """What a lease costs now; before it has an instance, the most that it may cost."""

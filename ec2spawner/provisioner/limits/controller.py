@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from ...core.instances.retention_rules import Kept
 from ...core.limits.bounds import AtLimit, Kind
+from ...core.limits.standing import COUNTED
 from ...core.limits.words import stop_words
 from ...wire import Limit, Stop
-from ..model.leases.costs import scopes_of
+from ..model.leases.costs import scopes_of, scopes_of_kept
 from ..model.leases.lease import Lease, LeaseState
 from ..offers.market import MarketData
 from ..runtime.cooperative_iteration import cooperatively
@@ -35,8 +37,9 @@ class LimitStops:
 
     A user's limit stops that user's servers, a payer's those that are charged to it, the hub's all.
     Where more runs together than a limit allows, because a price has risen or the limit is a new
-    one, its users are notified and nothing stops. The brake does not apply: a limit is the admin's
-    decision, not a conclusion of the hub.
+    one, its users are notified and nothing stops. An instance that lingers after a stop ends once
+    nothing is left: what runs there is charged, and nobody waits for it. The brake does not apply:
+    a limit is the admin's decision, not a conclusion of the hub.
     """
 
     state: State
@@ -73,16 +76,28 @@ class LimitStops:
                 standing = self.state.accounts.displayed_scope(due[0].standing)
                 stop = Stop(reason="budget", message=stop_words(standing, due[0].bounds))
                 await self.state.end(lease.lease_id, stop)
+        await self._release_kept(reaches, now)
+
+    async def _release_kept(self, reaches: Mapping[str, Sequence[Reach]], now: datetime) -> None:
+        """Let kept instances whose limit is used up go with this pass."""
+        for kept in self._running_kept():
+            scopes = scopes_of_kept(kept)
+            used_up = (x.standing for scope in scopes for x in reaches.get(scope, ()))
+            reached = next((x for x in used_up if x.kind in COUNTED and x.is_reached), None)
+            is_current = self.state.retained.get(kept.instance_id) is kept
+            if reached is not None and is_current and kept.until > now:
+                log.info("%s is not kept for %r any more: %s", kept.instance_id, kept.user, reached)
+                await self.state.retained.save(replace(kept, until=now))
+
+    def _running_kept(self) -> list[Kept]:
+        return [x for x in self.state.retained.all() if x.then == "linger" and not x.is_ahead]
 
     async def _reaches(self, now: datetime) -> Mapping[str, Sequence[Reach]]:
-        """By scope, of those that have limits and a running server."""
+        """By scope, of those that have limits and a running server or a kept instance."""
         limits = self.state.settings.limits
-        scopes = {
-            scope
-            for lease in self.state.leases.open(LeaseState.READY)
-            for scope in scopes_of(lease)
-            if limits.of(scope).limits_starts
-        }
+        running = {x for each in self.state.leases.open(LeaseState.READY) for x in scopes_of(each)}
+        running |= {x for each in self._running_kept() for x in scopes_of_kept(each)}
+        scopes = {scope for scope in running if limits.of(scope).limits_starts}
         return await Reaches(self.state, self.market).of(scopes, now)
 
     def _announce(self, reach: Reach, now: datetime) -> Reach:

@@ -15,7 +15,7 @@ from ...core.ledger.local_days import midnight
 from ...core.ledger.segments import Segment, assumed
 from ...core.ledger.storage.costs import storage_nano_usd
 from ..homes.storage_costs import usd_per_gib_month
-from ..instances.unleased import unleased_segments
+from ..instances.unleased import retained_segments, unleased_segments
 from ..model.leases.lease import Lease
 from ..offers.market import MarketData
 from ..runtime.cooperative_iteration import cooperatively
@@ -50,11 +50,12 @@ class Rates:
     market: MarketData
 
     def without_lease(self, scope: str, now: datetime) -> Amount:
-        """In an hour: what runs without a lease, and the disks of what is kept stopped. Both are
-        the hub's."""
-        if scope != HUB:
-            return Amount()
-        return assumed_per_hour(unleased_segments(self.state, self.market.prices, now), now)
+        """In an hour: what runs without a lease and, of the hub, the disks of what is kept
+        stopped."""
+        state, prices = self.state, self.market.prices
+        if scope == HUB:
+            return assumed_per_hour(unleased_segments(state, prices, now), now)
+        return assumed_per_hour(retained_segments(state, prices, now, scope), now)
 
     async def of_hub(self, now: datetime) -> HubRate:
         """Everything together."""

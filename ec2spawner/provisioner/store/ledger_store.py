@@ -31,8 +31,8 @@ class LedgerStore:
     ) -> Sequence[CostSum]:
         """Insert a segment that belongs to no lease, or replace the one with the same `key`.
 
-        With its lines of the ledger; returns the sums by day of the lines that they replace. See
-        `core.ledger.segments.overhead_key`.
+        With its lines of the ledger; returns the sums of the lines that they replace, by `WHOSE`.
+        See `core.ledger.segments.overhead_key`.
         """
 
         def write(connection: Connection) -> Sequence[CostSum]:
@@ -53,7 +53,8 @@ class LedgerStore:
         )
 
     async def overhead_costs(self, instance_id: str, key: str) -> Sequence[CostSum]:
-        """The sums by day of the lines that the next `save_overhead` with this key replaces."""
+        """The sums of the lines that the next `save_overhead` with this key replaces, by
+        `WHOSE`."""
         return await self._database.read(
             lambda connection: cost_queries.overhead_costs(connection, instance_id, key)
         )
@@ -75,8 +76,9 @@ class LedgerStore:
         """Let all overhead of one boot of an instance cost nothing; `source` is the new source of
         its price.
 
-        `boot` is the `overhead_key` of that boot without a lease. Returns the sums by day of the
-        lines that had cost something, or of which that was unknown; repeated, there are none.
+        `boot` is the `overhead_key` of that boot without a lease. Returns the sums of the lines
+        that had cost something, or of which that was unknown, by `WHOSE`; repeated, there are
+        none.
         """
 
         def write(connection: Connection) -> Sequence[CostSum]:

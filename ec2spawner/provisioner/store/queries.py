@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from ...core.ledger.cost_rows import CostSum, Dimension, Filter
+from ...core.ledger.cost_rows import WHOSE, CostSum, Dimension, Filter
 from ...core.ledger.segments import Segment
 from ...wire import Step
 from ..model.leases.lease import (
@@ -58,8 +58,6 @@ serves all others, none may be among them."""
 NO_COSTS: Final[Filter] = {Dimension.PAYER: ()}
 """Allows none."""
 
-_COSTS_BY: Final = (Dimension.DAY, Dimension.USER, Dimension.PAYER)
-
 
 def snapshot(
     connection: Connection,
@@ -93,7 +91,7 @@ def snapshot(
         interrupted=leases(connection, _interrupted(since - INTERRUPTED_LATELY)),
         costs=(
             *_older_costs(connection, costs_since, older_costs),
-            *cost_queries.costs(connection, costs_since, date.max, _COSTS_BY),
+            *cost_queries.costs(connection, costs_since, date.max, WHOSE),
         ),
         storage_costs=(
             *_older_costs(connection, storage_since, older_costs, storage_costs.ONLY),
@@ -110,7 +108,7 @@ def _older_costs(
         return ()
     last = until - timedelta(days=1)
     wanted = {**(allowed or {}), **(only or {})}
-    return cost_queries.costs(connection, date.min, last, _COSTS_BY, wanted)
+    return cost_queries.costs(connection, date.min, last, WHOSE, wanted)
 
 
 def _open_leases() -> Select[tuple[str]]:

@@ -362,7 +362,7 @@ async def test_overhead_of_one_boot_is_refunded(store: Store) -> None:
         costs = overhead_costs(segment, Cause.RETENTION, NOW, UTC)
         await store.ledger.save_overhead(segment, key, costs)
     [refunded] = await store.ledger.refund_overhead("i-1", "boot", "free")
-    assert (refunded.key, refunded.nano_usd) == ((NOW.date().isoformat(),), 100_000)
+    assert (refunded.key, refunded.nano_usd) == ((NOW.date().isoformat(), "", "hub"), 100_000)
     assert (refunded.unknown, refunded.microseconds) == (1, 2_000_000)
     [left] = await store.ledger.costs(NOW.date(), NOW.date(), ())
     assert (left.nano_usd, left.unknown, left.microseconds) == (200_000, 0, 4_000_000)

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from ec2spawner.core.homes.zone_migration import Move
 from ec2spawner.core.instances.retention_rules import AfterStop, Kept
 from ec2spawner.core.ledger.cost_rows import (
+    WHOSE,
     CostRow,
     CostSum,
     Dimension,
@@ -449,7 +450,7 @@ def test_costs_are_summed_as_in_memory(
         overhead = [row for row, of in drawn if of == 2]
         assert await store.ledger.save_overhead(SOME_SEGMENT, "boot", overhead[1:]) == ()
         replaced = await store.ledger.save_overhead(SOME_SEGMENT, "boot", overhead)
-        assert replaced == sum_rows(overhead[1:], (Dimension.DAY,))
+        assert replaced == sum_rows(overhead[1:], WHOSE)
         return tuple(await store.ledger.costs(SOME_DAY, SOME_DAY + timedelta(days=2), by, only))
 
     expected = sum_rows([row for row in rows if row.day <= SOME_DAY + timedelta(days=2)], by, only)

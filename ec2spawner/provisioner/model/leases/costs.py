@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
+from ....core.instances.retention_rules import Kept
 from ....core.ledger import lease_costs
 from ....core.ledger.amount import Amount, amount_of
 from ....core.ledger.cost_rows import HUB, CostRow, Purpose, user_payer
 from ....core.ledger.gpu_use import with_gpu_use
-from ....core.ledger.lease_costs import Account, Course
+from ....core.ledger.lease_costs import HUBS, Account, Course
 from .lease import Lease, LeaseState
 
 
@@ -24,9 +25,24 @@ def scopes_of(lease: Lease) -> Sequence[str]:
     return scopes_of_cost(lease.user, payer_of(lease))
 
 
+def account_of_kept(kept: Kept | None) -> Account:
+    """To whom the time of an instance without a lease is charged: to the lease that it outlives,
+    whose user may be root there and leave work running. The hub's is what has served nobody."""
+    if kept is None or kept.is_of_pool or kept.is_ahead:
+        return HUBS
+    return Account(kept.user, kept.server, kept.payer or user_payer(kept.user), kept.profile)
+
+
+def scopes_of_kept(kept: Kept) -> Sequence[str]:
+    """Whose spending that time is."""
+    account = account_of_kept(kept)
+    return scopes_of_cost(account.user, account.payer)
+
+
 @lru_cache(8192)
 def scopes_of_cost(user: str, payer: str) -> tuple[str, ...]:
-    """Whose spending a cost of this user and payer is; the user is empty for that of no lease."""
+    """Whose spending a cost of this user and payer is; the user is empty for what nobody has
+    caused."""
     of_user = (user_payer(user),) if user else ()
     of_payer = () if payer in {HUB, user_payer(user)} else (payer,)
     return (*of_user, *of_payer, HUB)

@@ -141,6 +141,7 @@ class RetainedInstances:
             launched_at=instance.launched_at,
             disk_gib=lease.spec.disk_gib,
             disk_usd_per_month=lease.segments[-1].disk_usd_per_month if lease.segments else None,
+            payer=lease.payer,
         )
 
     async def save(self, kept: Kept) -> None:

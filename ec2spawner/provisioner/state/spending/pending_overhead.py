@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from ....core.ledger.amount import Amount, assumed_amount_of
-from ....core.ledger.cost_rows import CostRow, CostSum, Dimension, sum_rows
+from ....core.ledger.cost_rows import WHOSE, CostRow, CostSum, sum_rows
 from ....core.ledger.segments import OverheadKey
+from ...model.leases.costs import scopes_of_cost
 
 
 @dataclass(eq=False, slots=True)
@@ -20,7 +21,7 @@ class PendingCosts:
     key: OverheadKey
     costs: Sequence[CostRow]
     replaces: Sequence[CostSum]
-    """Sums by day of the lines under that key that are counted as stored."""
+    """Sums by `WHOSE` of the lines under that key that are counted as stored."""
     is_repeated: bool = False
     """Whether an earlier write of the key may have landed without an answer: what the store
     replaces may not be counted yet then."""
@@ -40,13 +41,16 @@ class PendingOverhead:
         """In no order."""
         return tuple(self._pending.values())
 
-    def by_day(self) -> Iterator[tuple[date, Amount]]:
-        """What the hub has spent beyond what is stored; days may repeat."""
+    def by_day(self, scope: str) -> Iterator[tuple[date, Amount]]:
+        """What the scope has spent beyond what is stored; days may repeat."""
         for pending in self._pending.values():
             for row in pending.costs:
-                yield row.day, assumed_amount_of(row)
+                if scope in scopes_of_cost(row.user, row.payer):
+                    yield row.day, assumed_amount_of(row)
             for each in pending.replaces:
-                yield date.fromisoformat(each.key[0]), -assumed_amount_of(each)
+                day, user, payer = each.key
+                if scope in scopes_of_cost(user, payer):
+                    yield date.fromisoformat(day), -assumed_amount_of(each)
 
     def begin(
         self, subject: str, key: OverheadKey, costs: Sequence[CostRow], stored: Sequence[CostSum]
@@ -68,7 +72,7 @@ class PendingOverhead:
         if latest is pending:
             del self._pending[pending.key]
         elif latest is not None:
-            latest.replaces = sum_rows(pending.costs, (Dimension.DAY,))
+            latest.replaces = sum_rows(pending.costs, WHOSE)
 
     def changed_in_store(self, instance_id: str) -> None:
         """What the instance's lines replace is not what it was: they count again once their write

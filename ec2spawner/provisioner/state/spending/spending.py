@@ -115,10 +115,8 @@ class Spending:
         `storage` is what of it is for homes and their snapshots.
         """
         self._storage = {each.key: each for each in storage}
-        for key, each in self._storage.items():
-            part = Amount(storage_nano_usd=each.nano_usd)
-            for scope in scopes_of_cost(*key[1:]):
-                self._add(scope, date.fromisoformat(key[0]), part)
+        for each in self._storage.values():
+            self._add_sum(each, Amount(storage_nano_usd=each.nano_usd))
         self._tally = LeaseTally(self._time_zone, self._clock.now())
         first = self.first_day()
         for each in costs:
@@ -144,9 +142,8 @@ class Spending:
         days = self._tally.by_day(scope, registry.in_scope(scope), self._clock.now())
         for day, amount in self._days.get(scope, {}).items():
             add_to_day(days, day, amount)
-        if scope == HUB:
-            for day, amount in self.pending_overhead.by_day():
-                add_to_day(days, day, amount)
+        for day, amount in self.pending_overhead.by_day(scope):
+            add_to_day(days, day, amount)
         return {day: amount for day, amount in days.items() if day >= first}
 
     async def by_scope(
@@ -225,10 +222,11 @@ class Spending:
     def count_overhead(self, costs: Sequence[CostRow], replaced: Iterable[CostSum]) -> None:
         """Time of no lease, as it was stored, and what it replaced in the store."""
         for row in costs:
-            self._add(HUB, row.day, assumed_amount_of(row))
+            for scope in scopes_of_cost(row.user, row.payer):
+                self._add(scope, row.day, assumed_amount_of(row))
         added = sum(row.nano_usd or 0 for row in costs)
         for each in replaced:
-            self._add(HUB, date.fromisoformat(each.key[0]), -assumed_amount_of(each))
+            self._add_sum(each, -assumed_amount_of(each))
             added -= each.nano_usd
         self._overhead_nano_usd += added
         self.overhead_usd = max(self.overhead_usd, exact.usd(self._overhead_nano_usd))
@@ -245,19 +243,22 @@ class Spending:
             added = _storage_of(each)
             if (before := self._storage.get(each.key)) is not None:
                 added += -_storage_of(before)
-            day, user, payer = date.fromisoformat(each.key[0]), *each.key[1:]
-            for scope in scopes_of_cost(user, payer):
-                self._add(scope, day, added)
+            self._add_sum(each, added)
             self._storage[each.key] = each
         self._storage = {each.key: each for each in costs}
 
     def refund_overhead(self, refunded: Iterable[CostSum]) -> None:
-        """Time of no lease that turned out to be free: what it had cost by day, as it was stored.
-        The time itself remains."""
+        """Time of no lease that turned out to be free: what it had cost, as it was stored. The time
+        itself remains."""
         for each in refunded:
-            before = replace(assumed_amount_of(each), gpu_microseconds=0.0)
-            self._add(HUB, date.fromisoformat(each.key[0]), -before)
+            self._add_sum(each, -replace(assumed_amount_of(each), gpu_microseconds=0.0))
             self._overhead_nano_usd -= each.nano_usd
+
+    def _add_sum(self, whose: CostSum, amount: Amount) -> None:
+        """Add an amount in the scopes of a sum by `WHOSE`."""
+        day, user, payer = whose.key
+        for scope in scopes_of_cost(user, payer):
+            self._add(scope, date.fromisoformat(day), amount)
 
     def _add(self, scope: str, day: date, amount: Amount) -> None:
         add_to_day(self._days.setdefault(scope, {}), day, amount)

@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from ....core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter, Resource
+from ....core.ledger.cost_rows import WHOSE, CostRow, CostSum, Dimension, Filter, Resource
 from ....core.ledger.segments import OverheadKey
 from ..tables import cost_table
 from . import cost_totals
@@ -41,7 +41,7 @@ def replace_lease_costs(connection: Connection, lease_id: str, costs: Sequence[C
 def replace_overhead_costs(
     connection: Connection, instance_id: str, key: str, costs: Sequence[CostRow]
 ) -> tuple[CostSum, ...]:
-    """The lines of overhead; returns the sums by day of those that they replace."""
+    """The lines of overhead; returns the sums of those that they replace, by `WHOSE`."""
     replaced = overhead_costs(connection, instance_id, key)
     named = {"instance_id": instance_id, "overhead_key": key}
     ours = _of_overhead(instance_id, key)
@@ -50,8 +50,8 @@ def replace_overhead_costs(
 
 
 def overhead_costs(connection: Connection, instance_id: str, key: str) -> tuple[CostSum, ...]:
-    """The sums by day of the lines of overhead with this key."""
-    return sums_of_lines(connection, _of_overhead(instance_id, key), (Dimension.DAY,))
+    """The sums of the lines of overhead with this key, by `WHOSE`."""
+    return sums_of_lines(connection, _of_overhead(instance_id, key), WHOSE)
 
 
 def last_overhead(connection: Connection, instance_id: str) -> tuple[str, int] | None:
@@ -84,8 +84,8 @@ def _of_overhead(instance_id: str, key: str) -> ColumnElement[bool]:
 def refund_overhead_costs(
     connection: Connection, instance_id: str, boot: str
 ) -> tuple[CostSum, ...]:
-    """Let the instance's lines of overhead of one boot cost nothing; returns the sums by day of
-    what they were. Its disks and address are charged."""
+    """Let the instance's lines of overhead of one boot cost nothing; returns the sums of what
+    they were, by `WHOSE`. Its disks and address are charged."""
     before, charged = charged_overhead(connection, instance_id, boot), _charged(instance_id, boot)
     lines = _lines(connection, charged)
     connection.execute(update(cost_table).where(charged).values(nano_usd=0))
@@ -94,8 +94,8 @@ def refund_overhead_costs(
 
 
 def charged_overhead(connection: Connection, instance_id: str, boot: str) -> tuple[CostSum, ...]:
-    """The sums by day of the lines that a refund changes."""
-    return sums_of_lines(connection, _charged(instance_id, boot), (Dimension.DAY,))
+    """The sums of the lines that a refund changes, by `WHOSE`."""
+    return sums_of_lines(connection, _charged(instance_id, boot), WHOSE)
 
 
 def _charged(instance_id: str, boot: str) -> ColumnElement[bool]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlalchemy import Connection, and_, bindparam, select, update
 
-from ....core.ledger.cost_rows import STORAGE, CostSum, Dimension, Filter, Resource
+from ....core.ledger.cost_rows import STORAGE, WHOSE, CostSum, Dimension, Filter, Resource
 from ....core.ledger.storage.costs import Booked, grown, storage_rows
 from ....core.ledger.storage.held import Counted, Owner, StorageKey
 from ..databases.database import StoreError
@@ -26,10 +26,9 @@ _RESOURCES: Final = [each.value for each in sorted(STORAGE)]
 ONLY: Final[Filter] = {Dimension.RESOURCE: _RESOURCES}
 """Allows the lines of homes and their snapshots."""
 
-_BY: Final = (Dimension.DAY, Dimension.USER, Dimension.PAYER)
 
 _SINCE: Final = query_of_lines(
-    and_(cost_table.c.day >= bindparam("first"), cost_table.c.resource.in_(_RESOURCES)), _BY
+    and_(cost_table.c.day >= bindparam("first"), cost_table.c.resource.in_(_RESOURCES)), WHOSE
 )
 """The lines of storage from the day `first` on. Built once: a hub runs it again and again."""
 
@@ -42,7 +41,7 @@ def counted_until(connection: Connection) -> datetime | None:
 
 def sums_since(connection: Connection, first: date) -> tuple[CostSum, ...]:
     """What homes and their snapshots have cost from that day on, by day, user and payer."""
-    return read_sums(connection, _SINCE, _BY, {"first": first})
+    return read_sums(connection, _SINCE, WHOSE, {"first": first})
 
 
 def add(connection: Connection, counted: Counted, prices: Prices) -> tuple[CostSum, ...]:

@@ -25,6 +25,7 @@ from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Market
 from tests.unit.notebook.test_notices import status
+from tests.unit.provisioner.costs import spent
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 SPOT = {("g4dn.xlarge", "us-east-1a"): 0.20, ("g4dn.xlarge", "us-east-1b"): 0.20}
@@ -589,12 +590,13 @@ LINGER = AfterStop("linger", 7200.0)
 SPOT_ONLY = replace(SPEC, markets=(Market.SPOT,))
 
 
-async def lingering(world: World, user: str = "ada") -> None:
+async def lingering(world: World, user: str = "ada", payer: str = "") -> Agent:
     """An instance is kept for the user, whose server has stopped."""
-    lease, agent = await world.ready(user, spec=SPOT_ONLY, after_stop=LINGER)
+    lease, agent = await world.ready(user, spec=SPOT_ONLY, after_stop=LINGER, payer=payer)
     await agent.heartbeat()
     await asyncio.gather(world.stop(lease), agent.event("stopped"))
     await world.state(lease, LeaseState.ENDED)
+    return agent
 
 
 async def test_what_is_kept_counts_against_the_hubs_rate_but_not_against_its_own_start(
@@ -615,6 +617,41 @@ async def test_what_is_kept_counts_against_the_hubs_rate_but_not_against_its_own
     await world.request("ada", spec=SPOT_ONLY, after_stop=LINGER)
     [account] = world.provisioner.admission.preview("eve", "", "").of_scopes
     assert account.rate == 200_000_000, "the lease that waits for it has reserved it"
+
+
+async def test_what_lingers_counts_in_the_limits_of_its_user_and_payer(world: World) -> None:
+    """Its user may be root there, and leave work running after each stop."""
+    await limited(world, Bounds(usd_per_hour=0.3), group_lab=Bounds(usd_per_month=3))
+    await lingering(world, payer="group:lab")
+    preview = world.provisioner.admission.preview("ada", "other", "group:lab")
+    assert [each.rate for each in preview.of_scopes] == [200_000_000, 0]
+    assert world.provisioner.admission.preview("ada", "", "").of_scopes[0].rate == 0
+    before = spent(world, "group:lab")
+    world.clock.advance(600)
+    await world.request("ada", spec=SPOT_ONLY, after_stop=LINGER, payer="group:lab")
+    await until(lambda: spent(world, "group:lab").usd != before.usd, "it is counted")
+    await world.settle()
+    for scope in ("user:ada", "group:lab", "hub"):
+        assert spent(world, scope).usd == pytest.approx(before.usd + 0.2 / 6, rel=0.01)
+    await world.restart()
+    assert spent(world, "group:lab").usd == pytest.approx(before.usd + 0.2 / 6, rel=0.01)
+
+
+@pytest.mark.parametrize("at_limit", AtLimit)
+async def test_an_instance_lingers_no_longer_than_its_user_can_pay(
+    world: World, at_limit: AtLimit
+) -> None:
+    await limited(world, Bounds(usd_per_month=0.25, at_limit=at_limit))
+    agent = await lingering(world)
+    for _ in range(60):
+        world.clock.advance(120)
+        await world.complete_passes(1)
+        if agent.instance_id not in world.cloud.running():
+            break
+        await agent.claim(wait=0)
+    await world.settle()
+    assert agent.instance_id not in world.cloud.running()
+    assert spent(world, "user:ada").usd == pytest.approx(0.25, abs=0.03)
 
 
 async def test_an_instance_that_boots_for_a_start_counts_once(world: World) -> None:
