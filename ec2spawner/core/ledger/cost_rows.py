@@ -149,7 +149,7 @@ class CostSum(NamedTuple):
 
 
 WHOSE: Final = (Dimension.DAY, Dimension.USER, Dimension.PAYER)
-"""By these dimensions sums tell in whose limits they count."""
+"""Sums by these dimensions say in whose limits they count."""
 
 Filter = Mapping[Dimension, Collection[str]]
 """Dimension -> the values that count; dimensions without an entry do not matter."""
