@@ -47,9 +47,12 @@ def url_of(hub: str, server: str) -> str:
 def in_words(server: str, answer: Mapping[str, Any], seconds: float) -> str:
     """One sentence on what happens, or would."""
     which = f"{answer['instance_id']} ({answer['instance_type']}, {answer['zone']}) of {server}"
+    cost = f"${answer['usd']:.2f} for it, besides the instance"
     if answer["ends_at"]:
-        return f"AWS interrupts {which}: it ends at about {answer['ends_at']}"
+        ends = f"it ends at about {answer['ends_at']}, and AWS charges {cost}"
+        return f"AWS interrupts {which}: {ends}"
     return (
         f"This would interrupt {which} in {seconds:g} seconds, as AWS reclaims a spot instance. "
+        f"AWS would charge {cost}. "
         "What is running there is lost unless it is saved. Add --yes to do it"
     )

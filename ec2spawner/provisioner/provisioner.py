@@ -52,6 +52,7 @@ from .lifecycle.heartbeat import Heartbeats
 from .lifecycle.home_attachment import HomeAttachment
 from .lifecycle.instance_loss import InstanceLoss
 from .lifecycle.recovery import Recovery, SavedServer
+from .lifecycle.rehearsals import Rehearsals
 from .lifecycle.repricing import Repricing
 from .lifecycle.server_moves import ServerMoves
 from .lifecycle.spot_events import SpotEvents
@@ -209,6 +210,7 @@ class Provisioner:
         self.sleeping = Sleeping(state)
         self.overview = Overview(state, market, LimitSurveys(state, market, tasks))
         self.admin_actions = AdminActions(state)
+        self.rehearsals = Rehearsals(state, market, overhead)
         self.spot_events = SpotEvents(state)
         self.clusters = Clusters(state, market, admission)
         self.runs = UserRuns(state, store, market, admission)

@@ -45,6 +45,7 @@ _SERVICES: Final[Mapping[str, tuple[str, str, str]]] = {
     Resource.HOME: ("Storage", "Block Storage", "Amazon Elastic Block Store"),
     Resource.SNAPSHOT: ("Storage", "Backup Storage", "Amazon EBS Snapshots"),
     Resource.ADDRESS: ("Networking", "Network Infrastructure", "Amazon Virtual Private Cloud"),
+    Resource.REHEARSAL: ("Developer Tools", "Quality Assurance", "AWS Fault Injection Service"),
 }
 """Resource -> FOCUS's category and subcategory, and AWS's service."""
 

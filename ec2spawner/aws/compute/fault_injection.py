@@ -26,6 +26,10 @@ RUNS: Final = frozenset({"running", "completed"})
 FAILED: Final = frozenset({"failed", "stopping", "stopped", "cancelled"})
 
 
+class MayHaveBegun(CloudError):
+    """FIS was asked to begin, and did not say in time whether it has."""
+
+
 async def interrupt_spot(
     client: Client, instance_id: str, seconds: float, role: str, tags: Mapping[str, str]
 ) -> None:
@@ -33,7 +37,7 @@ async def interrupt_spot(
 
     `role` is the ARN of the role that FIS uses, in the instance's account; `tags` are those of all
     that is created in FIS. Returns once the interruption is under way. Raises `CloudError`, with
-    FIS's reason.
+    FIS's reason: `MayHaveBegun` where that is not known.
     """
     template = await client.call(
         "create_experiment_template",
@@ -52,6 +56,10 @@ async def interrupt_spot(
             tags=tags,
         )
         await _until_it_runs(client, experiment)
+    except CloudError as error:
+        if error.retryable:
+            raise MayHaveBegun(error.code, error.message, retryable=True) from error
+        raise
     finally:
         # An experiment keeps its own copy of the template.
         await asyncio.shield(_delete(client, template))

@@ -40,6 +40,8 @@ class Cause(StrEnum):
     and its disks while it was stopped, for the hub."""
     RESERVATION = "unused-reservation"
     """Places of a capacity reservation in which no instance ran."""
+    REHEARSAL = "rehearsal"
+    """An interruption on purpose."""
 
 
 class Resource(StrEnum):
@@ -52,6 +54,8 @@ class Resource(StrEnum):
     """An instance's public IPv4 address."""
     HOME = "home"
     SNAPSHOT = "snapshot"
+    REHEARSAL = "rehearsal"
+    """Minutes of AWS Fault Injection Service."""
 
 
 STORAGE = frozenset({Resource.HOME, Resource.SNAPSHOT})

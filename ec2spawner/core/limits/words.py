@@ -103,6 +103,15 @@ def refusal_words(refusal: Refusal, contact: str, bounds: Bounds | None = None) 
     )
 
 
+def rehearsal_refusal_words(refusal: Refusal, contact: str, bounds: Bounds) -> str:
+    """Why an interruption on purpose is refused, for whoever asks for it."""
+    assert refusal.kind is not None
+    limit = _users_limit(refusal.scope, refusal.kind, refusal.limit, bounds)
+    left = _left(refusal, refusal.kind)
+    needed = _amount(refusal.kind, refusal.needed, ROUND_CEILING)
+    return f"{limit}: {left} is left, and AWS charges {needed} for a rehearsal. Ask {contact}"
+
+
 def short_refusal(refusal: Refusal) -> str:
     """The same in a few words, for a card of the spawn page."""
     if refusal.obstacle is not Obstacle.LIMIT or refusal.kind is None:

@@ -9,12 +9,15 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.user import User
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from tornado.web import HTTPError
 
 from ...aws.calls.client import Client
-from ...aws.compute.fault_injection import MAX_SECONDS, MIN_SECONDS, interrupt_spot
+from ...aws.compute.fault_injection import MAX_SECONDS, MIN_SECONDS, MayHaveBegun, interrupt_spot
+from ...core.limits.words import rehearsal_refusal_words
 from ...core.tags import HUB
+from ...provisioner.limits.admission import LimitReached
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import shortened
 from ...provisioner.model.leases.lease import Lease, LeaseState
@@ -55,6 +58,8 @@ class Interruption(Model):
     zone: str
     ends_at: AwareDatetime | None
     """About when; null for a dry run."""
+    usd: float
+    """What AWS charges for the rehearsal, in USD, besides the instance."""
 
 
 class InterruptHandler(APIHandler):
@@ -72,27 +77,39 @@ class InterruptHandler(APIHandler):
             raise HTTPError(404, "no such server runs")
         if refusal := why_not(hub, provisioner, lease):
             raise HTTPError(409, refusal)
-        if not body.dry_run:
-            log.warning("%s interrupts %s on purpose", self.current_user.name, lease.lease_id)
-            await _interrupt(hub, lease, body)
+        caller, minutes = self.current_user, math.ceil(body.notice_seconds / 60)
+        by_owner = isinstance(caller, User) and caller.name == lease.user
+        try:
+            provisioner.rehearsals.check(lease, minutes, by_owner=by_owner)
+            if not body.dry_run:
+                log.warning("%s interrupts %s on purpose", caller.name, lease.lease_id)
+                await _interrupt(hub, provisioner, lease, body, by_owner=by_owner)
+        except LimitReached as error:
+            words = rehearsal_refusal_words(error.refusal, hub.options.contact, error.bounds)
+            raise HTTPError(409, words) from error
         current = lease.segments[-1]
-        seconds = timedelta(seconds=60 * math.ceil(body.notice_seconds / 60))
+        seconds = timedelta(minutes=minutes)
         answer = Interruption(
             instance_id=current.instance_id,
             instance_type=current.instance_type,
             zone=current.zone,
             ends_at=None if body.dry_run else provisioner.now() + seconds,
+            usd=provisioner.rehearsals.usd(lease, minutes),
         )
         self.finish(answer.model_dump_json())
 
 
-async def _interrupt(hub: HubService, lease: Lease, body: Interrupt) -> None:
-    """Raises `HTTPError` (502) with AWS's reason."""
+async def _interrupt(
+    hub: HubService, provisioner: Provisioner, lease: Lease, body: Interrupt, *, by_owner: bool
+) -> None:
+    """Raises `LimitReached`, and `HTTPError` (502) with AWS's reason."""
     options = hub.options
     client = Client(options.region, options.endpoint_url or None)
     assert lease.instance_id is not None
-    hub.rehearsed.add(lease.lease_id)  # before the call: the next request may come during it
+    minutes, rehearsals = math.ceil(body.notice_seconds / 60), provisioner.rehearsals
     try:
+        # Before the call: it costs money, and the next request may come during it.
+        await rehearsals.charge(lease, minutes, by_owner=by_owner)
         await interrupt_spot(
             client,
             lease.instance_id,
@@ -101,7 +118,8 @@ async def _interrupt(hub: HubService, lease: Lease, body: Interrupt) -> None:
             {HUB: options.hub_name},
         )
     except CloudError as error:
-        hub.rehearsed.discard(lease.lease_id)
+        if not isinstance(error, MayHaveBegun):
+            await rehearsals.take_back(lease)
         raise HTTPError(502, refused(error)) from error
     finally:
         await client.close()
@@ -113,7 +131,7 @@ def why_not(hub: HubService, provisioner: Provisioner, lease: Lease) -> str:
         return "the server is not ready"
     if lease.segments[-1].market is not Market.SPOT:
         return "the server is on-demand: AWS interrupts spot instances only"
-    if lease.lease_id in hub.rehearsed:
+    if provisioner.rehearsals.is_rehearsed(lease):
         return "the server's machine was interrupted on purpose before: once is enough for each"
     if provisioner.moves.is_announced(lease):
         return "AWS takes the server's machine back already"

@@ -80,8 +80,6 @@ class HubService:
     """Of JupyterHub's own work when a start is requested."""
     ready_turns: LoopTurns = field(default_factory=LoopTurns)
     """The same when a server is ready: no flood of requests holds up starts that are complete."""
-    rehearsed: set[str] = field(default_factory=set)
-    """Ids of the leases whose instance this process has had interrupted on purpose."""
     spawners: WeakValueDictionary[str, Spawner] = field(default_factory=WeakValueDictionary)
     """By lease id: the spawners to notify when a lease ends."""
 
@@ -103,7 +101,6 @@ class HubService:
 
     def lease_ended(self, lease: Lease) -> None:
         """Let JupyterHub notice now what it would otherwise learn at its next poll."""
-        self.rehearsed.discard(lease.lease_id)
         spawner = self.spawners.get(lease.lease_id)
         if spawner is not None and spawner.ready and self.provisioner is not None:
             self.provisioner.spawn(_notify(spawner), f"notify {lease.lease_id}")

@@ -9,7 +9,6 @@ from typing import Final
 from ...core.ledger.instance_end import InstanceEnd, close_at_end
 from ...core.ledger.segments import Segment, close
 from ..model.cloud.cloud import Cloud, CloudError
-from ..model.instance_end import instance_end
 from ..model.leases.lease import Lease
 from ..offers.prices import PriceCache
 from ..state.state import State
@@ -35,7 +34,7 @@ async def closed_segments(
     instance_id, instance = lease.instance_id or "", state.instances.instance_of(lease)
     segments = prices.completed(lease.segments, instance, lease.spec)
     if instance_id not in state.instances.unseen or not state.instances.is_gone(instance_id):
-        return close_at_end(segments, now, instance_end(instance))
+        return close_at_end(segments, now, state.instances.end_of(instance))
     began = [each.start for each in segments if each.instance_id == instance_id]
     if not began or now - began[0] > METRICS_LAST:
         return close(segments, now)

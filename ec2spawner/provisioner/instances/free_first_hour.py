@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..model.instance_end import instance_end
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from .overhead import Overhead
@@ -34,7 +33,7 @@ class FreeFirstHour:
         self._listing = instances.listings
         self._refunded &= instances.listed.keys()
         for instance in instances.listed.values():
-            end = instance_end(instance)
+            end = instances.end_of(instance)
             if end is not None and end.is_free and end.instance_id not in self._refunded:
                 self._refunded.add(end.instance_id)
                 self.tasks.spawn(self.overhead.refund(end), f"refund {end.instance_id}")

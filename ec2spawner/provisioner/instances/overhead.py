@@ -13,10 +13,10 @@ from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import Cause, CostRow, CostSum, Resource
 from ...core.ledger.instance_end import FREE, InstanceEnd, close_at_end
 from ...core.ledger.lease_costs import HUBS, Account, overhead_costs
+from ...core.ledger.rehearsals import KEY, rehearsal_costs
 from ...core.ledger.segments import OverheadKey, Segment, overhead_key, with_known_prices
 from ...core.ledger.unused_places import UnusedPeriod
 from ..model.cloud.instance import GONE, Instance
-from ..model.instance_end import instance_end
 from ..model.leases.costs import account_of_kept
 from ..offers.prices import PriceCache
 from ..state.state import State
@@ -126,6 +126,20 @@ class Overhead:
 
         await self.store.write_behind.now_or_later(about, store)
 
+    async def of_rehearsal(self, segment: Segment, minutes: int, account: Account) -> None:
+        """Of an interruption on purpose that takes so many minutes; 0 for one that AWS refused."""
+        now, key = self.state.clock.now(), (segment.instance_id, KEY)
+        costs = rehearsal_costs(segment, minutes, account, now, self.state.settings.time_zone)
+        costs = costs if minutes else ()
+        about = f"{KEY} of {segment.instance_id}"
+
+        async def store() -> None:
+            await self._count_and_store(
+                about, key, costs, lambda: self.store.ledger.save_overhead_costs(*key, costs)
+            )
+
+        await self.store.write_behind.now_or_later(about, store)
+
     async def of_unleased(self, instances: Sequence[Instance]) -> None:
         """What they have cost since their last lease, or since their launch, up to now."""
         now = self.state.clock.now()
@@ -183,7 +197,8 @@ class Overhead:
         """Its time, ended when EC2 ended it, or at `end`."""
         address_usd = self.prices.shown_address_usd_per_hour(instance)
         running = replace(self.prices.segment(instance, start), address_usd_per_hour=address_usd)
-        [segment] = close_at_end([running], max(end, start), instance_end(instance))
+        ended = self.state.instances.end_of(instance)
+        [segment] = close_at_end([running], max(end, start), ended)
         return segment
 
     async def _store_now(

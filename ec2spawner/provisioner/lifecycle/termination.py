@@ -158,7 +158,8 @@ class Termination:
         reclaimed_at = contact.interruption_at
         if instance is None or instance.market is not Market.SPOT or reclaimed_at is None:
             return False
-        if not ends_free(instance.launched_at, reclaimed_at):
+        is_rehearsed = instance.instance_id in state.interruptions.rehearsed
+        if is_rehearsed or not ends_free(instance.launched_at, reclaimed_at):
             return False
         latest = state.clock.uptime() + LEFT_TO_EC2
         while (

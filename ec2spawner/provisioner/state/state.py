@@ -145,7 +145,8 @@ class State:
         self.pool.load(snapshot.pool_overrides)
         self.sleeping.load(snapshot.sleeping)
         self.runs.load(snapshot.runs, snapshot.last_run)
-        self.interruptions.load((*snapshot.interrupted, *snapshot.leases))
+        interrupted = (*snapshot.interrupted, *snapshot.leases)
+        self.interruptions.load(interrupted, snapshot.rehearsed)
         for lease in snapshot.leases:
             self.leases.contact(lease.lease_id).heard_at = self.loaded_at
         self.spending.load(snapshot.costs, self.leases, snapshot.storage_costs)

@@ -23,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from ...core.ledger.cost_rows import WHOSE, CostSum, Dimension, Filter
+from ...core.ledger.rehearsals import KEY
 from ...core.ledger.segments import Segment
 from ...wire import Step
 from ..model.leases.lease import (
@@ -39,6 +40,10 @@ from ..model.leases.lease import (
 )
 from . import denied_starts, pool_overrides, rows, runs, sleeping_sessions, tables
 from .ledger import cost_queries, storage_costs
+
+REHEARSALS_LOADED: Final = timedelta(days=2)
+"""An instance ends within a quarter of an hour of its rehearsal, and EC2 lists it for about an hour
+more. Days of the ledger are those of the hub's time zone."""
 
 BINDINGS_LOADED: Final = timedelta(days=30)
 """Bindings older than this are loaded only where an open lease holds their instance. Leaving
@@ -89,6 +94,7 @@ def snapshot(
         runs=runs.load(connection, since - runs.KEPT),
         last_run=runs.last_number(connection),
         interrupted=leases(connection, _interrupted(since - INTERRUPTED_LATELY)),
+        rehearsed=cost_queries.with_overhead(connection, KEY, since.date() - REHEARSALS_LOADED),
         costs=(
             *_older_costs(connection, costs_since, older_costs),
             *cost_queries.costs(connection, costs_since, date.max, WHOSE),

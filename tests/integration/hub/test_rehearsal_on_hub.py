@@ -73,6 +73,16 @@ async def interrupt(
     return await asyncio.to_thread(run_interrupt, given, {"JUPYTERHUB_API_TOKEN": token})
 
 
+async def rehearsed(hub: Hub, user: str) -> float:
+    """USD that its rehearsals have cost a user."""
+    headers = {"Authorization": f"token {await hub.user_token(user)}"}
+    async with httpx.AsyncClient(verify=False, base_url=hub.url, headers=headers) as client:
+        reply = await client.get("/hub/api/ec2/usage/costs", params={"by": "cause"})
+    assert reply.status_code == 200, reply.text
+    sums = {each["key"][0]: each["usd"] for each in reply.json()["sums"]}
+    return float(sums.get("rehearsal", 0))
+
+
 async def notice_of(embedded: Embedded, instance_id: str) -> dict[str, Any] | None:
     """What the instance reads of its metadata service."""
     [found] = [i for i in await embedded.instances() if i["instance_id"] == instance_id]
@@ -99,6 +109,7 @@ async def test_only_the_owner_and_admins_may(hub: Hub, agent: AgentByHand) -> No
         assert reply.status_code == 200, reply.text
         assert reply.json()["instance_id"] == agent.instance_id
         assert reply.json()["ends_at"] is None
+        assert reply.json()["usd"] == pytest.approx(0.2)
 
 
 async def test_what_is_refused(hub: Hub, agent: AgentByHand) -> None:
@@ -132,6 +143,7 @@ async def test_without_the_role_aws_refuses(
 ) -> None:
     assert await interrupt(hub, await hub.user_token("ann"), yes=True) == REFUSED
     assert "cannot be assumed (ValidationException)" in capsys.readouterr().err
+    assert await rehearsed(hub, "ann") == 0
 
 
 async def test_a_rehearsal_gives_the_notice_of_aws(
@@ -152,6 +164,7 @@ async def test_a_rehearsal_gives_the_notice_of_aws(
         assert "was interrupted on purpose before" in again.text
         assert (await send(hub, token, path, dry_run=True)).status_code == 409
         notice = await notice_of(embedded, agent.instance_id)
+    assert await rehearsed(hub, "bob") == pytest.approx(0.2)
     assert notice is not None
     assert notice["action"] == "terminate"
     templates = await asyncio.to_thread(embedded.client("fis").list_experiment_templates)

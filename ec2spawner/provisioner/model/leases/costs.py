@@ -25,6 +25,11 @@ def scopes_of(lease: Lease) -> Sequence[str]:
     return scopes_of_cost(lease.user, payer_of(lease))
 
 
+def account_of(lease: Lease) -> Account:
+    """To whom and for what it is charged."""
+    return Account(lease.user, lease.server, payer_of(lease), lease.profile)
+
+
 def account_of_kept(kept: Kept | None) -> Account:
     """To whom the time of an instance without a lease is charged: to the lease that it outlives,
     whose user may be root there and leave work running. The hub's is what has served nobody."""
@@ -56,8 +61,7 @@ def costs_of(lease: Lease, now: datetime, time_zone: tzinfo) -> tuple[CostRow, .
         has_ended=lease.state is LeaseState.ENDED,
         idle_spans=lease.idle_spans,
     )
-    account = Account(lease.user, lease.server, payer_of(lease), lease.profile)
-    lines = lease_costs.lease_costs(lease.segments, course, account, now, time_zone)
+    lines = lease_costs.lease_costs(lease.segments, course, account_of(lease), now, time_zone)
     return with_gpu_use(lines, lease.gpu_use)
 
 

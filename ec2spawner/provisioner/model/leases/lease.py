@@ -320,6 +320,8 @@ class Snapshot:
     """The highest number of a run; 0 for none."""
     interrupted: tuple[Lease, ...] = ()
     """Leases that ended within `INTERRUPTED_LATELY` because EC2 reclaimed their instance."""
+    rehearsed: tuple[str, ...] = ()
+    """Ids of instances that were interrupted on purpose lately."""
     costs: tuple[CostSum, ...] = ()
     """What has ended, by day, user and payer, since the day given to `load`."""
     storage_costs: tuple[CostSum, ...] = ()

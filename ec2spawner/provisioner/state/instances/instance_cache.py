@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Iterable, Mapping, Set
 from datetime import datetime, timedelta
 
+from ....core.ledger.instance_end import InstanceEnd
 from ...model.cloud.cloud import CloudError
 from ...model.cloud.instance import GONE, SPOT_TERMINATION, Instance
+from ...model.instance_end import instance_end
 from ...model.leases.lease import Lease
 from ...model.settings import Settings
 from ...runtime.clock import Clock
@@ -141,6 +143,10 @@ class InstanceCache:
         self.unseen -= found.keys()
         done, self._next = self._next, asyncio.Event()
         done.set()
+
+    def end_of(self, instance: Instance | None) -> InstanceEnd | None:
+        """How the cost of an instance ended; None while it runs, and where no listing shows it."""
+        return instance_end(instance, self._interruptions.rehearsed)
 
     def _record_interruptions(self, found: Mapping[str, Instance]) -> None:
         """Those that this process has seen running."""

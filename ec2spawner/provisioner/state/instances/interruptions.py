@@ -27,17 +27,21 @@ class Interruptions:
     def __init__(self) -> None:
         self._found: dict[str, Interruption] = {}
         """By instance id, in the order of their records."""
+        self.rehearsed: set[str] = set()
+        """Ids of instances that were interrupted on purpose: EC2 did not need their capacity."""
 
-    def load(self, leases: Iterable[Lease]) -> None:
+    def load(self, leases: Iterable[Lease], rehearsed: Iterable[str]) -> None:
         """Restore what an earlier process has counted, from leases that ended by it."""
+        self.rehearsed.update(rehearsed)
         for lease in leases:
             at = lease.stop_requested_at or lease.ended_at
-            if at is not None and (found := interruption_of(lease, at)):
+            found = None if at is None else interruption_of(lease, at)
+            if found is not None and found.instance_id not in self.rehearsed:
                 self._found[found.instance_id] = found
 
     def record(self, found: Interruption) -> None:
-        """Count it, unless this instance is counted already."""
-        if found.instance_id in self._found:
+        """Count it, unless this instance is counted already, or it was interrupted on purpose."""
+        if found.instance_id in self._found or found.instance_id in self.rehearsed:
             return
         metrics.INTERRUPTIONS.labels(found.instance_type).inc()
         self._found[found.instance_id] = found

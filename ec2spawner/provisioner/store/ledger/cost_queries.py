@@ -54,6 +54,18 @@ def overhead_costs(connection: Connection, instance_id: str, key: str) -> tuple[
     return sums_of_lines(connection, _of_overhead(instance_id, key), WHOSE)
 
 
+def with_overhead(connection: Connection, key: str, since: date) -> tuple[str, ...]:
+    """The ids under which there is overhead with this key, of that day or later."""
+    column = cost_table.c
+    query = (
+        select(column.instance_id)
+        .where(column.day >= since, column.lease_id.is_(None), column.overhead_key == key)
+        .distinct()
+        .order_by(column.instance_id)
+    )
+    return tuple(connection.execute(query).scalars())
+
+
 def last_overhead(connection: Connection, instance_id: str) -> tuple[str, int] | None:
     """The last key of overhead under this id, in their order, and how long its lines of instances
     have lasted, in microseconds."""

@@ -214,6 +214,48 @@ async def test_a_spot_instance_interrupted_in_its_first_hour_is_free(priced: Wor
     assert found["used",].on_demand_nano_usd > 0.4e9
 
 
+@pytest.mark.parametrize("by_owner", [True, False])
+async def test_an_interruption_on_purpose_is_charged_and_leaves_the_hour_charged(
+    priced: World, by_owner: bool
+) -> None:
+    """Also after a restart: EC2 gives the same reason as where it needs the capacity."""
+    world = priced
+    lease, agent = await world.ready("ada", payer="group:lab")
+    await agent.heartbeat_often(3000)
+    rehearsals = world.provisioner.rehearsals
+    await rehearsals.charge(world.now(lease), 2, by_owner=by_owner)
+    assert rehearsals.is_rehearsed(world.now(lease))
+    await world.restart()
+    assert world.provisioner.rehearsals.is_rehearsed(world.now(lease))
+    world.cloud.end(agent.instance_id)
+    ended = await world.state(lease, LeaseState.ENDED)
+    used = nano_usd(ended.segments, world.clock())
+    assert used is not None
+    assert used > 0.1e9
+    await world.complete_passes(2)
+    await world.settle()
+    of_users = used / 1e9 + (0.2 if by_owner else 0)
+    for scope in ("user:ada", "group:lab"):
+        assert spent(world, scope).usd == pytest.approx(of_users, abs=1e-3)
+    assert spent(world, "hub").usd == pytest.approx(used / 1e9 + 0.2, abs=1e-3)
+    found = await costs(world, Dimension.CAUSE, Dimension.RESOURCE, Dimension.PAYER)
+    payer = "group:lab" if by_owner else "hub"
+    assert found["rehearsal", "rehearsal", payer].nano_usd == 200_000_000
+    assert not world.provisioner._state.interruptions.since(lease.requested_at), "no alarm of EC2's"
+
+
+async def test_a_rehearsal_that_aws_refuses_costs_nothing(priced: World) -> None:
+    world = priced
+    lease, _ = await world.ready("ada")
+    before = spent(world, "user:ada").usd
+    rehearsals = world.provisioner.rehearsals
+    await rehearsals.charge(lease, 15, by_owner=True)
+    assert spent(world, "user:ada").usd == pytest.approx(before + 1.5)
+    await rehearsals.take_back(lease)
+    assert not rehearsals.is_rehearsed(lease)
+    assert spent(world, "user:ada").usd == pytest.approx(before)
+
+
 async def test_a_week_without_a_hub_costs_what_ec2_says(priced: World) -> None:
     """Two servers end in it, long before the hub is back; the third runs on."""
     world = priced

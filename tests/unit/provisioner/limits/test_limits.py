@@ -16,6 +16,7 @@ from ec2spawner.core.alarms.alarm import Kind as AlarmKind
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
 from ec2spawner.core.limits.standing import Standing
+from ec2spawner.core.limits.words import rehearsal_refusal_words
 from ec2spawner.core.offers.spot_wait import Wait
 from ec2spawner.notebook.status.notices import notices
 from ec2spawner.provisioner.limits.admission import LimitReached
@@ -652,6 +653,19 @@ async def test_an_instance_lingers_no_longer_than_its_user_can_pay(
     await world.settle()
     assert agent.instance_id not in world.cloud.running()
     assert spent(world, "user:ada").usd == pytest.approx(0.25, abs=0.03)
+
+
+async def test_a_rehearsal_is_refused_where_nothing_is_left_for_it(world: World) -> None:
+    await limited(world, Bounds(usd_per_month=0.6))
+    lease, _ = await world.ready("ada", spec=SPOT_ONLY)
+    rehearsals = world.provisioner.rehearsals
+    rehearsals.check(lease, 2, by_owner=True)
+    with pytest.raises(LimitReached) as refused:
+        await rehearsals.charge(lease, 5, by_owner=True)
+    words = rehearsal_refusal_words(refused.value.refusal, "Eve", refused.value.bounds)
+    assert words.startswith("The limit of $0.60 per month of ada: $0.39 is left")
+    assert "AWS charges $0.50 for a rehearsal" in words
+    rehearsals.check(lease, 5, by_owner=False)
 
 
 async def test_an_instance_that_boots_for_a_start_counts_once(world: World) -> None:
