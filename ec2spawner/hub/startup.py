@@ -61,7 +61,7 @@ from .api import user as user_api
 from .api.agents import calls, clusters, hardware, runs
 from .api.save_before_stop import saving_before_stop
 from .app import api_address, internal_ssl
-from .app.default_payers import default_payers
+from .app.default_payers import default_payers, lost_payers
 from .app.event_loop.gc_pauses import GCPauses, nothing_starts_or_stops
 from .app.event_loop.route_activity import without_activity
 from .app.interruption_queue import InterruptionQueue
@@ -238,6 +238,7 @@ async def _begin(app: JupyterHub) -> None:
         accounts,
         ended=service.lease_ended,
         payers_of=default_payers(options.payers.payers(), lambda: app.db, accounts.name),
+        lost_payers=lost_payers(options.payers.payers(), lambda: app.db, accounts.name),
     )
     try:
         async for attempt in AsyncRetrying(

@@ -51,6 +51,7 @@ from .lifecycle.continuation import Continuation
 from .lifecycle.heartbeat import Heartbeats
 from .lifecycle.home_attachment import HomeAttachment
 from .lifecycle.instance_loss import InstanceLoss
+from .lifecycle.payer_stops import LostPayers, PayerStops
 from .lifecycle.recovery import Recovery, SavedServer
 from .lifecycle.rehearsals import Rehearsals
 from .lifecycle.repricing import Repricing
@@ -113,10 +114,11 @@ class Provisioner:
         accounts: UserAccounts,
         ended: Callable[[Lease], None] = lambda lease: None,
         payers_of: PayersOf = lambda users: {},
+        lost_payers: LostPayers = lambda charges: set(),
     ) -> None:
         """`types` is the bundled table; `accounts` are loaded; `ended` is called with each lease
-        that has ended; `payers_of` says who pays for the homes of users who do not pay
-        themselves."""
+        that has ended; `payers_of` says who pays for the homes of users who do not pay themselves;
+        `lost_payers` says which payers their users may no longer charge."""
         self.settings, self._cloud, self._store = settings, cloud, store
         self.accounts = accounts
         homes = HomeRecords(store, settings, clock, payers_of, accounts)
@@ -163,6 +165,7 @@ class Provisioner:
             Placement(state),
             heartbeats,
             LimitStops(state, market),
+            PayerStops(state, lost_payers),
             WaitingStarts(state, market),
             self._recovery,
             # Servers whose instance is being reclaimed want another one: it is bought below.

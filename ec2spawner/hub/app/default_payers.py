@@ -1,14 +1,18 @@
-"""Who pays for the homes of users, also of those who are not logged in."""
+"""Who pays for users by their groups of now, also for those who are not logged in."""
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 
 from jupyterhub import orm
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from ...core.limits.scopes import Payers
+from ...core.limits.scopes import Payers, group_scope, project_scope
+
+log = logging.getLogger(__name__)
 
 MAX_NAMED_USERS = 100
 """Users whom a query names: all of a hub may be more than a database takes as parameters."""
@@ -35,6 +39,43 @@ def default_payers(
         return {account: choices[0] for account, choices in found.items() if choices}
 
     return of
+
+
+def lost_payers(
+    payers: Payers, db: Callable[[], Session], name_of: Callable[[str], str]
+) -> Callable[[Collection[tuple[str, str]]], Set[tuple[str, str]]]:
+    """Of pairs of an account and a payer, those in which the user may no longer charge that payer.
+
+    Only of payers that are still configured, and of users whom JupyterHub knows: one who was
+    deleted, or a database that does not answer, ends no server.
+    """
+    configured = {*map(group_scope, payers.groups), *map(project_scope, payers.projects)}
+
+    def of(charges: Collection[tuple[str, str]]) -> Set[tuple[str, str]]:
+        asked = {charge for charge in charges if charge[1] in configured}
+        names = {account: name_of(account) for account, _ in asked}
+        if not asked:
+            return set()
+        try:
+            known = {*names.values()}.intersection(_user_names(db()))
+            groups = _groups(db(), payers.deciding_groups, known)
+        except SQLAlchemyError as error:
+            log.warning("Who may charge which payer is not known now: %s", error)
+            return set()
+
+        def may(account: str, payer: str) -> bool:
+            name = names[account]
+            return name not in known or payer in payers.of(account, name, groups.get(name, ()))
+
+        return {charge for charge in asked if not may(*charge)}
+
+    return of
+
+
+def _user_names(db: Session) -> Sequence[str]:
+    """The names of all users: one query of one column."""
+    with db.no_autoflush:
+        return [name for (name,) in db.query(orm.User.name)]
 
 
 def _groups(

@@ -10,7 +10,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from ec2spawner.core.limits.scopes import Members, Payers
-from ec2spawner.hub.app.default_payers import default_payers
+from ec2spawner.hub.app.default_payers import default_payers, lost_payers
 from ec2spawner.hub.app.user_account import all_users
 
 USERS = ("ada", "bob", "eve", "gone")
@@ -72,6 +72,24 @@ def test_one_users_payer_is_found_without_reading_all_members(db: Session) -> No
     assert asked == [("lab", "bob")]
     assert of([*USERS, *(f"user{number}" for number in range(200))])["bob"] == "group:lab"
     assert asked[1:] == [("lab",)]
+
+
+def test_who_leaves_a_group_may_no_longer_charge_it(db: Session) -> None:
+    projects = {"nlp": Members(frozenset({"eve"}), frozenset({"class"}))}
+    of = lost_payers(Payers(groups=("lab",), projects=projects), lambda: db, str)
+    charges = {(user, payer) for user in USERS for payer in ("group:lab", "project:nlp")}
+    assert of(charges) == {("ada", "project:nlp"), ("eve", "group:lab")}, "who is gone is unknown"
+    assert of({("eve", "group:no-more")}) == set(), "the admin has changed who may pay"
+    lab = db.query(orm.Group).filter_by(name="lab").one()
+    lab.users.remove(db.query(orm.User).filter_by(name="bob").one())
+    db.commit()
+    assert of({("ada", "group:lab"), ("bob", "group:lab")}) == {("bob", "group:lab")}
+
+
+def test_a_database_that_does_not_answer_ends_nothing(db: Session) -> None:
+    of = lost_payers(Payers(groups=("lab",)), lambda: db, str)
+    orm.Base.metadata.drop_all(db.get_bind())
+    assert of({("eve", "group:lab")}) == set()
 
 
 def test_reading_writes_no_half_of_a_change_of_jupyterhubs(db: Session) -> None:

@@ -127,6 +127,8 @@ class World:
         self.store_url = ""
         """Of a database server; else the file `database` is the store."""
         self.ended: list[Lease] = []
+        self.lost_payers: set[tuple[str, str]] = set()
+        """User and payer, where the user has left the group that pays."""
         self.passes = 0
         self.no_pass = asyncio.Lock()
         """Held, no pass is under way and none begins."""
@@ -146,6 +148,7 @@ class World:
             clock,
             accounts,
             ended=self.ended.append,
+            lost_payers=lambda charges: self.lost_payers.intersection(charges),
         )
         reconciler = provisioner._reconciler
         if isinstance(asyncio.get_running_loop(), VirtualTimeLoop):

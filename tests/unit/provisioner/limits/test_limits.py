@@ -584,6 +584,51 @@ async def test_what_has_no_price_at_all_makes_what_is_used_a_lower_bound(world: 
         await world.restart()
 
 
+# --- who may no longer charge a payer ---
+
+
+async def test_a_server_stops_once_its_user_has_left_the_group_that_pays(world: World) -> None:
+    """With a notice in open pages; others of the group, and the user's own servers, run on."""
+    lease, agent = await world.ready("ada", payer="group:lab")
+    own, ada = await world.ready("ada", server="own")
+    of_bob, bob = await world.ready("bob", payer="group:lab")
+    agents = (agent, ada, bob)
+    await pass_time(world, *agents, seconds=120)
+    assert (await agent.heartbeat()).message is None
+    world.lost_payers = {("ada", "group:lab")}
+    await pass_time(world, *agents, seconds=120)
+    message = (await agent.heartbeat()).message
+    assert message is not None
+    assert "its payer no longer pays for its owner" in message.text
+    assert "lab" not in message.text, "guests read it, too"
+    await pass_time(world, *agents, seconds=300)
+    assert is_ready(world, agent), "the notice is of ten minutes"
+    await pass_time(world, *agents, seconds=360)
+    ended = await world.state(lease, LeaseState.ENDED)
+    assert ended.stop is not None
+    assert ended.stop.reason == "budget"
+    assert "group lab, which no longer pays for ada" in ended.stop.message
+    assert is_ready(world, ada)
+    assert is_ready(world, bob)
+    assert (own.payer, of_bob.payer) == ("", "group:lab")
+
+
+async def test_a_start_that_waits_ends_at_once_and_who_is_back_in_the_group_stays(
+    world: World,
+) -> None:
+    lease, agent = await world.ready("ada", payer="group:lab")
+    world.lost_payers = {("ada", "group:lab"), ("bob", "group:lab")}
+    waiting = await world.request("bob", payer="group:lab")
+    await pass_time(world, agent, seconds=120)
+    ended = await world.state(waiting, LeaseState.ENDED)
+    assert ended.stop is not None
+    assert "group lab" in ended.stop.message
+    world.lost_payers = set()
+    await pass_time(world, agent, seconds=900)
+    assert is_ready(world, agent)
+    assert lease.payer == "group:lab"
+
+
 # --- what runs without a lease counts against the hub ---
 
 
