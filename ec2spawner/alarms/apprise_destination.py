@@ -17,6 +17,7 @@ from ..core.alarms.alarm import Alarm
 from ..core.text.untrusted import visible
 from ..daemon_threads import DaemonThreads
 from .destination import NotDelivered
+from .neutral_text import MAX_BODY, MAX_TITLE, bounded, neutral
 
 HIDDEN: Final = "***"
 MIN_HIDDEN: Final = 3
@@ -76,8 +77,8 @@ class AppriseDestination:
             if not service.add(self._url):
                 return "Apprise does not accept the URL"
             result = service.notify(
-                title=f"[{self._hub}] {alarm.title}",
-                body=alarm.body,
+                title=neutral(self._url, bounded(f"[{self._hub}] {alarm.title}", MAX_TITLE)),
+                body=neutral(self._url, bounded(alarm.body, MAX_BODY)),
                 notify_type=alarm.severity.value,
                 body_format="text",
             )

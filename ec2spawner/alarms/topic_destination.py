@@ -6,6 +6,7 @@ from ..aws.monitoring.topics import Topic
 from ..core.alarms.alarm import Alarm
 from ..provisioner.model.cloud.cloud import CloudError
 from .destination import NotDelivered
+from .neutral_text import MAX_BODY, MAX_TITLE, bounded
 
 
 class TopicDestination:
@@ -21,7 +22,8 @@ class TopicDestination:
         """Publish. Raises `NotDelivered`."""
         # The hub's name makes ids of two hubs distinct on one topic.
         message_id = f"{self._hub}/{alarm.alarm_id}"
-        subject, body = f"[{self._hub}] {alarm.title}", f"{alarm.title}\n\n{alarm.body}"
+        title, body = bounded(alarm.title, MAX_TITLE), bounded(alarm.body, MAX_BODY)
+        subject, body = f"[{self._hub}] {title}", f"{title}\n\n{body}"
         try:
             await self._topic.publish(message_id, subject, body)
         except CloudError as error:

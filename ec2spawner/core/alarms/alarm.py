@@ -75,6 +75,8 @@ class Alarm:
     body: str
     at: datetime
     """UTC."""
+    user: str = ""
+    """Who can cause it, such as by many starts or runs; empty for nobody in particular."""
 
     @property
     def alarm_id(self) -> str:
@@ -115,4 +117,5 @@ class AlarmRules:
     summary: Schedule | None = None
     """When the weekly summary is sent; None sends none."""
     per_hour: int = 10
-    """Alarms of one kind in an hour of UTC that are sent one by one; the rest becomes one."""
+    """Alarms of one kind in an hour of UTC that are sent one by one; the rest becomes one. Of one
+    user's, half as many."""

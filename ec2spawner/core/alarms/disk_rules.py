@@ -84,4 +84,5 @@ def _alarm(found: ServerDisks, disk: DiskUse, now: datetime) -> Alarm:
         f"Of its space {disk.used_percent:.0f} % is used, of its inodes {inodes}. "
         f"{_WHAT_TO_DO[disk.kind]}",
         now,
+        found.user,
     )

@@ -1,4 +1,5 @@
-"""Bounds how many messages of one kind are sent: the rest of an hour becomes one. Pure."""
+"""Bounds how many messages of one kind, and of one user, are sent: the rest of an hour becomes one.
+Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from ..text.untrusted import visible
 from .alarm import Alarm, Kind
 
 HOUR: Final = timedelta(hours=1)
 
 NAMED: Final = 20
 """Titles that the message about the rest lists."""
+
+NAMED_PER_USER: Final = 3
+"""Titles of one user among them, and users whose number of further alarms it says."""
 
 REST: Final = "rest"
 """Begins the subject of the message about the rest of an hour."""
@@ -29,17 +34,20 @@ class Raised:
 
 
 def admitted(before: Iterable[Raised], new: Sequence[Alarm], per_hour: int) -> tuple[Raised, ...]:
-    """The new alarms; those beyond `per_hour` of one kind in an hour of UTC are grouped.
+    """The new alarms; those beyond `per_hour` of one kind in an hour of UTC are grouped, and those
+    of one user beyond half as many: nobody can use up the messages of all.
 
     `before` are those that were raised in the same hours.
     """
-    sent = Counter((each.alarm.kind, _hour(each.alarm.at)) for each in before if _counts(each))
-    found = []
+    sent = Counter(key for each in before if _counts(each) for key in _keys(each.alarm))
+    per_user, found = max(per_hour // 2, 1), []
     for alarm in new:
-        key = alarm.kind, _hour(alarm.at)
-        is_rest = alarm.subject.startswith(f"{REST}/")
-        grouped = not is_rest and sent[key] >= per_hour
-        sent[key] += not grouped and not is_rest
+        keys, is_rest = _keys(alarm), alarm.subject.startswith(f"{REST}/")
+        bounds = (per_hour, per_user)
+        is_full = any(sent[key] >= most for key, most in zip(keys, bounds, strict=False))
+        grouped = is_full and not is_rest
+        if not grouped and not is_rest:
+            sent.update(keys)
         found.append(Raised(alarm, grouped))
     return tuple(found)
 
@@ -56,9 +64,7 @@ def rests(raised: Iterable[Raised], now: datetime) -> Iterator[Alarm]:
     for (kind, hour), alarms in grouped.items():
         if now < hour + HOUR:
             continue
-        lines = [f"- {alarm.title}" for alarm in alarms[:NAMED]]
-        if len(alarms) > NAMED:
-            lines.append(f"- and {len(alarms) - NAMED} more")
+        lines = [f"- {line}" for line in _lines(alarms)]
         yield Alarm(
             kind,
             f"{REST}/{hour:%Y-%m-%dT%H}",
@@ -68,6 +74,29 @@ def rests(raised: Iterable[Raised], now: datetime) -> Iterator[Alarm]:
             + "\n".join(lines),
             now,
         )
+
+
+def _lines(alarms: Sequence[Alarm]) -> list[str]:
+    """Their titles, at most `NAMED_PER_USER` of each user and `NAMED` in all, and how many more
+    there are."""
+    named: Counter[str] = Counter()
+    lines, left = list[str](), Counter[str]()
+    for alarm in alarms:
+        if len(lines) >= NAMED or (alarm.user and named[alarm.user] >= NAMED_PER_USER):
+            left[alarm.user] += 1
+            continue
+        named[alarm.user] += 1
+        lines.append(alarm.title)
+    most = left.most_common(NAMED_PER_USER)
+    lines += [f"and {number} more of {visible(user)}" for user, number in most if user]
+    others = left.total() - sum(number for user, number in most if user)
+    return [*lines, f"and {others} more"] if others else lines
+
+
+def _keys(alarm: Alarm) -> tuple[tuple[object, ...], ...]:
+    """Under which it is counted: with all of its kind, and with those of its user."""
+    of_kind = alarm.kind, _hour(alarm.at)
+    return (of_kind, (*of_kind, alarm.user)) if alarm.user else (of_kind,)
 
 
 def _counts(raised: Raised) -> bool:

@@ -81,4 +81,5 @@ def denied_start(user: str, profile: str, refusal: Refusal, today: date, now: da
         f"{name} asked for “{visible(profile)}”. {visible(short_refusal(refusal))}. "
         "Limits are in `c.EC2Spawner.limits`.",
         now,
+        user,
     )

@@ -43,12 +43,12 @@ def runs_ended(runs: Sequence[EndedRun], now: datetime) -> Alarm:
     if not first.array:
         title = f"Run {first.number} of {first.user} {WORDS[first.outcome]}: {first.path}"
         body = f"{first.message.rstrip('.')}. {cost}" if first.message else cost
-        return _alarm(f"run {first.number}", title, body, now)
+        return _alarm(first.user, f"run {first.number}", title, body, now)
     counts = Counter(each.outcome for each in runs)
     parts = ", ".join(f"{counts[outcome]} {outcome}" for outcome in WORDS if counts[outcome])
     title = f"All {len(runs)} runs of array {first.array} of {first.user} have ended: {first.path}"
-    return _alarm(f"array {first.array}", title, f"{parts}. {cost}", now)
+    return _alarm(first.user, f"array {first.array}", title, f"{parts}. {cost}", now)
 
 
-def _alarm(subject: str, title: str, body: str, now: datetime) -> Alarm:
-    return Alarm(Kind.RUN_ENDED, subject, "", visible(title), visible(body), now)
+def _alarm(user: str, subject: str, title: str, body: str, now: datetime) -> Alarm:
+    return Alarm(Kind.RUN_ENDED, subject, "", visible(title), visible(body), now, user)

@@ -60,6 +60,7 @@ def idle_gpu(server: GpuServer, rules: AlarmRules, now: datetime) -> Alarm | Non
         f"The GPU {server.kind} of {server.name} has been idle for {idle}",
         f"{_described(server)} {_WHY_IT_RUNS[server.kind]}",
         now,
+        server.user,
     )
 
 
@@ -86,6 +87,7 @@ def unattended_gpu(server: GpuServer, seconds: float, now: datetime) -> Alarm:
         "user, or a program that somebody else planted, such as a cryptocurrency miner. Ask the "
         "user what it is.",
         now,
+        server.user,
     )
 
 

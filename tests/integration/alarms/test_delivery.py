@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -39,6 +40,21 @@ SECRETS = ("Hunter2", "t0ken")
 def alarm(number: int = 1, kind: Kind = Kind.LEAK) -> Alarm:
     title = f"A volume was left over: vol-{number}"
     return Alarm(kind, f"vol-{number}", "", title, "It cost <money> & time.", NOW)
+
+
+async def test_a_chat_gets_no_mention_and_no_link_of_a_users_making() -> None:
+    """Through Apprise's own plugin for Mattermost, which sends Markdown."""
+    with webhook() as hook:
+        [chat] = destinations(
+            options_of(f"mmost://127.0.0.1:{hook.port}/3ccdd113474722377935511fc85d3dd4")
+        )
+        title = "Run 7 of ann failed: @channel [pay](http://evil.com)"
+        await chat.send(replace(alarm(), title=title, body="@all http://evil.com " + "x" * 9000))
+        await until(lambda: hook.calls)
+    text = json.dumps(hook.calls, ensure_ascii=False)
+    assert "Run 7 of ann failed" in text
+    assert not re.search(r"@(channel|all)|http://|\]\(", text)
+    assert len(text) < 6000
 
 
 async def until(condition: Callable[[], object]) -> None:

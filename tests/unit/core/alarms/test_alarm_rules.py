@@ -30,6 +30,7 @@ from ec2spawner.core.alarms.leaks import (
     refused_termination,
 )
 from ec2spawner.core.alarms.retries import is_given_up
+from ec2spawner.core.alarms.run_rules import EndedRun, runs_ended
 from ec2spawner.core.alarms.server_rules import GpuServer, idle_gpu, unattended_gpu
 from ec2spawner.core.alarms.unattended import HIDDEN, is_unattended
 from ec2spawner.core.ledger.charges import Rate
@@ -313,6 +314,28 @@ def test_each_alarm_is_sent_or_part_of_a_rest_and_none_is_both(
         assert sent == min(len(of_hour), per_hour)
     counted = sum(int(each.title.split()[1]) for each in rests(raised, NOW + timedelta(days=1)))
     assert counted == sum(each.grouped for each in raised)
+
+
+def test_one_user_uses_up_half_of_the_messages_and_a_few_lines_of_the_rest() -> None:
+    def ended(number: int, user: str) -> Alarm:
+        run = EndedRun(number, 0, user, "train.py", "failed", "", None)
+        return runs_ended([run], NOW)
+
+    flood = [ended(number, "mallory") for number in range(200)]
+    others = [ended(1000, "ann"), ended(1001, "bob")]
+    raised = admitted((), [*flood, *others], per_hour=10)
+    assert [each.alarm.user for each in raised if not each.grouped] == ["mallory"] * 5 + [
+        "ann",
+        "bob",
+    ]
+    late = admitted(raised, [ended(2000 + number, "eve") for number in range(9)], per_hour=10)
+    assert sum(not each.grouped for each in late) == 3, "ten in all"
+    [rest] = rests((*raised, *late), NOW + HOUR)
+    assert "And 201 more alarms" in rest.title
+    assert rest.body.count("of mallory failed") == 3
+    assert "and 192 more of mallory" in rest.body
+    assert rest.body.count("of eve failed") == 3
+    assert "and 3 more of eve" in rest.body
 
 
 def test_every_kind_has_a_severity_and_only_a_planted_program_is_a_failure() -> None:
