@@ -190,8 +190,8 @@ class AlarmsConfig(Words):
         default=10,
         ge=1,
         le=1000,
-        description="Alarms of one kind in an hour that are sent one by one; the rest of the hour "
-        "becomes one message.",
+        description="Alarms of one kind in an hour that are sent one by one, half as many of one "
+        "user's; the rest of the hour becomes one message.",
     )
 
     def rules(self) -> AlarmRules:

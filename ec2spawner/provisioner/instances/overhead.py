@@ -1,6 +1,7 @@
 """What instances cost without a lease: overhead, stored by the write-behind queue.
 
-What an instance runs that is kept after a stop is charged to its user; all else is the hub's.
+What an instance runs that is kept after a stop is charged to its user, and so is what was bought
+for a start that its user cancelled; all else is the hub's.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Overhead:
         segment = _beside_disks(self._segment(instance, start, end), kept)
         key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
         cause = _cause_of(kept) if kept else self._cause(instance)
-        await self.save(segment, key, cause, account_of_kept(kept))
+        account = account_of_kept(kept) if kept else self._account(instance, cause)
+        await self.save(segment, key, cause, account)
 
     async def of_place(self, instance: Instance) -> None:
         """Of an instance that has waited in the pool since its launch, up to now."""
@@ -52,6 +54,11 @@ class Overhead:
         """Of the time before its first lease. Decided when it is counted: one that another start
         had no use for, and that has filled a place of the pool since, was the pool's."""
         return Cause.POOL if self.state.pool.is_of_pool(instance) else Cause.UNASSIGNED
+
+    def _account(self, instance: Instance, cause: Cause) -> Account:
+        """Of the time before its first lease: that of the start that it was bought for."""
+        is_unassigned = cause is Cause.UNASSIGNED
+        return self.state.abandoned_starts.account_of(instance) if is_unassigned else HUBS
 
     async def of_retained(self, kept: Kept, instance: Instance, start: datetime) -> None:
         """Of a retained instance that ran without a lease since `start`, up to now."""
@@ -160,7 +167,7 @@ class Overhead:
             segment = self._segment(instance, start, until)
             cause = Cause.TERMINATION if follows else self._cause(instance)
             key = overhead_key(instance.launched_at, follows)
-            await self._store_now(about, segment, key, cause)
+            await self._store_now(about, segment, key, cause, self._account(instance, cause))
 
         await self.store.write_behind.now_or_later(about, save)
 

@@ -28,6 +28,7 @@ from .continuations import Continuations
 from .denied_starts import DeniedStarts
 from .home_records import HomeRecords
 from .incidents import Incidents
+from .instances.abandoned_starts import AbandonedStarts
 from .instances.claim_registry import ClaimRegistry
 from .instances.instance_cache import InstanceCache
 from .instances.interruptions import INTERRUPTED, Interruptions, interruption_of, interruption_seen
@@ -88,6 +89,7 @@ class State:
         self.retained = RetainedInstances(store, clock)
         self.claims = ClaimRegistry(store, clock)
         self.launches = Launches(store, self.instances)
+        self.abandoned_starts = AbandonedStarts(self.launches)
         self.blocks = CapacityBlocks()
         self.pool = PoolState(store, clock)
         self.pool_starts = PoolStarts(clock)
@@ -227,6 +229,8 @@ class State:
         # The hub may terminate it before EC2 does: then no listing says that EC2 reclaimed it.
         if found := interruption_of(replace(lease, stop=stop), self.clock.now()):
             self.interruptions.record(found)
+        if lease.state is LeaseState.WAITING:
+            self.abandoned_starts.add(lease, stop.reason, self.clock.now())
         self.termination_wanted.set()
         if lease.cluster is not None:
             self.wake()  # its workers end, too

@@ -30,10 +30,10 @@ def account_of(lease: Lease) -> Account:
     return Account(lease.user, lease.server, payer_of(lease), lease.profile)
 
 
-def account_of_kept(kept: Kept | None) -> Account:
+def account_of_kept(kept: Kept) -> Account:
     """To whom the time of an instance without a lease is charged: to the lease that it outlives,
     whose user may be root there and leave work running. The hub's is what has served nobody."""
-    if kept is None or kept.is_of_pool or kept.is_ahead:
+    if kept.is_of_pool or kept.is_ahead:
         return HUBS
     return Account(kept.user, kept.server, kept.payer or user_payer(kept.user), kept.profile)
 

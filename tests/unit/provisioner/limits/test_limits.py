@@ -14,6 +14,7 @@ from prometheus_client import REGISTRY
 
 from ec2spawner.core.alarms.alarm import Kind as AlarmKind
 from ec2spawner.core.instances.retention_rules import AfterStop
+from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
 from ec2spawner.core.limits.standing import Standing
 from ec2spawner.core.limits.words import rehearsal_refusal_words
@@ -26,7 +27,7 @@ from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Market
 from tests.unit.notebook.test_notices import status
-from tests.unit.provisioner.costs import spent
+from tests.unit.provisioner.costs import costs, spent
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 SPOT = {("g4dn.xlarge", "us-east-1a"): 0.20, ("g4dn.xlarge", "us-east-1b"): 0.20}
@@ -711,6 +712,34 @@ async def test_a_rehearsal_is_refused_where_nothing_is_left_for_it(world: World)
     assert words.startswith("The limit of $0.60 per month of ada: $0.39 is left")
     assert "AWS charges $0.50 for a rehearsal" in words
     rehearsals.check(lease, 5, by_owner=False)
+
+
+async def test_what_was_bought_for_a_cancelled_start_counts_in_its_limits(world: World) -> None:
+    """Also where another start has the instance: that pays from its request on."""
+    await limited(world, Bounds(usd_per_month=0.24))
+    for user in ("ada", "bob"):
+        lease = await world.request(user, spec=SPOT_ONLY, payer="group:lab")
+        [instance_id] = await world.boot()
+        world.clock.advance(900)
+        await world.watch_passes(1)
+        if user == "ada":
+            await world.stop(lease)
+            await until(lambda: not world.cloud.running(), "it is terminated")
+        else:
+            world.provisioner._state.pool.holds_surplus = True
+            await world.stop(lease)
+            world.clock.advance(60)
+            await world.request("eve", spec=SPOT_ONLY)
+            await Agent(world, instance_id).serve()
+        await world.complete_passes(2)
+        await world.settle()
+        assert spent(world, f"user:{user}").usd == pytest.approx(0.2 / 4, abs=0.01), user
+    assert spent(world, "group:lab").usd == pytest.approx(0.4 / 4, abs=0.02)
+    assert spent(world, "user:eve").known_usd < 0.005
+    found = await costs(world, Dimension.CAUSE, Dimension.USER)
+    assert found["unassigned", "ada"].nano_usd == pytest.approx(0.05e9, abs=0.01e9)
+    with pytest.raises(LimitReached):
+        await world.request("ada", spec=SPOT_ONLY)
 
 
 async def test_an_instance_that_boots_for_a_start_counts_once(world: World) -> None:
