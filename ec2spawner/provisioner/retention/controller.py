@@ -124,11 +124,13 @@ class Retention:
                 self._free_home(kept, instance)
 
     def _free_home(self, kept: Kept, instance: Instance) -> None:
-        """Detach a home that could not be unmounted: its instance has shut down."""
+        """Detach a home that could not be unmounted: its instance has shut down.
+
+        Only the listing of the instance counts: one of volumes that was read before the home was
+        attached, and answered after it, says that the home is free.
+        """
         home = self.state.homes.of(kept.user, kept.server)
-        if home is None or home.volume_id in self.state.homes.free:
-            return
-        if home.volume_id in instance.volumes.values():
+        if home is not None and home.volume_id in instance.volumes.values():
             self._call(kept, self._detach(home, kept.instance_id))
 
     async def _detach(self, home: Home, instance_id: str) -> None:

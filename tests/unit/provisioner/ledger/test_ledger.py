@@ -144,7 +144,7 @@ async def test_days_are_those_of_the_hubs_time_zone(world: World) -> None:
     assert second == pytest.approx(0.20 * 1.5, abs=0.01)
 
 
-async def test_overhead_has_its_cause_and_is_the_hubs(priced: World) -> None:
+async def test_overhead_has_its_cause_and_is_of_whoever_cancelled_the_start(priced: World) -> None:
     world = priced
     lease = await world.request("ada")
     await world.boot()
@@ -155,13 +155,14 @@ async def test_overhead_has_its_cause_and_is_the_hubs(priced: World) -> None:
     await until(lambda: not world.store.write_behind._writes, "what is written meanwhile")
     await world.complete_passes(1)
     found = await costs(world, Dimension.PAYER, Dimension.USER, Dimension.CAUSE)
-    assert set(found) == {("hub", "", "unassigned")}
+    assert set(found) == {("user:ada", "ada", "unassigned")}
     [overhead] = found.values()
     assert overhead.nano_usd / 1e9 == pytest.approx(0.20 / 12, abs=1e-3)
-    assert spent(world, "hub").nano_usd == overhead.nano_usd
-    assert spent(world, user_payer("ada")) == Amount()
+    for scope in (user_payer("ada"), "hub"):
+        assert spent(world, scope).nano_usd == overhead.nano_usd
     await world.restart()
-    assert spent(world, "hub").nano_usd == overhead.nano_usd
+    for scope in (user_payer("ada"), "hub"):
+        assert spent(world, scope).nano_usd == overhead.nano_usd
 
 
 async def test_idle_time_survives_a_restart_of_the_hub(priced: World) -> None:
