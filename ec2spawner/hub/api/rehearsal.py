@@ -24,7 +24,7 @@ from ...provisioner.model.leases.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
 from ..app.service import HubService
-from ..app.user_account import lease_of
+from ..app.user_account import account_of, lease_of
 from .user_call import Model, read, running
 
 log = logging.getLogger(__name__)
@@ -78,14 +78,16 @@ class InterruptHandler(APIHandler):
         if refusal := why_not(hub, provisioner, lease):
             raise HTTPError(409, refusal)
         caller, minutes = self.current_user, math.ceil(body.notice_seconds / 60)
-        by_owner = isinstance(caller, User) and caller.name == lease.user
+        by_owner = isinstance(caller, User) and (
+            account_of(provisioner.accounts, caller) == lease.user
+        )
         try:
             provisioner.rehearsals.check(lease, minutes, by_owner=by_owner)
             if not body.dry_run:
                 log.warning("%s interrupts %s on purpose", caller.name, lease.lease_id)
                 await _interrupt(hub, provisioner, lease, body, by_owner=by_owner)
         except LimitReached as error:
-            words = rehearsal_refusal_words(error.refusal, hub.options.contact, error.bounds)
+            words = rehearsal_refusal_words(error.displayed, hub.options.contact, error.bounds)
             raise HTTPError(409, words) from error
         current = lease.segments[-1]
         seconds = timedelta(minutes=minutes)

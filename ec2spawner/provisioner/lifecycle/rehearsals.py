@@ -44,7 +44,9 @@ class Rehearsals:
             for standing in each.standings:
                 left = max(standing.left - each.reserved, 0)
                 if standing.kind is not Kind.GPU_HOURS and left < needed:
-                    raise LimitReached(refusal_by(standing, left, needed), each.bounds)
+                    refusal = refusal_by(standing, left, needed)
+                    displayed = self.state.accounts.displayed_scope(refusal)
+                    raise LimitReached(refusal, each.bounds, displayed)
 
     async def charge(self, lease: Lease, minutes: int, *, by_owner: bool) -> None:
         """Charge it, and remember the instance. Raises `LimitReached`."""

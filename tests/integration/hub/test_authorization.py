@@ -81,6 +81,7 @@ NEEDS: dict[tuple[str, str], Need] = {
     ("InstancesHandler", "get"): ADMIN,
     ("KeepHandler", "post"): ADMIN,
     ("ReleaseHandler", "delete"): ADMIN,
+    ("HandOverHandler", "post"): Need(refused=frozenset({FORBIDDEN}), body={"account": "ann/1"}),
     ("MessageHandler", "post"): ADMIN,
     ("PoolHandler", "get"): ADMIN,
     ("PoolOfProfileHandler", "put"): ADMIN,
@@ -162,7 +163,16 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def ann(hub: Hub) -> AsyncIterator[AgentByHand]:
+async def earlier_ann(hub: Hub) -> str:
+    """The token of a user who was called `ann` before, and has had a server."""
+    async with server_by_hand(hub, "ann"):
+        token = await hub.user_token("ann")
+    assert (await hub.api.patch("/users/ann", json={"name": "zed"})).is_success
+    return token
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ann(hub: Hub, earlier_ann: str) -> AsyncIterator[AgentByHand]:
     async with server_by_hand(hub, "ann") as agent:
         yield agent
 
@@ -177,7 +187,7 @@ async def narrowed(hub: Hub, user: str, *scopes: str) -> str:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def tokens(hub: Hub, ann: AgentByHand) -> list[Token]:
+async def tokens(hub: Hub, earlier_ann: str, ann: AgentByHand) -> list[Token]:
     def only(scope: str) -> frozenset[str]:
         return frozenset({scope})
 
@@ -202,6 +212,7 @@ async def tokens(hub: Hub, ann: AgentByHand) -> list[Token]:
             for scope in sorted(ALL)
         ],
         Token("ann's", await hub.user_token("ann"), "ann", ALL, ALL),
+        Token("renamed, was ann", earlier_ann, "zed", ALL),
         Token("bob's", await hub.user_token("bob"), "bob", ALL),
         Token("the tutor's", await hub.user_token("tom"), "tom", ALL, ALL),
         Token("service without scopes", SECRETS["nothing"]),
