@@ -261,10 +261,10 @@ class EC2Spawner(OptionTraits, Spawner):
     async def delete_forever(self) -> None:
         """The user or this named server is deleted in JupyterHub: delete the home if the
         configuration says so, and keep it otherwise."""
-        provisioner = await self._provisioner()
+        running, provisioner = await self._running()
         account = account_of(provisioner.accounts, self.user)
         await provisioner.give_up_retained(account, self.name)
-        await release_home(provisioner, account, self.name)
+        await release_home(provisioner, running.options.home.kind, account, self.name)
 
     async def rename(self, old_name: str, new_name: str) -> None:
         """JupyterHub is about to rename this stopped server; an error prevents it."""

@@ -10,6 +10,8 @@ class Terms(NamedTuple):
     array have the same."""
 
     user: str
+    server: str
+    """Of the user, which sent it: its volume may begin as a copy of that server's home."""
     payer: str
     """Empty is the user."""
     profile: str

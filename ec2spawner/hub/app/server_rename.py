@@ -1,4 +1,4 @@
-"""Renames a server in our records when JupyterHub does: its home and its retained instance."""
+"""Renames a server in our records when JupyterHub does: its home, retained instance and runs."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ async def rename_server(
             503,
             "The hub cannot write to its database, so the server keeps its name. Try again later",
         ) from error
+    try:
+        await provisioner.runs.move(user, server, new)
+    except StoreError as error:  # it holds nevertheless, and each pass retries
+        log.error("The runs of %s/%s, now %s, are not stored yet: %s", user, server, new, error)
     if home is not None:
         provisioner.spawn(_tag(provisioner), f"tags of {home.home_id}")
 

@@ -13,6 +13,7 @@ from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import describe_error
 from ...provisioner.model.leases.home_change import HomeChange
 from ...provisioner.model.leases.lease import Home
+from ...provisioner.model.leases.run import deleted_server
 from ...provisioner.provisioner import Provisioner
 from ..app.spawn_error import SpawnError
 
@@ -121,10 +122,15 @@ def _move(provisioner: Provisioner, home: Home, zone: str, options: Options) -> 
     return provisioner.homes.plan_move(home, zone)
 
 
-async def release_home(provisioner: Provisioner, user: str, server: str) -> None:
-    """Called when a user or one of their servers is deleted in JupyterHub. Raises `StoreError`."""
+async def release_home(provisioner: Provisioner, home_kind: str, user: str, server: str) -> None:
+    """Called when a user or one of their servers is deleted in JupyterHub. Raises `StoreError`.
+
+    Where its files are not kept, a new server of the name reaches none of its runs.
+    """
     home = provisioner.homes.of(user, server)
     if home is None:
+        if home_kind != "efs":  # there the folder stays
+            await provisioner.runs.move(user, server, deleted_server(server))
         return
     if not (provisioner.settings.home.delete_forever or home.is_temporary):
         log.info(
@@ -139,3 +145,4 @@ async def release_home(provisioner: Provisioner, user: str, server: str) -> None
         "%s/%s was deleted in JupyterHub; deleting the home %s", user, server, home.volume_id
     )
     await provisioner.homes.delete(home)
+    await provisioner.runs.move(user, server, deleted_server(server))

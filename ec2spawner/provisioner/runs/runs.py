@@ -46,19 +46,22 @@ CANCELLED: Final = "You cancelled it"
 
 
 class NoSuchRun(Exception):
-    """There is none of this number, or it is another user's."""
+    """There is none of this number, or it is another user's or another server's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose runs."""
+    """Whose runs: a user's or one server's."""
 
     user: str
     """See `UserAccount.key`."""
+    server: str | None = None
+    """Name of the user's server whose runs they are; None for those of all servers, deleted ones
+    included."""
 
     def has(self, run: Run) -> bool:
         """Whether it is one of theirs."""
-        return run.user == self.user
+        return run.user == self.user and self.server in {None, run.server}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ class UserRuns:
 
     def of_user(self, owner: Owner, limit: int) -> list[RunSummary]:
         """The newest first."""
-        return [summary(self.state, run) for run in self.state.runs.of_user(owner.user)[:limit]]
+        runs = (run for run in self.state.runs.of_user(owner.user) if owner.has(run))
+        return [summary(self.state, run) for run in islice(runs, limit)]
 
     def undelivered(self, owner: Owner, server: str, limit: int) -> list[RunSummary]:
         """Those whose result belongs into the home of this server, oldest first."""
@@ -134,18 +138,24 @@ class UserRuns:
         if run.server == server and run.state is RunState.ENDED and not run.delivered:
             await self.state.runs.change(number, delivered=True)
 
+    async def move(self, user: str, server: str, new: str) -> None:
+        """Let the runs of a server be those of another name; see `deleted_server`. Raises
+        `StoreError`: it holds nevertheless."""
+        await self.state.runs.move(user, server, new)
+
     async def _cancel(self, owner: Owner, runs: Sequence[Run], words: str) -> list[RunSummary]:
         open_runs = [each.number for each in runs if each.state is not RunState.ENDED]
         await asyncio.gather(*(end_run(self.state, x, "cancelled", words) for x in open_runs))
         return [self.one(owner, each.number) for each in runs]
 
     def _of_request(self, owner: Owner, request_id: str) -> list[Run]:
-        return [run for run in self.state.runs.of_request(owner.user, request_id) if owner.has(run)]
+        runs = self.state.runs.of_request(owner.user, owner.server or "", request_id)
+        return [run for run in runs if owner.has(run)]
 
     def _of(self, owner: Owner, number: int) -> Run:
         run = self.state.runs.get(number)
         if run is None or not owner.has(run):
-            raise NoSuchRun(f"you have no run {number}")
+            raise NoSuchRun(_no_such_run(owner, number))
         return run
 
     # --- for the hub, which requests leases ---
@@ -310,6 +320,12 @@ class UserRuns:
                 message="",
             )
         return _work(run).model_copy(update={"document": document})
+
+
+def _no_such_run(owner: Owner, number: int) -> str:
+    if owner.server is None:
+        return f"you have no run {number}"
+    return f"this server has no run {number}: the hub's page of runs has those of all your servers"
 
 
 def _at_most(lease: Lease, usd_per_hour: float) -> Lease:

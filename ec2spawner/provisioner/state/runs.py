@@ -40,17 +40,17 @@ class Runs:
         """Numbers of those that have not ended, or of which something is left in EC2."""
         self._of_user: dict[str, dict[int, None]] = {}
         self._of_array: dict[int, dict[int, None]] = {}
-        self._unstored: dict[tuple[str, str], list[Run]] = {}
-        """By user and id of the submission: those of which it is not known whether they are stored.
-        """
+        self._unstored: dict[tuple[str, str, str], list[Run]] = {}
+        """By user, server and id of the submission: those of which it is not known whether they are
+        stored."""
         self._undelivered: dict[tuple[str, str], dict[int, None]] = {}
         """By user and server: those that have ended and whose result is not in the home yet."""
         self._results: dict[int, str] = {}
         """Of runs that have ended, until they are stored."""
         self._adding = asyncio.Lock()
         """One submission at a time: a repeated one finds what the first has made."""
-        self._of_request: dict[tuple[str, str], int] = {}
-        """Number of the first run, by user and id of the submission."""
+        self._of_request: dict[tuple[str, str, str], int] = {}
+        """Number of the first run, by user, server and id of the submission."""
         self._to_report: dict[int, None] = {}
         """Numbers of the runs, and of the first of arrays, of which an alarm reports the end."""
         self._last = 0
@@ -90,9 +90,9 @@ class Runs:
         """How many those are."""
         return len(self._undelivered.get((user, server), ()))
 
-    def of_request(self, user: str, request_id: str) -> list[Run]:
-        """Those that this submission of the user has made, by number."""
-        first = self._of_request.get((user, request_id))
+    def of_request(self, user: str, server: str, request_id: str) -> list[Run]:
+        """Those that this submission from the user's server has made, by number."""
+        first = self._of_request.get((user, server, request_id))
         return [] if first is None else self.of_array(first) or [self._found[first]]
 
     def ended_to_report(self, since: datetime) -> list[list[Run]]:
@@ -120,7 +120,7 @@ class Runs:
         `StoreError`, and then there are none.
         """
         async with self._adding:
-            place = runs[0].user, runs[0].request_id
+            place = runs[0].user, runs[0].server, runs[0].request_id
             if known := self.of_request(*place):
                 return known
             self._require_room(runs[0].user, len(runs))
@@ -178,6 +178,13 @@ class Runs:
         if self._results.get(run.number) is result:
             self._results.pop(run.number, None)
 
+    async def move(self, user: str, server: str, new: str) -> None:
+        """Let the runs of a server be those of another name. Raises `StoreError`: it holds
+        nevertheless, and each pass retries."""
+        moved = [run.number for run in self.of_user(user) if run.server == server]
+        tasks = [self.begin_changing(number, server=new) for number in moved]
+        await asyncio.gather(*map(asyncio.shield, tasks))
+
     def remember(self, number: int, **changes: Any) -> None:
         """Replace fields of a run; the next pass stores it. For what a crash may lose."""
         run = replace(self._found[number], **changes)
@@ -198,6 +205,9 @@ class Runs:
         self.changed = asyncio.Event()
 
     def _put(self, run: Run) -> None:
+        before = self._found.get(run.number)
+        if before is not None and before.server != run.server:
+            self._forget(before)
         self._found[run.number] = run
         self._of_user.setdefault(run.user, {})[run.number] = None
         if run.array:
@@ -207,7 +217,7 @@ class Runs:
         else:
             self._open[run.number] = None
         if run.request_id and run.array in {0, run.number}:
-            self._of_request[run.user, run.request_id] = run.number
+            self._of_request[run.user, run.server, run.request_id] = run.number
         if run.notify and run.array in {0, run.number}:
             self._to_report[run.number] = None
         place = run.user, run.server
@@ -248,7 +258,7 @@ class Runs:
     def _forget(self, run: Run) -> None:
         del self._found[run.number]
         self._to_report.pop(run.number, None)
-        place = run.user, run.request_id
+        place = run.user, run.server, run.request_id
         if self._of_request.get(place) == run.number:
             del self._of_request[place]
         of_groups: tuple[tuple[dict[Any, Any], object], ...] = (

@@ -1,4 +1,5 @@
-"""A new account sees, reads and cancels no run of a deleted one of its name."""
+"""A new account sees, reads and cancels no run of a deleted one of its name, and a server none of
+another server."""
 
 from __future__ import annotations
 
@@ -102,9 +103,9 @@ class AgentsCall(RunsHandler):
 
     users: Any = None
 
-    def __init__(self, user: User, **request: Any) -> None:
+    def __init__(self, user: User, server: str = "", **request: Any) -> None:
         self.users = fake_users(user)
-        self._account = key(user)
+        self._account, self._server = key(user), server
         self._request = RunsRequest(**request)
         self._chunks: list[bytes] = []
 
@@ -116,7 +117,7 @@ class AgentsCall(RunsHandler):
 
     async def found(self) -> list[int]:
         """Numbers of the runs in the answer."""
-        await self.call(replace(SERVER, user=self._account, server=""))
+        await self.call(replace(SERVER, user=self._account, server=self._server))
         return [each.number for each in self.said.runs]
 
     def refuse(self, status: int, message: str) -> NoReturn:
@@ -183,12 +184,37 @@ async def test_the_agents_calls_have_only_runs_of_the_new_account(
         assert await AgentsCall(ada, action=action, request_id="sweep").found() == []
     assert await AgentsCall(ada, action="list", number=new).found() == [new]
     for action in ("list", "result", "delivered", "cancel"):
-        with pytest.raises(HTTPError, match=f"you have no run {old}") as refused:
+        with pytest.raises(HTTPError, match=f"this server has no run {old}") as refused:
             await AgentsCall(ada, action=action, number=old).found()
         assert refused.value.status_code == 404
     assert await AgentsCall(ada, action="cancel", number=new).found() == [new]
     assert run_of(world, new).outcome == "cancelled"
     assert run_of(world, old).state is RunState.QUEUED
+
+
+async def test_the_agents_calls_have_only_runs_of_their_server(
+    world: World, account: Account
+) -> None:
+    """Everyone with access to a server reads its agent's secret; the user has them all."""
+    ada = account(world.clock())
+    ada.db.add(orm.Spawner(name="lab", user=ada.orm_user))
+    sent = {"user": key(ada), "request_id": "sweep"}
+    [own] = await submit(world, server="lab", **sent)
+    [of_default] = await submit(world, **sent)
+    [of_gpu] = await submit(world, server="gpu", **sent)
+    for request in ({}, {"request_id": "sweep"}, {"number": own}):
+        assert await AgentsCall(ada, "lab", action="list", **request).found() == [own]
+    for other in (of_default, of_gpu):
+        for action in ("list", "result", "delivered", "cancel"):
+            with pytest.raises(HTTPError, match=f"this server has no run {other}") as refused:
+                await AgentsCall(ada, "lab", action=action, number=other).found()
+            assert refused.value.status_code == 404
+    assert await AgentsCall(ada, "lab", action="cancel", request_id="sweep").found() == [own]
+    assert run_of(world, of_default).state is run_of(world, of_gpu).state is RunState.QUEUED
+
+    listed = ListCall(ada, {})
+    await listed.get()
+    assert listed.found == [of_gpu, of_default, own]
 
 
 async def test_the_page_shows_no_run_of_the_deleted_account(world: World, account: Account) -> None:

@@ -1,4 +1,4 @@
-"""Runs: on the owner's behalf from a server, and as the instance of a run reports on it."""
+"""Runs: those of a server, on its owner's behalf, and as the instance of a run reports on it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ class DocumentsHandler(OwnersHandler):
 
 
 class RunsHandler(DocumentsHandler):
-    """`POST leases/{id}/runs`: submit, show, cancel and deliver the runs of a server's owner."""
+    """`POST leases/{id}/runs`: submit, show, cancel and deliver the runs of a server, and
+    no others: everyone with access to that server can make this call."""
 
     async def call(self, lease: Lease) -> None:
         """Answer a `RunsAnswer`; 409 with the reason where that is refused, 404 for a run that is
-        not the owner's, 503 without profiles."""
+        not the server's, 503 without profiles."""
         if has_too_many_values(b"".join(self._chunks)):
             self.refuse(400, f"parameters: have more than {MAX_VALUES} values together")
         request = self.read(RunsRequest)
@@ -93,7 +94,7 @@ class RunsHandler(DocumentsHandler):
     def owner(self, lease: Lease) -> Owner:
         """Ends the request with 409 if the owner has no account any more."""
         self.owners_spawner(lease)
-        return Owner(lease.user)
+        return Owner(lease.user, lease.server)
 
     async def submit(self, lease: Lease, owner: Owner, request: RunsRequest) -> list[RunSummary]:
         """Queue what the owner sends, also while this server starts. Raises why not."""

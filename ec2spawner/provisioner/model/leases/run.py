@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from ....core.runs.attempts import Tries
 from ....core.runs.queue import QueuePlace
@@ -51,7 +51,8 @@ class Run:
     """Of this hub, from 1; none is used twice."""
     user: str
     server: str
-    """Name of the user's server that gets the result into its home."""
+    """Name of the user's server that sent it, reaches it and gets the result into its home; see
+    `deleted_server`."""
     path: str
     """Of the notebook or script, relative to that home."""
     profile: str
@@ -128,7 +129,7 @@ class Run:
         left_usd = None if self.max_usd is None else self.max_usd - self.spent_usd
         zone = self.attempts[-1].zone if self.attempts else ""
         price = self.spot_price_at(now)
-        return Terms(self.user, self.payer, self.profile, price, left_usd, zone)
+        return Terms(self.user, self.server, self.payer, self.profile, price, left_usd, zone)
 
     def place(self) -> QueuePlace:
         """As the queue sees it."""
@@ -138,6 +139,20 @@ class Run:
         )
 
 
+_RUN: Final = "/run/"
+
+
 def run_server(number: int) -> str:
     """In the place of a server's name: no server can be called so, and no worker of one is."""
-    return f"/run/{number}"
+    return f"{_RUN}{number}"
+
+
+def run_of_server(server: str) -> int:
+    """The number of the run in the place of a server's name; 0 for a server."""
+    return int(server.removeprefix(_RUN)) if server.startswith(_RUN) else 0
+
+
+def deleted_server(server: str) -> str:
+    """In the place of the name of a server that was deleted with its files: no server can be called
+    so, and a new one of its name reaches none of its runs."""
+    return f"/deleted/{server}"

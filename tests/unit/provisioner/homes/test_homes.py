@@ -571,7 +571,9 @@ async def test_the_home_of_a_deleted_user_is_deleted_only_where_the_admin_says_s
     """By the call of the spawner that JupyterHub makes."""
     await world.restart(home=HomeRules(delete_forever=delete_forever))
     volume_id, others = await stopped(world), await stopped(world, "bob")
-    monkeypatch.setattr(service, "_service", SimpleNamespace(provisioner=world.provisioner))
+    options = SimpleNamespace(home=SimpleNamespace(kind="ebs"))
+    hub = SimpleNamespace(provisioner=world.provisioner, options=options)
+    monkeypatch.setattr(service, "_service", hub)
     with caplog.at_level(logging.INFO):
         await EC2Spawner(user=fake_user("ada")).delete_forever()
     await world.complete_passes(2)

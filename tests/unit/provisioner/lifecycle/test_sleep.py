@@ -353,7 +353,7 @@ async def test_what_an_old_lease_saved_does_not_replace_what_a_later_one_did(wor
 async def test_a_deleted_user_whose_home_is_kept_leaves_the_record(world: World) -> None:
     """By it, a later account of that name is known not to be its owner's."""
     await asleep(world)
-    await release_home(world.provisioner, "ada", "")
+    await release_home(world.provisioner, "ebs", "ada", "")
     assert world.provisioner.homes.of("ada", "") is not None
     assert found(world) is not None
 

@@ -16,7 +16,7 @@ from ec2spawner.provisioner.state.run_holds import MIN_SECONDS, RunHolds
 from ec2spawner.wire import Market
 from tests.simulated_cloud import Clock
 
-T4 = Terms("ann", "", "t4", None, None, "")
+T4 = Terms("ann", "", "", "t4", None, None, "")
 
 A10G = T4._replace(profile="a10g")
 

@@ -10,9 +10,12 @@ import pytest
 from ec2spawner.core.alarms.alarm import Kind
 from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.runs.queue import QueueRules
+from ec2spawner.hub.app.server_rename import rename_server
+from ec2spawner.hub.spawn.home_choice import release_home
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.model.leases.run import RunState
+from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.provisioner.runs.runs import LIMIT_PAUSE, NoSuchRun, Owner
 from ec2spawner.provisioner.store.store import StoreError
 from tests.unit.provisioner.monitoring.test_alarms import evaluate, raised
@@ -193,6 +196,37 @@ async def test_users_see_and_change_their_own_runs_only(world: World) -> None:
     with pytest.raises(NoSuchRun):
         await runs.deliver(Owner("eve"), "", number)
     assert runs.of_user(Owner("eve"), 10) == []
+
+
+async def test_runs_follow_their_server_to_its_new_name(world: World) -> None:
+    [done] = await submit(world, server="lab")
+    await complete(await executor(world, done))
+    [waiting] = await submit(world, server="lab", request_id="r-1")
+    await rename_server(world.provisioner, "ebs", "ada", "lab", "gpu")
+    for _ in range(2):
+        runs = world.provisioner.runs
+        assert runs.of_user(Owner("ada", server="lab"), 10) == []
+        assert len(runs.of_user(Owner("ada", server="gpu"), 10)) == 2
+        assert [x.number for x in runs.undelivered(Owner("ada"), "gpu", 10)] == [done]
+        assert [x.number for x in runs.submitted(Owner("ada", server="gpu"), "r-1")] == [waiting]
+        await world.restart()
+
+
+@pytest.mark.parametrize("home_kind", ["ebs", "efs", "none"])
+async def test_a_server_has_runs_of_a_deleted_one_of_its_name_only_with_its_files(
+    world: World, home_kind: str
+) -> None:
+    lab = Owner("ada", server="lab")
+    await world.ready(server="lab", home_kind=home_kind)
+    [number] = await submit(world, server="lab")
+    await release_home(world.provisioner, home_kind, "ada", "lab")
+    await world.restart(home=HomeRules(delete_forever=True))
+    is_kept = home_kind != "none"
+    assert [x.number for x in world.provisioner.runs.of_user(lab, 10)] == [number] * is_kept
+    if home_kind == "ebs":
+        await release_home(world.provisioner, home_kind, "ada", "lab")
+        assert world.provisioner.runs.of_user(lab, 10) == []
+    assert seen(world, number).state == "queued", "its user sees it as before"
 
 
 async def test_a_dollar_cap_holds(priced: World) -> None:
@@ -398,6 +432,15 @@ async def test_a_repeated_submission_makes_no_second_run(world: World) -> None:
     assert await submit(world, user="eve", request_id="r-1") == [3]
     assert await submit(world) == [4]
     assert await submit(world) == [5], "without an id each is another one"
+
+
+async def test_the_id_of_a_submission_is_unique_for_its_server(world: World) -> None:
+    assert await submit(world, request_id="r-1") == [1]
+    assert await submit(world, server="lab", request_id="r-1") == [2]
+    await world.restart()
+    assert await submit(world, server="lab", request_id="r-1") == [2]
+    runs = world.provisioner.runs
+    assert [each.number for each in runs.submitted(Owner("ada", server="gpu"), "r-1")] == []
 
 
 async def test_the_end_of_a_run_is_reported_to_who_asked_for_it(world: World) -> None:
