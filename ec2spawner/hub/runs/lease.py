@@ -83,7 +83,7 @@ async def run_lease(
 
 
 def _mounts(run: Run, options: Options, choice: Choice[Profile]) -> Mounts:
-    """A home on EFS is that of the user's server: it may have several writers."""
+    """A home on EFS is that of the run's own server: it may have several writers."""
     return mounts_of(Server(run.user, run.server), options, choice.profile)
 
 

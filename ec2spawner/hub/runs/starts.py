@@ -128,7 +128,8 @@ class RunStarts:
         if user is None:
             await self.provisioner.runs.refuse(run.number, NOBODYS)
             return
-        spawner = user.spawners[""]
+        # Of a server that was deleted since, the user's default server decides.
+        spawner = user.spawners[run.server if run.server in user.orm_spawners else ""]
         environment = spawner.get_env()
         url = reachable_api_url(environment["JUPYTERHUB_API_URL"], self.service.options)
         lease, home = await run_lease(

@@ -90,7 +90,7 @@ async def _first_home(
         return await provisioner.homes.plan_copy(user, server, wanted)
     except CloudError as error:
         raise SpawnError(
-            f"The home of your default server cannot be copied: {describe_error(error)}",
+            f"This home cannot begin as a copy of another one: {describe_error(error)}",
             reason="home",
             status_code=503 if error.retryable else 400,
         ) from error

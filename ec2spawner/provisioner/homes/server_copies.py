@@ -1,4 +1,5 @@
-"""Homes of named servers that begin as a copy of the home of the user's default server.
+"""Homes that begin as a copy: those of named servers of the home of the user's default server, and
+those of runs of the home of the server that has sent them.
 
 The record names the source and the zone before anything is made, and the volume is made once, under
 the record's token. No instance is bought for the start before there is one.
@@ -24,6 +25,7 @@ from ..model.cloud.volume import Volume, VolumeSnapshot
 from ..model.error_hints import describe_error
 from ..model.leases.home_change import HomeChange
 from ..model.leases.lease import FILES_COPIED, Home, Lease, LeaseState
+from ..model.leases.run import run_of_server, server_words
 from ..runtime.shared_call import SharedCall
 from ..runtime.task_group import TaskGroup
 from ..state.home_records import DEFAULT_SERVER
@@ -46,7 +48,7 @@ COPY: Final = "copy"
 MISSING: Final = 3
 """Readings in a row, `PACE` apart, without a source that was attached before: it was deleted."""
 
-COPYING: Final = "Copying the files of your default server"
+COPYING: Final = "Copying the files of"
 
 
 @dataclass(slots=True)
@@ -94,7 +96,8 @@ class ServerCopies:
         self._list_snapshots = SharedCall(lambda: self.cloud.list_snapshots(hub))
 
     async def plan(self, user: str, server: str, size_gib: int) -> HomeChange:
-        """Let a server's first home begin as a copy of the default server's, if that has one.
+        """Let a server's first home begin as a copy of the default server's, and that of a run as
+        a copy of its own server's, if that has one.
 
         Raises `CloudError`, with code `ForeignHome` where another store made a home for it, and
         `StoreError`.
@@ -104,7 +107,8 @@ class ServerCopies:
         if home is None and not self.volumes.listing.is_complete:
             await self.volumes.listing.refresh()
             home = homes.of(user, server)
-        source = homes.copy_source(user)
+        origin = self._origin(server)
+        source = None if origin is None else homes.copy_source(user, origin)
         has_files = home is not None and not home.is_temporary
         if has_files or source is None or source.volume_id is None:
             return HomeChange(home, home)
@@ -116,7 +120,7 @@ class ServerCopies:
             kind="ebs",
             size_gib=max(size_gib, source.size_gib),
             created_at=self.state.clock.now(),
-            zone=homes.zone_of(user, DEFAULT_SERVER),
+            zone=homes.zone_of(user, source.server),
             made_from=source.volume_id,
         )
         # A temporary one was left by another start.
@@ -183,16 +187,29 @@ class ServerCopies:
 
     # --- the source ---
 
+    def _origin(self, server: str) -> str | None:
+        """Name of the server whose files a home begins with: of a run its own server, since all who
+        have access to that can submit runs; None for a run that is over."""
+        number = run_of_server(server)
+        if not number:
+            return DEFAULT_SERVER
+        run = self.state.runs.get(number)
+        return run.server if run is not None else None
+
+    def _origin_words(self, home: Home) -> str:
+        return server_words(self._origin(home.server) or DEFAULT_SERVER)
+
     async def _source(self, home: Home, attempt: _Attempt) -> tuple[Home, Volume] | None:
         """The record as it is to be made from its source now, and the source's volume.
 
         None if it cannot be copied now or, with its starts ended, at all.
         """
-        source = self.state.homes.copy_source(home.user)
+        origin = self._origin(home.server)
+        source = None if origin is None else self.state.homes.copy_source(home.user, origin)
         if source is None or source.volume_id is None:
-            await self._give_up(home, "your default server has none any more")
+            await self._give_up(home, f"{self._origin_words(home)} has none any more")
             return None
-        if self.state.homes.is_moving(home.user, DEFAULT_SERVER):
+        if self.state.homes.is_moving(home.user, source.server):
             await self._report(home, "They are being moved to another zone first")
             return None
         volume = await self.cloud.volume(source.volume_id)
@@ -270,7 +287,8 @@ class ServerCopies:
 
     def _recent_snapshot(self, home: Home, source: Volume) -> VolumeSnapshot | None:
         """A scheduled one that has all files of the source as they are now."""
-        record = self.state.homes.of(home.user, DEFAULT_SERVER)
+        origin = self._origin(home.server)
+        record = None if origin is None else self.state.homes.of(home.user, origin)
         newest = self.state.homes.newest.get(record.home_id) if record else None
         if record is None or newest is None:
             return None
@@ -326,7 +344,7 @@ class ServerCopies:
         )
         self.state.homes.gone.discard(home.home_id)
         log.info("%s of %r is a copy of %s", volume.volume_id, home.user, home.made_from)
-        said = f"{FILES_COPIED}, as of {as_of:%d %B, %H:%M} UTC"
+        said = f"{FILES_COPIED} {self._origin_words(home)}, as of {as_of:%d %B, %H:%M} UTC"
         for lease in self._waiting(made):
             await self.state.leases.note(lease.lease_id, Step.REQUEST, said)
         self.state.wake()
@@ -335,10 +353,9 @@ class ServerCopies:
         """Nothing is made; the start ends, and offers an empty home instead."""
         log.error("The home of %r/%r is not copied: %s", home.user, home.server, why)
         self.state.homes.gone.add(home.home_id)
-        message = (
-            f"The files of your default server could not be copied: {why.rstrip('. ')}. Start "
-            "again to retry, or start this server with an empty home"
-        )
+        message = f"The files of {self._origin_words(home)} could not be copied: {why.rstrip('. ')}"
+        if not run_of_server(home.server):
+            message += ". Start again to retry, or start this server with an empty home"
         for lease in self._waiting(home):
             await self.state.end(lease.lease_id, Stop(reason="failed", message=message[:500]))
 
@@ -370,4 +387,5 @@ class ServerCopies:
 
     async def _report(self, home: Home, detail: str = "") -> None:
         for lease in self._waiting(home):
-            await self.state.leases.note(lease.lease_id, Step.REQUEST, COPYING, detail)
+            said = f"{COPYING} {self._origin_words(home)}"
+            await self.state.leases.note(lease.lease_id, Step.REQUEST, said, detail)

@@ -57,7 +57,7 @@ class ServerHomes:
         return self.state.homes.is_moving(user, server)
 
     def is_being_copied(self, user: str, server: str) -> bool:
-        """Whether its volume is yet to be made, as a copy of the default server's."""
+        """Whether its volume is yet to be made, as a copy of another home's."""
         return self.state.homes.is_being_copied(user, server)
 
     def percent_moved(self, move_id: str) -> int:
@@ -85,7 +85,8 @@ class ServerHomes:
         return HomeChange(home, moved(home, zone), log_message=message)
 
     async def plan_copy(self, user: str, server: str, size_gib: int) -> HomeChange:
-        """Let a server's first home begin as a copy of the default server's, if that has one.
+        """Let a server's first home begin as a copy of the default server's, and that of a run as
+        a copy of its own server's, if that has one.
 
         Raises `CloudError` and `StoreError`.
         """

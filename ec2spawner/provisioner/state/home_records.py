@@ -24,7 +24,7 @@ from .user_accounts import UserAccounts
 log = logging.getLogger(__name__)
 
 DEFAULT_SERVER: Final = ""
-"""Name of the server whose home others begin as a copy of."""
+"""Name of the server whose home those of other servers begin as a copy of."""
 
 FORGOTTEN_KEPT: Final = timedelta(days=1)
 """How long a deleted home is remembered: by then, operations on it that were in progress have ended
@@ -134,10 +134,10 @@ class HomeRecords:
         home = self._homes.get(place) if place is not None else None
         return home if home is not None and home.home_id == home_id else None
 
-    def copy_source(self, user: str) -> Home | None:
-        """What other servers' homes begin as a copy of; None if the default server has no volume
-        yet, or a temporary one."""
-        home = self.of(user, DEFAULT_SERVER)
+    def copy_source(self, user: str, server: str = DEFAULT_SERVER) -> Home | None:
+        """The home of a server for others to begin as a copy of; None if it has no volume yet, or
+        is temporary."""
+        home = self.of(user, server)
         if home is None or home.volume_id is None or home.is_temporary:
             return None
         return home
@@ -198,7 +198,7 @@ class HomeRecords:
         return home is not None and home.is_moving
 
     def is_being_copied(self, user: str, server: str) -> bool:
-        """Whether its volume is yet to be made, as a copy of the default server's."""
+        """Whether its volume is yet to be made, as a copy of another home's."""
         home = self._homes.get((user, server))
         return home is not None and home.is_being_copied
 

@@ -237,8 +237,8 @@ TEMPORARY: Final = "temporary"
 says so makes one; a home never becomes temporary later."""
 
 
-FILES_COPIED: Final = "Your files are copied from your default server"
-"""Begins the message of the event that says of when."""
+FILES_COPIED: Final = "Your files are copied from"
+"""Begins the message of the event that says from which server and of when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class Home:
     """ClientToken of the volume; empty is the home's id."""
     made_from: str = ""
     """Id of the snapshot that the volume is made from or, where it begins as a copy of the home of
-    the user's default server, of that home's volume; empty is a blank one."""
+    another server of the user, of that home's volume; empty is a blank one."""
     used_at: datetime | None = None
     """When it was last attached or let go."""
     move: Move | None = None
@@ -283,7 +283,7 @@ class Home:
 
     @property
     def is_copy(self) -> bool:
-        """Whether it begins, or began, as a copy of the home of the user's default server. Then
+        """Whether it begins, or began, as a copy of the home of another server of the user. Then
         `created_at` is of when, once it has a volume."""
         return self.made_from.startswith("vol-")
 

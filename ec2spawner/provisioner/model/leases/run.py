@@ -140,6 +140,7 @@ class Run:
 
 
 _RUN: Final = "/run/"
+_DELETED: Final = "/deleted/"
 
 
 def run_server(number: int) -> str:
@@ -155,4 +156,11 @@ def run_of_server(server: str) -> int:
 def deleted_server(server: str) -> str:
     """In the place of the name of a server that was deleted with its files: no server can be called
     so, and a new one of its name reaches none of its runs."""
-    return f"/deleted/{server}"
+    return f"{_DELETED}{server}"
+
+
+def server_words(server: str) -> str:
+    """`your server lab`, for its user; also of a server that was deleted."""
+    name = server.removeprefix(_DELETED)
+    deleted = "deleted " if server.startswith(_DELETED) else ""
+    return f"your {deleted}server {name}" if name else f"your {deleted}default server"

@@ -20,6 +20,7 @@ from ec2spawner.provisioner.model.leases.lease import FILES_COPIED, Home, Lease,
 from ec2spawner.provisioner.model.leases.mounts import Mounts
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.wire import Market, Stop
+from tests.unit.provisioner.runs.submitted import submit
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
@@ -115,8 +116,39 @@ async def test_its_start_says_of_when_the_files_are(world: World) -> None:
     await until(lambda: copies(world))
     await world.complete_passes(1)
     said = [event.message for event in world.now(lease).events]
-    assert f"{FILES_COPIED}, as of {world.clock():%d %B, %H:%M} UTC" in said
+    when = f"as of {world.clock():%d %B, %H:%M} UTC"
+    assert f"{FILES_COPIED} your default server, {when}" in said
     assert home_of(world, "gpu").created_at == world.clock()
+
+
+async def test_a_run_has_the_files_of_its_own_server(world: World) -> None:
+    """All who have access to a server submit runs, and read what those read."""
+    await with_a_file(world)
+    lab, agent = await world.ready("ada", server="lab", home_kind="ebs")
+    await stop(world, lab, agent)
+    of_lab = str(home_of(world, "lab").volume_id)
+    world.cloud.files[of_lab].add("protocol")
+    [number] = await submit(world, server="lab")
+    run = f"/run/{number}"
+    lease = await request(world, run)
+    await until(lambda: home_of(world, run).volume_id is not None, "the copy")
+    copy = home_of(world, run)
+    assert copy.made_from == of_lab
+    assert world.cloud.files[str(copy.volume_id)] == {"protocol"}
+    await world.complete_passes(1)
+    said = [event.message for event in world.now(lease).events]
+    assert any(each.startswith(f"{FILES_COPIED} your server lab, as of") for each in said)
+
+
+@pytest.mark.parametrize("home", ["none", "temporary"])
+async def test_a_run_of_a_server_without_files_begins_empty(world: World, home: str) -> None:
+    await with_a_file(world)
+    if home == "temporary":
+        kept = Mounts(temporary_home=True)
+        await world.ready("ada", server="lab", home_kind="ebs", mounts=kept)
+    [number] = await submit(world, server="lab")
+    planned = await world.provisioner.homes.plan_copy("ada", f"/run/{number}", 50)
+    assert planned.after is None
 
 
 async def test_a_first_user_starts_a_named_server_with_an_empty_home(world: World) -> None:

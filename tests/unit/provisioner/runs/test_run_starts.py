@@ -57,7 +57,8 @@ class HubOfRuns:
 
     async def run(self) -> None:
         spawner = SimpleNamespace(get_env=lambda: {"JUPYTERHUB_API_URL": "http://hub/api"})
-        users = fake_users(*(fake_user(name, spawners={"": spawner}) for name in ("ada", "bob")))
+        known: dict[str, Any] = {"orm_spawners": {"": None}, "spawners": {"": spawner}}
+        users = fake_users(*(fake_user(name, **known) for name in ("ada", "bob")))
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         started.set_result(None)
         app = SimpleNamespace(_start_future=started, users=users)
