@@ -43,12 +43,10 @@ from .cluster_run import (
 )
 from .hardware import (
     MAX_CHOICES,
-    MAX_PAYERS,
     ContinueRequest,
     HardwareChoice,
     HardwareChoices,
     Move,
-    Payer,
 )
 from .idle import Idleness, IdlePolicy, WorkingHours
 from .lease import (
@@ -134,7 +132,6 @@ __all__ = [
     "MAX_CHOICES",
     "MAX_MESSAGE_LENGTH",
     "MAX_ORDER_BYTES",
-    "MAX_PAYERS",
     "MAX_SCRIPT_BYTES",
     "MAX_WORKERS",
     "PROTOCOL",
@@ -191,7 +188,6 @@ __all__ = [
     "Notice",
     "NoticesEvent",
     "Observation",
-    "Payer",
     "Percent",
     "ProtocolNumber",
     "Refusal",

@@ -11,9 +11,6 @@ from .message import Market, Message, ShortText
 MAX_CHOICES = 40
 """More profiles than these are left out: a person chooses from a list."""
 
-MAX_PAYERS = 20
-"""More payers than these are left out."""
-
 
 class HardwareChoice(Message):
     """One profile that the server's owner may start."""
@@ -27,27 +24,16 @@ class HardwareChoice(Message):
     is_available: bool = False
     """False where it is sold out as far as is known, or offered in no zone of the home."""
     refusal: ShortText = ""
-    """Why no start of it is accepted now that the first payer pays for, in words; empty where it
-    is."""
-    refusals: dict[str, ShortText] = {}
-    """The same of the other payers, by their names; without those who can pay for it."""
+    """Why no start of it is accepted now, in words; empty where it is."""
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     """0 is unknown."""
     gpu_memory_bytes: Annotated[int, Field(ge=0)] = 0
     """Of all GPUs together; 0 without one."""
 
 
-class Payer(Message):
-    """Who may pay for a run."""
-
-    payer: Annotated[str, Field(max_length=300)]
-    """As a submission names it, such as `group:research`."""
-    name: ShortText
-    """As its user chooses it: `Group research`."""
-
-
 class HardwareChoices(Message):
-    """Hub -> agent: the other profiles, in the order of the spawn page."""
+    """Hub -> agent: the other profiles, in the order of the spawn page, as far as the payer of this
+    server can pay for them."""
 
     choices: Annotated[list[HardwareChoice], Field(max_length=MAX_CHOICES)] = []
     own: HardwareChoice | None = None
@@ -55,8 +41,6 @@ class HardwareChoices(Message):
     has it, and from a hub that is older than runs."""
     deletes_disk: bool = False
     """Whether a stop would keep the instance with its own disk, and a move deletes it."""
-    payers: Annotated[list[Payer], Field(max_length=MAX_PAYERS)] = []
-    """Who may pay for a run of this server. The first one does unless another is chosen."""
     reports_ends: bool = False
     """Whether anybody is notified of the end of a run that asks for that."""
 

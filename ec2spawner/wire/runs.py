@@ -89,8 +89,8 @@ class RunSubmission(Message):
     profile: Annotated[str, Field(min_length=1, max_length=100)]
     """Slug."""
     payer: Annotated[str, Field(max_length=300)] = ""
-    """Such as `group:research` or `user:ann`; empty is that of the server that it is sent from,
-    and without a server the user's default."""
+    """Such as `group:research` or `user:ann`; empty is the user's default. From a server it is that
+    of the server, and no other may be named."""
     parameters: Annotated[list[Parameters], Field(min_length=1, max_length=MAX_ARRAY)] = [{}]
     """One run for each; several are an array."""
     at_once: Annotated[int, Field(ge=1, le=MAX_ARRAY)] | None = None

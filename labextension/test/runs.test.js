@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { parametersOf } from '../lib/model/runParameters.js';
-import { bodyOf, hoursOfCap, paidBy, problemOf, selected } from '../lib/model/runRequest.js';
+import { bodyOf, hoursOfCap, problemOf, selected } from '../lib/model/runRequest.js';
 import {
   resultPath,
   runHardwareText,
@@ -25,7 +25,6 @@ const form = (changes = {}) => ({
   parameters: [],
   maxUsd: '',
   deadlineHours: '',
-  payer: '',
   notify: false,
   ...changes
 });
@@ -37,7 +36,6 @@ const choice = (changes = {}) => ({
   market: 'spot',
   is_available: true,
   refusal: '',
-  refusals: {},
   memory_bytes: 1,
   gpu_memory_bytes: 1,
   ...changes
@@ -106,35 +104,23 @@ test('what was changed or added is sent, and nothing else', () => {
     parameters: { lr: '0.2', name: 'a b' },
     max_usd: 5,
     deadline_seconds: 5400,
-    payer: '',
     notify: false
   });
   const { max_usd: cap, deadline_seconds: seconds } = bodyOf('a.ipynb', form());
   assert.deepEqual([cap, seconds], [null, null]);
-  const { payer, notify } = bodyOf('a.ipynb', form({ payer: 'user:ann', notify: true }));
-  assert.deepEqual([payer, notify], ['user:ann', true]);
+  assert.equal(bodyOf('a.ipynb', form({ notify: true })).notify, true);
 });
 
-test('what can be chosen depends on who pays', () => {
-  const payers = ['user:ann', 'group:b', 'group:c'].map(payer => ({ payer, name: payer }));
-  const refused = choice({ refusal: 'by ann', refusals: { 'group:b': 'by b' } });
-  const why = payer => paidBy(refused, payer, payers).refusal;
-  assert.deepEqual(['user:ann', 'group:b', 'group:c'].map(why), ['by ann', 'by b', '']);
-  assert.equal(paidBy(refused, '', []).refusal, 'by ann');
-});
-
-test('what is selected stays selected while it can be chosen', () => {
+test('the first that is available is selected', () => {
   const choices = [
     choice({ profile: 'refused', refusal: 'no' }),
     choice({ profile: 'sold-out', is_available: false }),
     choice({ profile: 't4' })
   ];
-  const chosen = (now, among = choices) => selected(among, now)?.profile ?? null;
-  assert.equal(chosen(null), 't4');
-  assert.equal(chosen('refused'), 't4');
-  assert.equal(chosen('sold-out'), 'sold-out');
-  assert.equal(chosen(null, choices.slice(0, 2)), 'sold-out');
-  assert.equal(chosen('refused', choices.slice(0, 1)), null);
+  const chosen = among => selected(among)?.profile ?? null;
+  assert.equal(chosen(choices), 't4');
+  assert.equal(chosen(choices.slice(0, 2)), 'sold-out');
+  assert.equal(chosen(choices.slice(0, 1)), null);
 });
 
 test('a problem names its field', () => {

@@ -35,7 +35,6 @@ from ec2spawner.wire import (
     Market,
     NotebookStatus,
     Notice,
-    Payer,
     ServerEnd,
     Telemetry,
     sentence,
@@ -176,9 +175,9 @@ class Server:
         else:
             file.write_text(cluster.model_dump_json())
 
-    def offers(self, payers: Sequence[Payer], *, reports_ends: bool = False) -> None:
-        """Who may pay for a run from now on, and whether anybody is notified of its end."""
-        more = {"payers": [each.model_dump() for each in payers], "reports_ends": reports_ends}
+    def offers(self, *, reports_ends: bool) -> None:
+        """Whether anybody is notified of the end of a run from now on."""
+        more = {"reports_ends": reports_ends}
         (self.folder / "hardware.json").write_text(json.dumps(more))
 
     def ends(self, end: ServerEnd | None) -> None:
@@ -227,7 +226,7 @@ class Server:
         self.remembers(None)
         self.ends(None)
         self.has_cluster(None)
-        self.offers([])
+        self.offers(reports_ends=False)
         self.forget_posts()
         self.choose_theme("Light")
         self.choose_settings(None)

@@ -105,7 +105,6 @@ class HardwareHandler(APIHandler):
                 "market": "spot",
                 "is_available": slug != "h100",
                 "refusal": "beyond your limit" if slug == "h100" else "",
-                "refusals": {"group:research": "$3 left of the limit"} if slug == "a10g" else {},
                 "memory_bytes": 64 * 2**30,
                 "gpu_memory_bytes": 0 if slug == "cpu" else 24 * 2**30,
             }

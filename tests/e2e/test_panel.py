@@ -77,7 +77,7 @@ def opened(server: Server, browser: Any) -> Iterator[Lab]:
 def lab(opened: Lab) -> Lab:
     opened.server.forget_posts()
     opened.server.has_cluster(None)
-    opened.server.offers([])
+    opened.server.offers(reports_ends=False)
     hide(opened.page, False)
     opened.choose_theme("Light")
     panel = opened.shows(working())

@@ -15,7 +15,7 @@ from ...provisioner.provisioner import Provisioner
 from ...provisioner.runs.runs import Owner
 from ...wire import RunSubmission, RunSummary
 from ..app.service import HubService
-from ..spawn.allowed_profiles import choose, payers_from
+from ..spawn.allowed_profiles import choose, payer_from
 from ..spawn.server_options import options_for_page
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ async def submit(
     submission: RunSubmission,
     server: Lease | None = None,
 ) -> list[RunSummary]:
-    """Queue what the owner sends: from this server, whose payer is the default then, or by a
-    program. A repeated submission is answered with the runs that the first one has made, whatever
-    would refuse it by now.
+    """Queue what the owner sends: from this server, at the cost of its payer, or by a program. A
+    repeated submission is answered with the runs that the first one has made, whatever would refuse
+    it by now.
 
     Raises `CannotRun`, `OptionsRefused` and `TooManyRuns` with the reason in words, and
     `ProfileListError` and `StoreError`.
@@ -61,8 +61,14 @@ async def _new_runs(
     _check(options, submission, now)
     await asyncio.to_thread(_check_document, submission)
     payer = submission.payer
-    if server is not None and not payer:
-        payer = next(iter(payers_from(server, options, spawner)), "")
+    if server is not None:
+        payer = payer_from(server, options, spawner)
+        shown = provisioner.accounts.scope(payer)
+        if submission.payer not in {"", payer, shown}:
+            raise CannotRun(
+                f"payer: what this server sends is charged to its own payer, {shown}. To charge "
+                "another one, send it from outside of servers, with a token of yours"
+            )
     choice = await choose(options, owner.user, spawner, chosen(submission.profile, payer))
     return [
         Run(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
 from ...core.ledger.cost_rows import user_payer
-from ...core.profiles.choices import Choice, apply_user_options
+from ...core.profiles.choices import Choice, OptionsRefused, apply_user_options
 from ...provisioner.model.leases.costs import payer_of
 from ...provisioner.model.leases.lease import Lease
 from . import server_options
@@ -65,9 +65,15 @@ def payers_of(options: Options, account: str, spawner: Spawner) -> tuple[str, ..
     return options.payers.payers().of(account, spawner.user.name, groups)
 
 
-def payers_from(server: Lease, options: Options, spawner: Spawner) -> tuple[str, ...]:
-    """Who may pay for what this server of the user submits, the default first: the server's own
-    payer, unless the user may no longer charge it. Empty if nobody may pay."""
+def payer_from(server: Lease, options: Options, spawner: Spawner) -> str:
+    """Who pays for what this server asks for: the server's own payer and no other of the user's,
+    because everyone with access to the server can ask. Raises `OptionsRefused` if the user may no
+    longer charge it."""
     own = payer_of(server)
-    every = payers_of(options, server.user, spawner)
-    return tuple(sorted(every, key=lambda payer: payer != own))
+    if own not in payers_of(options, server.user, spawner):
+        shown = user_payer(spawner.user.name) if own == user_payer(server.user) else own
+        raise OptionsRefused(
+            f"payer: this server is charged to {shown}, which may not pay for it any more. Stop "
+            "the server and start it again, with another payer"
+        )
+    return own

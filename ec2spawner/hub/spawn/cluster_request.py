@@ -20,7 +20,7 @@ from ...provisioner.provisioner import Provisioner
 from ...wire import JOIN, ClusterJoin
 from ..app.service import HubService
 from ..security.sealed_start import NotebookStart
-from .allowed_profiles import choose
+from .allowed_profiles import choose, payer_from
 from .idle_policy import policy_of
 from .launch_spec import current_image, launch_spec
 from .lease_request import Server, mounts_of
@@ -50,9 +50,7 @@ async def wanted_cluster(
     """
     options = await options_for_page(running.options, spawner)
     _check(options, head, workers)
-    sent: dict[str, object] = {"profile": profile or head.profile}
-    if head.payer:
-        sent["payer"] = head.payer
+    sent = {"profile": profile or head.profile, "payer": payer_from(head, options, spawner)}
     choice = await choose(options, head.user, spawner, sent)
     image = head.image or await current_image(provisioner)
     spec = launch_spec(

@@ -14,7 +14,7 @@ from ...provisioner.model.leases.lease import LeaseState
 from ...provisioner.provisioner import Provisioner
 from ..app.service import HubService
 from ..app.user_account import account_of
-from .allowed_profiles import choose, payers_from
+from .allowed_profiles import choose, payer_from, payers_of
 from .idle_policy import policy_of
 from .lease_request import Server, new_lease
 from .server_options import options_for_page
@@ -34,8 +34,9 @@ async def continue_on(
     """Buy another instance for a running server, which moves there once it is booted.
 
     The choice is validated and admitted as that of a start; nothing of it is stored before the
-    server runs there. Raises `CannotMove`, `OptionsRefused`, `ProfileListError`, `SpawnError`,
-    `SealBroken`, `LimitReached` and `StoreError`; then the server is left as it is.
+    server runs there. Without a `payer` among the options the server keeps its own. Raises
+    `CannotMove`, `OptionsRefused`, `ProfileListError`, `SpawnError`, `SealBroken`, `LimitReached`
+    and `StoreError`; then the server is left as it is.
     """
     account, name = account_of(provisioner.accounts, spawner.user), spawner.name
     lease = provisioner.lease_of(account, name)
@@ -46,11 +47,11 @@ async def continue_on(
     if once := sorted(user_options.keys() & set(ONCE)):
         raise OptionsRefused(f"{once[0]}: not for a server that continues; stop it first")
     options = await options_for_page(running.options, spawner)
-    payers = payers_from(lease, options, spawner)
-    if len(payers) > 1:
-        # It keeps its payer unless asked otherwise: also the user, whose default may be a group.
-        # A payer that the user may no longer charge is replaced by the default, as for a run.
-        user_options = {"payer": payers[0], **user_options}
+    if "payer" not in user_options:
+        # It keeps its payer: also the user, whose default may be a group.
+        own = payer_from(lease, options, spawner)
+        if len(payers_of(options, account, spawner)) > 1:
+            user_options = {"payer": own, **user_options}
     choice = await choose(options, account, spawner, user_options)
     chosen_idle = choice.server_idle_seconds
     idle = await policy_of(options, provisioner, spawner, choice.profile, chosen_idle, choice.payer)

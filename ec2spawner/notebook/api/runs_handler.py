@@ -37,8 +37,6 @@ class RunBody(BaseModel):
     max_usd: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     deadline_seconds: Annotated[float, Field(gt=0, le=10 * 365 * 86400)] | None = None
     """From now."""
-    payer: Annotated[str, Field(max_length=300)] = ""
-    """Empty is the payer of this server."""
     notify: bool = False
 
 
@@ -101,7 +99,6 @@ def _submission(body: RunBody, root: Path, home: Path) -> RunSubmission:
         parameters=[named_values(body.parameters.items(), "parameter")],
         max_usd=body.max_usd,
         deadline=datetime.now(UTC) + timedelta(seconds=seconds) if seconds else None,
-        payer=body.payer,
         notify=body.notify,
     )
     return submission_of(root.joinpath(*parts), home, options)

@@ -16,7 +16,8 @@ FIELD = "runtime_environment_parameters"
 
 _TIMES = ("deadline", "wait_until")
 
-_NAMES = sorted({each.name for each in fields(RunOptions)} - {"parameters", "at_once"})
+_NAMES = sorted({each.name for each in fields(RunOptions)} - {"parameters", "at_once", "payer"})
+"""Who pays for a job is the payer of the server that it is sent from."""
 
 
 def job_options(

@@ -1,13 +1,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import type { IHardwareChoice, IHardwareChoices, IPayer } from '../api/wire/index.js';
+import type { IHardwareChoice, IHardwareChoices } from '../api/wire/index.js';
 import { element, setAttribute, setText } from '../dom.js';
 import type { IParameter } from '../model/runParameters.js';
 import {
   type IParameterRow,
   type IRunForm,
-  paidBy,
   type RunProblem,
   selected
 } from '../model/runRequest.js';
@@ -23,7 +22,6 @@ export class RunForm extends Widget {
     this._trans = trans;
     this._own = hardware.own ?? null;
     this._choices = [...(this._own ? [this._own] : []), ...hardware.choices];
-    this._payers = hardware.payers;
     this.addClass('ec2-Dialog-body');
     this.addClass('ec2-Run');
     const intro = trans.__(
@@ -46,7 +44,6 @@ export class RunForm extends Widget {
     this._notify.type = 'checkbox';
     this.node.append(
       element('p', '', intro),
-      ...(this._payers.length > 1 ? [this._chargedTo()] : []),
       this._hardware,
       this._price,
       this._section(trans.__('Parameters'), this._rows, this._add, hint(valuesHint)),
@@ -71,7 +68,6 @@ export class RunForm extends Widget {
       parameters: [...this._rows.children].map(row => valueOf(row as HTMLElement)),
       maxUsd: this._maxUsd.value,
       deadlineHours: this._hours.value,
-      payer: this._payer.value,
       notify: this._notify.checked
     };
   }
@@ -101,24 +97,14 @@ export class RunForm extends Widget {
     return this._choices.find(({ profile }) => profile === slug) ?? null;
   }
 
-  private _chargedTo(): HTMLElement {
-    for (const { payer, name } of this._payers) {
-      this._payer.append(new Option(name, payer));
-    }
-    this._payer.onchange = () => this._showHardware();
-    return field(this._trans.__('Charged to'), this._payer);
-  }
-
   private _report(): HTMLElement {
     const name = this._trans.__("Notify the hub's alarm destinations when the run ends");
     return element('label', 'ec2-Run-check', this._notify, element('span', '', name));
   }
 
-  /** What can be chosen depends on who pays. */
   private _showHardware(): void {
-    const paid = this._choices.map(choice => paidBy(choice, this._payer.value, this._payers));
-    const chosen = selected(paid, this._chosen?.profile ?? null);
-    const lines = paid.map(choice => {
+    const chosen = selected(this._choices);
+    const lines = this._choices.map(choice => {
       const isOwn = choice.profile === this._own?.profile;
       return hardwareLine(choice, choice === chosen, runHardwareText(choice, isOwn, this._trans));
     });
@@ -189,8 +175,6 @@ export class RunForm extends Widget {
   private readonly _trans: TranslationBundle;
   private readonly _own: IHardwareChoice | null;
   private readonly _choices: IHardwareChoice[];
-  private readonly _payers: IPayer[];
-  private readonly _payer = element('select');
   private readonly _hardware = element('fieldset', 'ec2-Hardware');
   private readonly _rows = element('div', 'ec2-Run-rows');
   private readonly _add = element('button', 'jp-mod-styled jp-mod-minimal ec2-Run-add');

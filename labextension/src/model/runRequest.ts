@@ -1,6 +1,6 @@
 /** What the dialog "Run on…" asks for. Pure. */
 
-import type { IHardwareChoice, IPayer } from '../api/wire/index.js';
+import type { IHardwareChoice } from '../api/wire/index.js';
 
 /** The fields as they are typed. */
 export interface IRunForm {
@@ -9,8 +9,6 @@ export interface IRunForm {
   parameters: readonly IParameterRow[];
   maxUsd: string;
   deadlineHours: string;
-  /** Empty where there is no choice. */
-  payer: string;
   notify: boolean;
 }
 
@@ -28,8 +26,6 @@ export interface IRunBody {
   parameters: Record<string, string>;
   max_usd: number | null;
   deadline_seconds: number | null;
-  /** Empty is the payer of this server. */
-  payer: string;
   notify: boolean;
 }
 
@@ -77,29 +73,14 @@ export function bodyOf(path: string, form: IRunForm): IRunBody {
     parameters: Object.fromEntries(changed.map(({ name, value }) => [name.trim(), value])),
     max_usd: positive(form.maxUsd),
     deadline_seconds: hours === null ? null : hours * SECONDS_PER_HOUR,
-    payer: form.payer,
     notify: form.notify
   };
 }
 
-/** The choice as it is where this payer pays. */
-export function paidBy(
-  choice: IHardwareChoice,
-  payer: string,
-  payers: readonly IPayer[]
-): IHardwareChoice {
-  const isOther = payers.slice(1).some(each => each.payer === payer);
-  return isOther ? { ...choice, refusal: choice.refusals[payer] ?? '' } : choice;
-}
-
-/** What to select: what is selected, where it may be chosen, else the first that is available. */
-export function selected(
-  choices: readonly IHardwareChoice[],
-  now: string | null
-): IHardwareChoice | null {
+/** What to select: the first that is available, else the first that may be chosen. */
+export function selected(choices: readonly IHardwareChoice[]): IHardwareChoice | null {
   const may = choices.filter(({ refusal }) => refusal === '');
-  const first = may.find(choice => choice.is_available) ?? may[0] ?? null;
-  return may.find(({ profile }) => profile === now) ?? first;
+  return may.find(choice => choice.is_available) ?? may[0] ?? null;
 }
 
 /** For how many hours the cap lasts at this price; null where either is unknown or free. */

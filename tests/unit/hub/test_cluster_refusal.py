@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.config import Options, validate_options
+from ec2spawner.core.profiles.choices import OptionsRefused
 from ec2spawner.hub.spawn.cluster_request import max_workers, wanted_cluster
 from ec2spawner.provisioner.clusters.clusters import CannotCluster
 from ec2spawner.provisioner.clusters.groups import group_name
@@ -69,6 +70,15 @@ async def test_a_home_on_efs_is_read_only_for_workers_and_a_volume_is_not_theirs
     head, _ = await world.ready("bea", home_kind="ebs")
     since_then_on_efs = options_with(home=SHARED)
     assert (await wanted(world, since_then_on_efs, head)).mounts.efs is None
+
+
+async def test_workers_are_charged_to_no_other_payer_than_the_server(world: World) -> None:
+    """Also where the user may no longer pay, and the default is a group."""
+    head, _ = await world.ready()
+    options = options_with(payers={"user": False, "project": {"nlp": {"users": [head.user]}}})
+    with pytest.raises(OptionsRefused, match="may not pay for it any more"):
+        await wanted(world, options, head)
+    assert (await wanted(world, options, replace(head, payer="project:nlp"))).workers == 1
 
 
 @pytest.mark.parametrize("close", [True, False])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ec2spawner.core.profiles.choices import OptionsRefused
 from ec2spawner.hub.api.move import _move as move_of
 from ec2spawner.hub.security.sealed_start import NotebookStart
 from ec2spawner.hub.spawn.allowed_profiles import payers_of
@@ -49,23 +50,26 @@ async def test_a_server_that_continues_keeps_its_payer(world: World, payer: str)
 
 
 @pytest.mark.parametrize(
-    ("payer", "payers", "groups", "expected"),
+    ("payer", "payers", "groups"),
     [
-        ("group:of-before", PAYERS, ("lab", "research"), "group:lab"),
-        ("group:of-before", {}, (), ""),
-        ("", PAYERS | {"user": False}, ("lab", "research"), "group:lab"),
-        ("", PAYERS | {"user": False}, ("lab",), "group:lab"),
+        ("group:of-before", PAYERS, ("lab", "research")),
+        ("group:of-before", {}, ()),
+        ("", PAYERS | {"user": False}, ("lab", "research")),
+        ("", PAYERS | {"user": False}, ("lab",)),
     ],
 )
-async def test_a_payer_that_is_lost_since_the_start_is_replaced_by_the_default(
-    world: World, payer: str, payers: dict[str, Any], groups: tuple[str, ...], expected: str
+async def test_a_payer_that_is_lost_since_the_start_is_replaced_by_no_other(
+    world: World, payer: str, payers: dict[str, Any], groups: tuple[str, ...]
 ) -> None:
-    """As in the list of hardware, which shows what the default cannot pay for."""
-    assert await payer_after(world, payer, payers, groups=groups) == expected
+    """Everyone with access to the server can move it."""
+    with pytest.raises(OptionsRefused, match="may not pay for it any more"):
+        await payer_after(world, payer, payers, groups=groups)
 
 
-async def test_another_payer_can_be_named(world: World) -> None:
-    assert await payer_after(world, "", PAYERS, {"payer": "group:research"}) == "group:research"
+@pytest.mark.parametrize("before", ["", "group:of-before"])
+async def test_another_payer_can_be_named_to_the_hub(world: World, before: str) -> None:
+    asked = {"payer": "group:research"}
+    assert await payer_after(world, before, PAYERS, asked) == "group:research"
 
 
 async def test_where_there_is_no_choice_no_payer_is_stored_for_later_starts(world: World) -> None:

@@ -11,7 +11,7 @@ from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.profiles.profiles import Hardware
 from ec2spawner.hub.pages.spawn_page.hardware_choices import hardware_choices
-from ec2spawner.wire import MAX_CHOICES, MAX_PAYERS, Market
+from ec2spawner.wire import MAX_CHOICES, Market
 from tests import stored
 
 from .test_spawn_page import CPU, T4, ZONES, spot
@@ -25,7 +25,7 @@ A10G = replace(
 )
 
 LEASE = stored.lease(profile="t4")
-ADA = ["user:ada"]
+ADA = "user:ada"
 
 
 def test_every_profile_but_the_servers_own_is_a_choice() -> None:
@@ -47,36 +47,23 @@ def test_what_is_sold_out_may_be_tried_and_what_is_refused_may_not() -> None:
     assert "not offered" in not_offered.refusal
 
 
-def test_who_may_pay_is_named_with_what_each_cannot_pay_for() -> None:
-    refused = replace(A10G, refusals={"user:ada": "nothing is left", "group:x": "no", "y": "z"})
+def test_only_what_the_payer_of_the_server_cannot_pay_for_is_refused() -> None:
+    """Everyone with access to the server can ask, and reads nothing of its user's other payers."""
+    refused = replace(A10G, refusals={"user:ada": "nothing is left", "group:x": "no"})
     for card in (refused, replace(refused, slug="t4")):
-        found = hardware_choices([card], LEASE, ["user:ada", "group:b", "group:x"])
-        assert [(each.payer, each.name) for each in found.payers] == [
-            ("user:ada", "Yourself"),
-            ("group:b", "Group b"),
-            ("group:x", "Group x"),
-        ]
-        choice = found.own or found.choices[0]
-        assert (choice.refusal, choice.refusals) == ("nothing is left", {"group:x": "no"})
-    [choice] = hardware_choices([refused], LEASE, ["group:b", "user:ada"]).choices
-    assert (choice.refusal, choice.refusals) == ("", {"user:ada": "nothing is left"})
-    nowhere = hardware_choices([replace(CPU, offers=())], LEASE, ["group:b", "user:ada"]).choices[0]
-    assert "not offered" in nowhere.refusal
-    assert nowhere.refusals == {"user:ada": nowhere.refusal}
-    found = hardware_choices([refused], LEASE, [])
-    assert (found.payers, found.choices[0].refusal) == ([], "")
+        found = hardware_choices([card], LEASE, ADA)
+        assert (found.own or found.choices[0]).refusal == "nothing is left"
+        assert "group:x" not in found.model_dump_json()
+    assert hardware_choices([refused], LEASE, "group:b").choices[0].refusal == ""
 
 
 def test_the_list_is_bounded() -> None:
-    """By cards, by payers, and by the length of each refusal: any alone is beyond the bound."""
-    payers = [f"group:{number:0200}" for number in range(1200)]
-    refused = replace(A10G, name="x" * 600, refusals=dict.fromkeys(payers, "é" * 20_000))
+    """By cards, and by the length of each refusal."""
+    refused = replace(A10G, name="x" * 600, refusals={ADA: "é" * 20_000})
     cards = [replace(refused, slug=f"a{number}") for number in range(1200)]
-    found = hardware_choices(cards, LEASE, payers)
+    found = hardware_choices(cards, LEASE, ADA)
     assert len(found.choices) == MAX_CHOICES
     assert len(found.choices[0].name) == 200
-    assert len(found.payers) == MAX_PAYERS
-    assert {len(choice.refusals) for choice in found.choices} == {MAX_PAYERS - 1}
     assert len(found.model_dump_json().encode()) < MAX_LINE
 
 

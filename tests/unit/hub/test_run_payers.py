@@ -1,5 +1,5 @@
-"""Who pays for a run: whom its user names, else the payer of the server that it is sent from; and
-what the dialog of that server shows of this."""
+"""Who pays for a run: the payer of the server that it is sent from, or whom its user names to the
+hub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ec2spawner.core.runs.documents import pack
 from ec2spawner.hub.api.agents.hardware import HardwareHandler
 from ec2spawner.hub.api.agents.runs import RunsHandler
 from ec2spawner.hub.runs.lease import run_lease
-from ec2spawner.hub.runs.submission import submit
+from ec2spawner.hub.runs.submission import CannotRun, submit
 from ec2spawner.provisioner.model.leases.run import Run
 from ec2spawner.provisioner.runs.runs import Owner
 from ec2spawner.wire import HardwareChoices, RunsRequest, RunSubmission
@@ -57,20 +57,30 @@ async def test_a_run_is_charged_to_the_payer_of_its_server(world: World, server:
     assert run.payer == server
 
 
-async def test_who_is_named_pays(world: World) -> None:
-    for asked, payer in (("group:research", "group:research"), ("user:ann", "")):
-        run = await submitted(world, "lab", "research", asked=asked, server="group:lab")
-        assert run.payer == payer
-    with pytest.raises(OptionsRefused, match="group:research"):
-        await submitted(world, "lab", asked="group:research", server="group:lab")
+async def test_a_server_charges_no_other_payer_of_its_user(world: World) -> None:
+    """Everyone with access to the server can submit runs from it."""
+    run = await submitted(world, "lab", "research", asked="group:lab", server="group:lab")
+    assert run.payer == "group:lab"
+    for asked in ("group:research", "user:ann"):
+        with pytest.raises(CannotRun, match="charged to its own payer, group:lab"):
+            await submitted(world, "lab", "research", asked=asked, server="group:lab")
 
 
-async def test_a_payer_that_is_lost_since_the_start_is_replaced_by_the_default(
-    world: World,
+@pytest.mark.parametrize(
+    ("server", "payers"), [("group:research", PAYERS), ("", PAYERS | {"user": False})]
+)
+async def test_a_payer_that_is_lost_since_the_start_is_replaced_by_no_other(
+    world: World, server: str, payers: dict[str, Any]
 ) -> None:
-    assert (await submitted(world, "lab", server="group:research")).payer == "group:lab"
-    no_user = PAYERS | {"user": False}
-    assert (await submitted(world, "lab", server="", payers=no_user)).payer == "group:lab"
+    with pytest.raises(OptionsRefused, match="may not pay for it any more"):
+        await submitted(world, "lab", server=server, payers=payers)
+
+
+async def test_a_program_with_the_users_own_token_names_who_pays(world: World) -> None:
+    for asked, payer in (("group:research", "group:research"), ("user:ann", "")):
+        assert (await submitted(world, "lab", "research", asked=asked)).payer == payer
+    with pytest.raises(OptionsRefused, match="group:research"):
+        await submitted(world, "lab", asked="group:research")
 
 
 async def test_a_run_of_no_server_is_charged_to_the_default(world: World) -> None:
@@ -118,23 +128,6 @@ async def hardware(world: World, payer: str) -> HardwareChoices:
     )
     await HardwareHandler.call(handler, stored.lease(user="ann", payer=payer))
     return answers[0]
-
-
-@pytest.mark.parametrize(
-    ("payer", "order"),
-    [
-        ("group:research", ["group:research", "group:lab", "user:ann"]),
-        ("", ["user:ann", "group:lab", "group:research"]),
-        ("group:of-before", ["group:lab", "group:research", "user:ann"]),
-    ],
-)
-async def test_who_pays_unless_another_is_chosen_is_the_first_who_may(
-    world: World, payer: str, order: list[str]
-) -> None:
-    found = await hardware(world, payer)
-    assert [each.payer for each in found.payers] == order
-    run = await submitted(world, "lab", "research", server=payer)
-    assert (run.payer or "user:ann") == order[0]
 
 
 @pytest.mark.parametrize(

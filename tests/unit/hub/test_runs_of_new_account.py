@@ -198,7 +198,7 @@ async def test_the_agents_calls_have_only_runs_of_their_server(
     """Everyone with access to a server reads its agent's secret; the user has them all."""
     ada = account(world.clock())
     ada.db.add(orm.Spawner(name="lab", user=ada.orm_user))
-    sent = {"user": key(ada), "request_id": "sweep"}
+    sent: dict[str, Any] = {"user": key(ada), "request_id": "sweep"}
     [own] = await submit(world, server="lab", **sent)
     [of_default] = await submit(world, **sent)
     [of_gpu] = await submit(world, server="gpu", **sent)

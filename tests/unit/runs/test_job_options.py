@@ -26,7 +26,6 @@ def test_parameters_are_read_as_the_command_line_reads_them() -> None:
 def test_bounds_are_those_of_a_run() -> None:
     given = {
         "profile": "a10g",
-        "payer": "group:x",
         "retries": 2,
         "max_usd": 5,
         "deadline": "8h",
@@ -36,7 +35,6 @@ def test_bounds_are_those_of_a_run() -> None:
     assert job_options("t4", given, {}, NOW) == RunOptions(
         "a10g",
         [{}],
-        payer="group:x",
         retries=2,
         max_usd=5,
         deadline=NOW + timedelta(hours=8),

@@ -18,7 +18,7 @@ from ...app.spawn_error import SpawnError
 from ...pages.spawn_page.hardware_choices import hardware_choices
 from ...pages.spawn_page.spawn_page import cards_of
 from ...security.sealed_start import SealBroken
-from ...spawn.allowed_profiles import payers_from
+from ...spawn.allowed_profiles import payer_from
 from ...spawn.hardware_change import continue_on
 from ...spawn.limits import limit_words_of
 from ...spawn.server_options import ProfileListError
@@ -27,8 +27,8 @@ from .owner import OwnersHandler
 
 
 class HardwareHandler(OwnersHandler):
-    """`POST leases/{id}/hardware`: what else the owner of a ready server could continue on, and
-    who could pay for a run there."""
+    """`POST leases/{id}/hardware`: what else the owner of a ready server could continue on, or have
+    a run on, at the cost of the server's payer."""
 
     async def call(self, lease: Lease) -> None:
         """Answer `HardwareChoices`; 409 unless the server is ready, 503 without the profiles."""
@@ -38,9 +38,12 @@ class HardwareHandler(OwnersHandler):
             options, cards = await cards_of(spawner, self.service.options, self.provisioner)
         except SpawnError as error:
             self.refuse(503, error.jupyterhub_message)
-        payers = payers_from(lease, options, spawner)
         reports_ends = self.provisioner.alarms.raises(Kind.RUN_ENDED)
-        self.answer(200, hardware_choices(cards, lease, payers, reports_ends=reports_ends))
+        try:
+            payer = payer_from(lease, options, spawner)
+        except OptionsRefused as error:
+            self.refuse(409, str(error))
+        self.answer(200, hardware_choices(cards, lease, payer, reports_ends=reports_ends))
 
 
 class ContinueHandler(OwnersHandler):

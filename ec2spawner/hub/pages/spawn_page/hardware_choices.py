@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....provisioner.model.leases.lease import Lease
-from ....wire import MAX_CHOICES, MAX_PAYERS, HardwareChoice, HardwareChoices, Market, Payer
-from .affordable_cards import payer_label
+from ....wire import MAX_CHOICES, HardwareChoice, HardwareChoices, Market
 from .profile_card import Card
 from .profile_card_text import NO_DRIVER
 
 
 def hardware_choices(
-    cards: Sequence[Card], lease: Lease, payers: Sequence[str], *, reports_ends: bool = False
+    cards: Sequence[Card], lease: Lease, payer: str, *, reports_ends: bool = False
 ) -> HardwareChoices:
-    """A choice for each card, that of the server's own profile apart. The first of `payers` pays
-    unless another is chosen."""
-    payers = payers[:MAX_PAYERS]
+    """A choice for each card, that of the server's own profile apart, at the cost of `payer`."""
     own = next((card for card in cards if card.slug == lease.profile), None)
     others = [card for card in cards if card.slug != lease.profile][:MAX_CHOICES]
     return HardwareChoices(
-        choices=[_choice(card, payers) for card in others],
-        own=None if own is None else _choice(own, payers),
+        choices=[_choice(card, payer) for card in others],
+        own=None if own is None else _choice(own, payer),
         deletes_disk=_keeps_disk(lease),
-        payers=[Payer(payer=each, name=payer_label(each, lease.user)) for each in payers],
         reports_ends=reports_ends,
     )
 
@@ -34,7 +30,7 @@ def _keeps_disk(lease: Lease) -> bool:
     return lease.on_retained or (is_on_demand and lease.after_stop.then == "stop")
 
 
-def _choice(card: Card, payers: Sequence[str]) -> HardwareChoice:
+def _choice(card: Card, payer: str) -> HardwareChoice:
     first = card.first()
     return HardwareChoice(
         profile=card.slug,
@@ -42,8 +38,7 @@ def _choice(card: Card, payers: Sequence[str]) -> HardwareChoice:
         usd_per_hour=first.offer.usd_per_hour if first else None,
         market=first.offer.market if first else None,
         is_available=first is not None and first.mark is None,
-        refusal=_refusal(card, next(iter(payers), "")),
-        refusals={payer: why for payer in payers[1:] if (why := _refusal(card, payer))},
+        refusal=_refusal(card, payer),
         memory_bytes=round(card.hardware.memory_gib * 2**30),
         gpu_memory_bytes=card.hardware.gpu_memory_bytes,
     )

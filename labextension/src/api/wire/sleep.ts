@@ -71,22 +71,12 @@ export interface IHardwareChoice {
   market: 'spot' | 'on-demand' | null;
   /** False where it is sold out as far as is known. */
   is_available: boolean;
-  /** Why no start of it is accepted now that the first payer pays for; empty where it is. */
+  /** Why no start of it is accepted now; empty where it is. */
   refusal: string;
-  /** The same of the other payers, by their names; without those who can pay for it. */
-  refusals: Record<string, string>;
   /** 0 is unknown. */
   memory_bytes: number;
   /** Of all GPUs together; 0 without one. */
   gpu_memory_bytes: number;
-}
-
-/** Who may pay for a run. */
-export interface IPayer {
-  /** As a submission names it, such as `group:research`. */
-  payer: string;
-  /** As its user chooses it: `Group research`. */
-  name: string;
 }
 
 /** `GET hardware`. */
@@ -96,8 +86,6 @@ export interface IHardwareChoices {
   own?: IHardwareChoice | null;
   /** Whether a stop would keep the machine's own disk, and a move deletes it. */
   deletes_disk?: boolean;
-  /** Who may pay for a run; the first one does unless another is chosen. */
-  payers: IPayer[];
   /** Whether anybody is notified of the end of a run that asks for that. */
   reports_ends: boolean;
 }
