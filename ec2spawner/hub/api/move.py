@@ -56,7 +56,8 @@ class ContinueHandler(APIHandler):
     """Continues a running server on other hardware."""
 
     async def get(self, user_name: str, server_name: str = "") -> None:
-        """How far that is; 403 without the scope, and for other users' servers."""
+        """How far that is; 403 for other users' servers, and without the scope: the token of one
+        server reads nothing of another."""
         owner = _owner(self, user_name)
         if not self.has_scope(f"{OWN_SCOPE}!user={user_name}"):
             raise HTTPError(403, f"the token needs the scope {OWN_SCOPE} for its user")

@@ -368,6 +368,36 @@ async def test_secrets_of_workers_and_runs_open_nothing_of_jupyterhub(
     assert await codes_of(hub, [("GET", "/user"), *calls_of_users(bob)], own) == {403}
 
 
+def calls_about_all_servers(side: Side) -> list[tuple[str, str]]:
+    """What the user may do with tokens of their own, about any server and all of them."""
+    servers = f"/ec2/users/{side.user}/servers/lab"
+    return [
+        ("GET", "/ec2/usage"),
+        ("GET", "/ec2/usage/costs"),
+        ("GET", "/ec2/profiles"),
+        ("GET", "/ec2/runs"),
+        ("POST", "/ec2/runs"),
+        ("GET", f"/ec2/runs/{side.number}"),
+        ("DELETE", f"/ec2/runs/{side.number}"),
+        ("GET", f"/ec2/runs/{side.number}/result"),
+        *(("GET", f"{servers}/{what}") for what in ("continue", "session")),
+        *(
+            ("POST", f"{servers}/{what}")
+            for what in ("continue", "sleep", "on-demand", "interrupt")
+        ),
+        ("DELETE", f"{servers}/continue"),
+        ("DELETE", f"/users/{side.user}/servers/lab"),
+    ]
+
+
+async def test_the_token_of_a_server_is_for_no_other_server_of_its_user(
+    hub: Hub, ann: Side, bob: Side
+) -> None:
+    token = bob.server.grant["environment"]["JUPYTERHUB_API_TOKEN"]
+    for call_ in calls_about_all_servers(bob):
+        assert await codes_of(hub, [call_], {token}) <= {403, 404}, call_
+
+
 # --- the instance and its network ------------------------------------------------------------
 
 

@@ -8,7 +8,9 @@ from typing import Any, NoReturn
 
 import pytest
 
+from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.hub.api.agents.calls import IdleHandler
+from ec2spawner.hub.api.agents.calls import _upload_to as upload_to
 from ec2spawner.hub.api.agents.hardware import ContinueHandler, HardwareHandler
 from ec2spawner.hub.api.agents.owner import OwnersHandler
 from ec2spawner.provisioner.model.leases.lease import Lease
@@ -96,3 +98,13 @@ async def test_an_idle_time_is_chosen_within_the_bounds_of_the_policy(world: Wor
     fixed, _ = await world.ready("bea", idle=IdlePolicy(server_seconds=3600))
     with pytest.raises(Refused, match="does not let users choose"):
         await IdleHandler.call(handler, fixed)
+
+
+def test_each_server_uploads_to_a_place_of_its_own() -> None:
+    """A server may be called as the place of the server without a name is."""
+    sleep = SleepRules(upload_to="s3://results/")
+    names = ("", "-", "%2D", "lab", "lab+1", "lab 1")
+    found = [upload_to(replace(SERVER, user="ada", server=name, sleep=sleep)) for name in names]
+    assert found[0] == "s3://results/ada/-/"
+    assert len(set(found)) == len(names)
+    assert all(each.count("/") == 5 and each.startswith("s3://results/ada/") for each in found)

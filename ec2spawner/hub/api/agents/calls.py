@@ -326,7 +326,11 @@ def _upload_to(lease: Lease) -> str:
     """Where the folder of the lease's user is uploaded after a spot notice: each server has its own
     place, because all users of the hub share the role."""
     below = lease.sleep.upload_to
-    return f"{below}{quote(lease.user, safe='@')}/{lease.server or '-'}/" if below else ""
+    if not below:
+        return ""
+    # No named server has the place of the server without a name.
+    server = "%2D" if lease.server == "-" else quote(lease.server, safe="@") or "-"
+    return f"{below}{quote(lease.user, safe='@')}/{server}/"
 
 
 LEASE = r"/api/ec2/leases/([a-z0-9-]{1,80})"
