@@ -104,7 +104,8 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "status 1 unless it succeeded",
     },
     "runs": {
-        "ec2spawner runs": "all of yours",
+        "ec2spawner runs": "those of this server",
+        "ec2spawner runs --hub=https://hub.example.org": "all of yours, with a token of yours",
         "ec2spawner runs show 12": "state, progress and cost of one",
         "ec2spawner runs cancel 12": "a run, or an array by its first number",
         "ec2spawner runs result 12 --to so-far.ipynb": "the executed notebook so far, or the log",

@@ -68,6 +68,19 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def call(method: str, url: str, token: str, body: Mapping[str, Any] | None = None) -> Any:
     """The answer's JSON; None where it has none. Raises `HubRefused`, for a redirect, too."""
+    text = _answer(method, url, token, body)
+    try:
+        return json.loads(text) if text else None
+    except ValueError as error:
+        raise HubRefused(f"{visible(url)} does not answer: {error}") from error
+
+
+def read(url: str, token: str) -> bytes:
+    """What a `GET` is answered with, as it is. Raises `HubRefused`, for a redirect, too."""
+    return _answer("GET", url, token, None)
+
+
+def _answer(method: str, url: str, token: str, body: Mapping[str, Any] | None) -> bytes:
     request = urllib.request.Request(  # noqa: S310 - http or https, see `token_and_hub`
         url,
         None if body is None else json.dumps(body).encode(),
@@ -76,8 +89,7 @@ def call(method: str, url: str, token: str, body: Mapping[str, Any] | None = Non
     )
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT) as answer:
-            text = answer.read()
-            return json.loads(text) if text else None
+            return bytes(answer.read())
     except urllib.error.HTTPError as error:
         raise HubRefused(_reason(error)) from error
     except (OSError, ValueError) as error:

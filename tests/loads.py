@@ -99,7 +99,7 @@ of handlers belong to it, with words of the addresses that they serve."""
 
 CALLERS: Final = (
     *("ec2spawner/first_light/hub/", "ec2spawner/interrupt/", "ec2spawner/load_test/user/"),
-    *("ec2spawner/plan/rehearsal/", "ec2spawner/pool/", TEMPLATES, "tests/"),
+    *("ec2spawner/plan/rehearsal/", "ec2spawner/pool/", "ec2spawner/runs/", TEMPLATES, "tests/"),
 )
 """Where a string may be part of a request to a hub."""
 

@@ -1,10 +1,11 @@
-"""Asks the hub about its user's runs, through the local socket of the instance's agent."""
+"""Asks the hub about the runs of a server, through the local socket of its instance's agent."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
+from collections.abc import Callable
 
 from pydantic import ValidationError
 
@@ -37,7 +38,8 @@ def ask(request: RunsRequest) -> RunsAnswer:
     if not path:
         raise RunError(
             "This is not a server of ec2spawner, which passes on what you ask. Open a terminal on "
-            "your server, in JupyterLab, or use the hub's API: POST /hub/api/ec2/runs."
+            "your server, in JupyterLab, or use the hub's API: POST /hub/api/ec2/runs. For `runs`, "
+            "you can name the hub: --hub=https://hub.example.org"
         )
     try:
         reply = exchange(path, {"type": "runs", "runs": request.model_dump(mode="json")})
@@ -49,11 +51,15 @@ def ask(request: RunsRequest) -> RunsAnswer:
     return answer_in(_parsed(reply))
 
 
-def ask_patiently(request: RunsRequest) -> RunsAnswer:
+Asking = Callable[[RunsRequest], RunsAnswer]
+"""As `ask`."""
+
+
+def ask_patiently(request: RunsRequest, asking: Asking = ask) -> RunsAnswer:
     """Ask again for as long as the hub is busy. Raises otherwise as `ask`."""
     while True:
         try:
-            return ask(request)
+            return asking(request)
         except HubBusy as busy:
             time.sleep(busy.seconds)
 

@@ -39,7 +39,6 @@ class RunOptions:
 
     profile: str
     parameters: Sequence[Mapping[str, JsonValue]] = field(default_factory=lambda: [{}])
-    payer: str = ""
     at_once: int | None = None
     retries: int | None = None
     """None is the default of `RunSubmission`."""

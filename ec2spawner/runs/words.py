@@ -9,6 +9,7 @@ from typing import Final
 
 from ..core.text import durations
 from ..wire import RunSummary
+from ..wire.runs import DELETED_SERVER
 
 OUTCOMES: Final[Mapping[str, str]] = {
     "succeeded": "succeeded",
@@ -33,6 +34,13 @@ def progress(run: RunSummary) -> str:
 def place(run: RunSummary) -> str:
     """`g5.xlarge eu-west-1a spot`; empty before its first instance."""
     return " ".join(filter(None, (run.instance_type, run.zone, str(run.market or ""))))
+
+
+def server(run: RunSummary) -> str:
+    """`lab`, `lab (deleted)`, or `default server`: that which has sent it."""
+    name = run.server.removeprefix(DELETED_SERVER)
+    shown = name or "default server"
+    return f"{shown} (deleted)" if run.server.startswith(DELETED_SERVER) else shown
 
 
 def cost(runs: Iterable[RunSummary]) -> str:

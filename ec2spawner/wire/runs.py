@@ -30,6 +30,9 @@ MAX_ARRAY = 1000
 MAX_SHOWN_RUNS = MAX_ARRAY
 """Of one answer, the newest."""
 
+DELETED_SERVER = "/deleted/"
+"""Begins `RunSummary.server` of a server that was deleted with its files."""
+
 RunKind = Literal["notebook", "script"]
 
 RunState = Literal["queued", "starting", "running", "ended"]
@@ -115,6 +118,9 @@ class RunSummary(Message):
     number: int
     array: int = 0
     """Number of the first run of its array; 0 for a run of its own."""
+    server: ShortText = ""
+    """Name of the server that sent it, empty for the default server; `/deleted/lab` for one that
+    was deleted with its files."""
     path: ShortText
     parameters: dict[str, JsonValue] = {}
     profile: ShortText
@@ -170,7 +176,7 @@ class RunsAnswer(Message):
     """Hub -> agent, to a `RunsRequest`."""
 
     runs: Annotated[list[RunSummary], Field(max_length=MAX_SHOWN_RUNS)] = []
-    """Of `list` and `undelivered` the owner's, the newest first; of the others those concerned."""
+    """Of `list` and `undelivered` the server's, the newest first; of the others those concerned."""
     result: Document = ""
 
 

@@ -35,6 +35,7 @@ def run(number: int, state: str = "running", **changes: Any) -> dict[str, Any]:
     return {
         "number": number,
         "array": 0,
+        "server": "",
         "path": "projects/vision/train.ipynb",
         "parameters": {"epochs": 20, "learning_rate": 0.001},
         "profile": "a10g",

@@ -25,6 +25,7 @@ def summary(state: State, run: Run) -> RunSummary:
     return RunSummary.model_construct(
         number=run.number,
         array=run.array,
+        server=run.server,
         path=run.path,
         parameters=dict(run.parameters),
         profile=run.profile,

@@ -70,7 +70,6 @@ def options_of(arguments: argparse.Namespace, now: datetime) -> RunOptions:
     return RunOptions(
         profile=arguments.profile,
         parameters=combined(common, rows) if rows else [common],
-        payer=arguments.payer,
         at_once=arguments.at_once,
         retries=arguments.retries,
         max_usd=arguments.max_usd,

@@ -44,12 +44,6 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
     _bounds(parser)
     parser.add_argument(
-        "--payer",
-        default="",
-        metavar="NAME",
-        help="who pays, such as group:research (default: the payer of this server)",
-    )
-    parser.add_argument(
         "--notify",
         action="store_true",
         help="notify the hub's alarm destinations when the run ends; of an array once",
@@ -108,6 +102,13 @@ def runs_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--array", action="store_true", help="of cancel: all runs of the array of this run"
+    )
+    parser.add_argument(
+        "--hub",
+        default="",
+        metavar="URL",
+        help="the hub's address: all runs of the user whose token is in JUPYTERHUB_API_TOKEN, from "
+        "anywhere; without it those of this server",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="one line of JSON")

@@ -5,27 +5,37 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
 
 from ...core.runs.documents import DocumentError, unpack
+from ...hub_call import token_and_hub
 from ...terminal import complain, text
 from ...wire import RunsRequest, RunSummary
 from .. import words
-from ..agent_request import ask, ask_patiently
+from ..agent_request import Asking, ask, ask_patiently
 from ..errors import RunError, WrongRequest
+from ..hub_request import HubOfUser
 from . import table
 from .command import FAILED, WRONG, print_json
 
 
-def run_runs(arguments: argparse.Namespace) -> int:
+def run_runs(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> int:
     """`ec2spawner runs`; returns its exit status."""
+    asking: Asking = ask
+    if arguments.hub:
+        found = token_and_hub("runs", arguments.hub, environ)
+        if found is None:
+            return WRONG
+        asking = HubOfUser(*found)
     try:
         _check(arguments)
-        _done(arguments, Console())
+        _done(arguments, Console(), asking)
     except WrongRequest as error:
         complain("runs", str(error))
         return WRONG
@@ -50,44 +60,44 @@ def _check(arguments: argparse.Namespace) -> None:
         raise WrongRequest("--csv: is for: ec2spawner runs table N --csv")
 
 
-def _done(arguments: argparse.Namespace, console: Console) -> None:
+def _done(arguments: argparse.Namespace, console: Console, asking: Asking) -> None:
     now = datetime.now().astimezone()
     if arguments.action == "list":
-        runs = ask(RunsRequest()).runs
+        runs = asking(RunsRequest()).runs
         if arguments.json:
             print_json(runs)
         else:
-            table.print_list(runs, console, now)
+            table.print_list(runs, console, now, is_of_server=not arguments.hub)
     elif arguments.action == "show":
-        run = _one(arguments.number)
+        run = _one(arguments.number, asking)
         if arguments.json:
             print_json([run])
         else:
             table.print_run(run, console, now)
     elif arguments.action == "cancel":
-        _cancel(arguments, console)
+        _cancel(arguments, console, asking)
     elif arguments.action == "result":
-        _result(arguments, console)
+        _result(arguments, console, asking)
     else:
-        _table(arguments, console)
+        _table(arguments, console, asking)
 
 
-def _one(number: int) -> RunSummary:
+def _one(number: int, asking: Asking) -> RunSummary:
     """Raises `RunError` where there is none."""
-    return next(run for run in _array(number) if run.number == number)
+    return next(run for run in _array(number, asking) if run.number == number)
 
 
-def _array(number: int) -> list[RunSummary]:
+def _array(number: int, asking: Asking) -> list[RunSummary]:
     """All runs of the array that this run is of, by number; itself alone where it is of none.
 
     Raises `RunError` where there is no such run.
     """
-    return ask(RunsRequest(number=number)).runs
+    return asking(RunsRequest(number=number)).runs
 
 
-def _cancel(arguments: argparse.Namespace, console: Console) -> None:
+def _cancel(arguments: argparse.Namespace, console: Console, asking: Asking) -> None:
     request = RunsRequest(action="cancel", number=arguments.number, array=arguments.array)
-    runs = ask(request).runs
+    runs = asking(request).runs
     if arguments.json:
         print_json(runs)
         return
@@ -96,9 +106,9 @@ def _cancel(arguments: argparse.Namespace, console: Console) -> None:
         console.print(text(f"{what} {group.number}: {group.state}"), soft_wrap=True)
 
 
-def _result(arguments: argparse.Namespace, console: Console) -> None:
+def _result(arguments: argparse.Namespace, console: Console, asking: Asking) -> None:
     number = arguments.number
-    answer = ask_patiently(RunsRequest(action="result", number=number))
+    answer = ask_patiently(RunsRequest(action="result", number=number), asking)
     if not answer.result:
         raise RunError(
             f"Run {number} has no result yet: `ec2spawner runs show {number}` shows why."
@@ -124,8 +134,8 @@ def _result(arguments: argparse.Namespace, console: Console) -> None:
         console.print(text(f"Written: {arguments.to}"), soft_wrap=True)
 
 
-def _table(arguments: argparse.Namespace, console: Console) -> None:
-    runs = _array(arguments.number)
+def _table(arguments: argparse.Namespace, console: Console, asking: Asking) -> None:
+    runs = _array(arguments.number, asking)
     if arguments.json:
         print_json(runs)
     elif arguments.csv:

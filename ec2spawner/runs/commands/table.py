@@ -24,13 +24,20 @@ SHOWN: Final = 50
 ESTIMATE: Final = "Costs are estimates at list prices, in USD."
 
 
-def print_list(runs: Sequence[RunSummary], console: Console, now: datetime) -> None:
-    """The newest first, an array in one line."""
+def print_list(
+    runs: Sequence[RunSummary], console: Console, now: datetime, *, is_of_server: bool
+) -> None:
+    """The newest first, an array in one line: of one server, or of all of the user's."""
+    if is_of_server:
+        none, whose = "This server has no runs", "this server's"
+    else:
+        none, whose = "You have no runs", "your"
     if not runs:
-        console.print(text("You have no runs: ec2spawner run FILE --profile SLUG submits one"))
+        console.print(text(f"{none}: ec2spawner run FILE --profile SLUG submits one"))
         return
     groups = list(words.grouped(runs))
-    table = _table("Run", "File", "State", "Progress", "Instance", "Cost", "Since")
+    servers = [] if is_of_server else ["Server"]
+    table = _table("Run", *servers, "File", "State", "Progress", "Instance", "Cost", "Since")
     for group in groups[:SHOWN]:
         newest = group.runs[-1]
         table.add_row(
@@ -38,6 +45,7 @@ def print_list(runs: Sequence[RunSummary], console: Console, now: datetime) -> N
                 text,
                 (
                     group.number,
+                    *([] if is_of_server else [words.server(newest)]),
                     newest.path,
                     group.state,
                     group.progress,
@@ -53,8 +61,8 @@ def print_list(runs: Sequence[RunSummary], console: Console, now: datetime) -> N
     if len(runs) >= MAX_SHOWN_RUNS:
         console.print(
             text(
-                f"Only your newest {len(runs)} runs are listed, perhaps not all of the last array: "
-                "`ec2spawner runs table N` shows the array of run N"
+                f"Only {whose} newest {len(runs)} runs are listed, perhaps not all of the last "
+                "array: `ec2spawner runs table N` shows the array of run N"
             ),
             soft_wrap=True,
         )
@@ -120,6 +128,7 @@ def _cell(value: JsonValue) -> Cell:
 
 def _lines(run: RunSummary, now: datetime) -> Iterator[tuple[str, str]]:
     yield "Run", f"{run.number}" + (f" (of array {run.array})" if run.array else "")
+    yield "Server", words.server(run)
     yield "File", run.path
     yield "State", words.state(run)
     if run.message:

@@ -16,8 +16,7 @@ FIELD = "runtime_environment_parameters"
 
 _TIMES = ("deadline", "wait_until")
 
-_NAMES = sorted({each.name for each in fields(RunOptions)} - {"parameters", "at_once", "payer"})
-"""Who pays for a job is the payer of the server that it is sent from."""
+_NAMES = sorted({each.name for each in fields(RunOptions)} - {"parameters", "at_once"})
 
 
 def job_options(

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,12 @@ from ec2spawner.runs.commands.follow import follow
 from ec2spawner.runs.errors import RunError
 from ec2spawner.wire import RunsAnswer, RunsRequest, RunSubmission, RunSummary
 from ec2spawner.wire.runs import MAX_ARRAY, MAX_DOCUMENT_BYTES, MAX_SHOWN_RUNS
+from tests.serving import serving
 
 from .agent_socket import Busy, Refusal, agent, summary
 
 NOW = datetime.now(UTC)
+TOKEN = "a-token-of-the-user"
 
 
 class Hub:
@@ -101,12 +104,12 @@ def err(capsys: pytest.CaptureFixture[str]) -> Output:
 
 def test_a_script_is_submitted_with_its_options(hub: Hub, out: Output) -> None:
     options = (
-        "-p lr 0.1 -p name a --max-usd 5 --deadline 8h --retries 2 --payer group:x "
+        "-p lr 0.1 -p name a --max-usd 5 --deadline 8h --retries 2 "
         "--max-spot-price 0.5 --wait-until 2h"
     )
     assert main(["run", "train.py", "--profile", "t4", *options.split()]) == 0
     sent = hub.submission
-    assert (sent.path, sent.profile, sent.payer) == ("train.py", "t4", "group:x")
+    assert (sent.path, sent.profile) == ("train.py", "t4")
     assert unpack(sent.document) == b"print('x')\n"
     assert (sent.parameters, sent.retries, sent.max_usd) == ([{"lr": 0.1, "name": "a"}], 2, 5)
     assert (sent.max_spot_usd_per_hour, sent.at_once) == (0.5, None)
@@ -309,7 +312,7 @@ def test_an_array_that_is_not_among_the_newest_runs_is_whole(hub: Hub, out: Outp
         assert main(["runs", "show", "12", "--json"]) == 0
         assert [run["number"] for run in json.loads(out())["runs"]] == [12]
         assert main(["runs"]) == 0
-        assert "Only your newest 1000 runs are listed" in out()
+        assert "Only this server's newest 1000 runs are listed" in out()
     followed = follow(range(first, last + 1), Console(file=io.StringIO()), poll_seconds=0)
     assert [run.number for run in followed] == list(range(first, last + 1))
 
@@ -362,3 +365,71 @@ def test_waiting_has_the_exit_status_of_the_runs(
         assert main(["run", "train.py", "--profile", "t4", "--wait"]) == status
     hub.runs = []
     assert main(["run", "train.py", "--profile", "t4", "--wait"]) == 1
+
+
+# --- with a token of the user, from anywhere ---
+
+
+class RestHub(ThreadingHTTPServer):
+    """The hub's calls of runs, for `TOKEN` only: run 12 of a server, and 13 of one that is gone."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Rest)
+        self.asked: list[str] = []
+        self.runs = [
+            summary(13, server="/deleted/lab", path="b.py"),
+            summary(12, path="a.py", state="ended", outcome="cancelled"),
+        ]
+
+    def answer(self, method: str, path: str) -> tuple[int, bytes]:
+        self.asked.append(f"{method} {path}")
+        place = path.removeprefix("/hub/api/ec2/runs")
+        if place == "/12/result":
+            return 200, b"print('x')\n"
+        wanted = [run for run in self.runs if place in ("", f"/{run.number}?array")] or (
+            self.runs[1:] if place == "/12" else []
+        )
+        if not wanted:
+            return 404, b'{"status": 404, "message": "you have no run 14"}'
+        runs = ",".join(run.model_dump_json() for run in wanted)
+        return 200, f'{{"now": "{NOW.isoformat()}", "runs": [{runs}]}}'.encode()
+
+
+class _Rest(BaseHTTPRequestHandler):
+    server: RestHub
+
+    def _answer(self) -> None:
+        code, body = self.server.answer(self.command, self.path)
+        if self.headers["Authorization"] != f"token {TOKEN}":
+            code, body = 403, b'{"message": "Forbidden"}'
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_DELETE = _answer  # noqa: N815 - the name is the base's
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_users_own_token_shows_the_runs_of_all_servers(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Also on a server, which reaches only its own without it."""
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", TOKEN)
+    with serving(RestHub()) as rest:
+        named = f"--hub=http://127.0.0.1:{rest.server_port}"
+        assert main(["runs", named]) == 0
+        said = capsysbinary.readouterr().out.decode()
+        assert "lab (deleted)" in said
+        assert "default server" in said
+        assert main(["runs", "result", "12", named]) == 0
+        assert capsysbinary.readouterr().out == b"print('x')\n"
+        assert main(["runs", "cancel", "12", named]) == 0
+        assert rest.asked[-1] == "DELETE /hub/api/ec2/runs/12"
+        assert main(["runs", "show", "14", named]) == 1
+        assert b"you have no run 14" in capsysbinary.readouterr().err
+        monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "of-this-server")
+        assert main(["runs", named]) == 1
+    assert hub.asked == []

@@ -116,7 +116,6 @@ def test_a_file_that_is_too_large_is_not_read(home: Path) -> None:
         ({"retries": -1}, "--retries: "),
         ({"at_once": 0}, "--at-once: "),
         ({"max_spot_usd_per_hour": -1}, "--max-spot-price: "),
-        ({"payer": "x" * 301}, "--payer: "),
         ({"profile": ""}, "--profile: "),
         ({"parameters": [{f"p{i}": i for i in range(101)}]}, "--params or -p: "),
     ],

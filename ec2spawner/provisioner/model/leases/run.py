@@ -15,7 +15,7 @@ from ....core.runs.attempts import Tries
 from ....core.runs.queue import QueuePlace
 from ....core.runs.terms import Terms
 from ....wire import Market
-from ....wire.runs import RunKind, RunOutcome
+from ....wire.runs import DELETED_SERVER, RunKind, RunOutcome
 
 
 class RunState(StrEnum):
@@ -140,7 +140,6 @@ class Run:
 
 
 _RUN: Final = "/run/"
-_DELETED: Final = "/deleted/"
 
 
 def run_server(number: int) -> str:
@@ -156,11 +155,11 @@ def run_of_server(server: str) -> int:
 def deleted_server(server: str) -> str:
     """In the place of the name of a server that was deleted with its files: no server can be called
     so, and a new one of its name reaches none of its runs."""
-    return f"{_DELETED}{server}"
+    return f"{DELETED_SERVER}{server}"
 
 
 def server_words(server: str) -> str:
     """`your server lab`, for its user; also of a server that was deleted."""
-    name = server.removeprefix(_DELETED)
-    deleted = "deleted " if server.startswith(_DELETED) else ""
+    name = server.removeprefix(DELETED_SERVER)
+    deleted = "deleted " if server.startswith(DELETED_SERVER) else ""
     return f"your {deleted}server {name}" if name else f"your {deleted}default server"

@@ -24,6 +24,7 @@ function fieldsOf(run, now) {
   const ofArray = run.array && runs.ofArray(run.array);
   return [
     ["Message", run.message],
+    ["Server", serverOf(run)],
     ["File", "~/" + run.path],
     ["Parameters", Object.entries(run.parameters).map(([name, value]) => name + " = " + valueText(value)).join("\n")],
     ["Array", ofArray && run.number - run.array + 1 + " of " + ofArray.length + " in array " + run.array],

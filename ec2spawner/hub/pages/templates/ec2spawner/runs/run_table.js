@@ -45,7 +45,7 @@ function itemsOf(found) {
 }
 
 function searched(run, words) {
-  const text = [run.number, run.path, parametersText(run), run.profile_name, run.instance_type, run.zone, run.market, nameOf(stateOf(run)), run.message, run.payer]
+  const text = [run.number, serverOf(run), run.path, parametersText(run), run.profile_name, run.instance_type, run.zone, run.market, nameOf(stateOf(run)), run.message, run.payer]
     .join(" ")
     .toLowerCase();
   return words.every((word) => text.includes(word));

@@ -24,6 +24,15 @@ const nameOf = (state) => STATE_NAMES[state] || state;
 
 const fileName = (run) => run.path.split("/").pop();
 
+const DELETED = "/deleted/";
+
+/** The server that sent it, and whose home has its result. */
+function serverOf(run) {
+  const isDeleted = run.server.startsWith(DELETED);
+  const name = (isDeleted ? run.server.slice(DELETED.length) : run.server) || "default server";
+  return isDeleted ? name + " (deleted)" : name;
+}
+
 /** Where its result will be in the home. */
 function resultPath(run) {
   const name = fileName(run);
