@@ -1,4 +1,4 @@
-"""How many calls of one key may be in progress at a time. Pure."""
+"""How many calls, of one key and of all, may be in progress at a time. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from .fair_share import share
+
 
 class TooManyAtOnce(Exception):
-    """As many calls of this key as may be are in progress."""
+    """As many calls as may be are in progress."""
 
 
 @dataclass(slots=True)
@@ -17,12 +19,16 @@ class ConcurrencyLimit:
     """One limit for many keys."""
 
     at_once: int
+    """Of one key."""
+    in_all: int
+    """Of all: each key has a share of these, see `core.fair_share`."""
     _held: Counter[Hashable] = field(default_factory=Counter)
 
     @contextmanager
     def hold(self, key: Hashable) -> Iterator[None]:
         """Count one call of the key as in progress until the block ends. Raises `TooManyAtOnce`."""
-        if self._held[key] >= self.at_once:
+        held = self._held[key]
+        if held >= min(self.at_once, share(self.in_all, self._held.total() - held)):
             raise TooManyAtOnce
         self._held[key] += 1
         try:

@@ -81,13 +81,13 @@ class RateLimit:
     rate: Rate
     _buckets: dict[Hashable, TokenBucket] = field(default_factory=dict)
 
-    def take(self, key: Hashable, now: float) -> bool:
-        """Take a token; False, and nothing is taken, where there is none."""
-        return self._bucket(key, now).take(now)
+    def take(self, key: Hashable, now: float, tokens: int = 1) -> bool:
+        """Take so many; False, and nothing is taken, where there are fewer."""
+        return self._bucket(key, now).take(now, tokens)
 
-    def wait_seconds(self, key: Hashable, now: float) -> float:
-        """How long until there is a token; 0 where there is one."""
-        return self._bucket(key, now).wait_seconds(now)
+    def wait_seconds(self, key: Hashable, now: float, tokens: int = 1) -> float:
+        """How long until so many are there; 0 where they are."""
+        return self._bucket(key, now).wait_seconds(now, tokens)
 
     def __len__(self) -> int:
         return len(self._buckets)

@@ -68,6 +68,7 @@ from .app.interruption_queue import InterruptionQueue
 from .app.reporting import log_limits, log_sanitizer, metrics
 from .app.reporting.cloudwatch import CloudWatchMetrics
 from .app.reporting.event_log import EventLog
+from .app.request_bounds import bound_requests
 from .app.resume import Resumes
 from .app.route_times import noting_routes
 from .app.service import HubService, publish, utc_now
@@ -265,6 +266,7 @@ async def _begin(app: JupyterHub) -> None:
             delivery = Delivery(provisioner.alarms, destinations(options), Clock(utc_now))
             provisioner.spawn(delivery.run(), "delivery of alarms")
         service.started(provisioner)
+        provisioner.spawn(bound_requests(app), "bounds of requests")
         provisioner.spawn(Resumes(app, service, provisioner).run(), "resumes")
         provisioner.spawn(RunStarts(app, service, provisioner).run(), "starts of runs")
         address = api_address.api_address(app, options).url

@@ -12,6 +12,10 @@ from typing import Final
 from ..text.untrusted import visible
 from .alarm import Alarm, Kind
 
+MAX_GROUPED: Final = 500
+"""Of one kind in an hour: further ones are not stored, and the message about the rest says that
+there were at least so many."""
+
 HOUR: Final = timedelta(hours=1)
 
 NAMED: Final = 20
@@ -35,17 +39,23 @@ class Raised:
 
 def admitted(before: Iterable[Raised], new: Sequence[Alarm], per_hour: int) -> tuple[Raised, ...]:
     """The new alarms; those beyond `per_hour` of one kind in an hour of UTC are grouped, and those
-    of one user beyond half as many: nobody can use up the messages of all.
+    of one user beyond half as many: nobody can use up the messages of all. Beyond another
+    `MAX_GROUPED` of a kind they are left out.
 
     `before` are those that were raised in the same hours.
     """
+    before = tuple(before)
     sent = Counter(key for each in before if _counts(each) for key in _keys(each.alarm))
+    held = Counter(_of_kind(each.alarm) for each in before if each.grouped)
     per_user, found = max(per_hour // 2, 1), []
     for alarm in new:
         keys, is_rest = _keys(alarm), alarm.subject.startswith(f"{REST}/")
         bounds = (per_hour, per_user)
         is_full = any(sent[key] >= most for key, most in zip(keys, bounds, strict=False))
         grouped = is_full and not is_rest
+        if grouped and held[_of_kind(alarm)] >= MAX_GROUPED:
+            continue
+        held[_of_kind(alarm)] += grouped
         if not grouped and not is_rest:
             sent.update(keys)
         found.append(Raised(alarm, grouped))
@@ -69,11 +79,15 @@ def rests(raised: Iterable[Raised], now: datetime) -> Iterator[Alarm]:
             kind,
             f"{REST}/{hour:%Y-%m-%dT%H}",
             "",
-            f"And {len(alarms)} more alarms of the kind {kind}",
+            f"And {_at_least(len(alarms))}{len(alarms)} more alarms of the kind {kind}",
             f"Between {hour:%H:%M} and {hour + HOUR:%H:%M} UTC on {hour:%Y-%m-%d}:\n"
             + "\n".join(lines),
             now,
         )
+
+
+def _at_least(count: int) -> str:
+    return "at least " if count >= MAX_GROUPED else ""
 
 
 def _lines(alarms: Sequence[Alarm]) -> list[str]:
@@ -93,9 +107,13 @@ def _lines(alarms: Sequence[Alarm]) -> list[str]:
     return [*lines, f"and {others} more"] if others else lines
 
 
+def _of_kind(alarm: Alarm) -> tuple[Kind, datetime]:
+    return alarm.kind, _hour(alarm.at)
+
+
 def _keys(alarm: Alarm) -> tuple[tuple[object, ...], ...]:
     """Under which it is counted: with all of its kind, and with those of its user."""
-    of_kind = alarm.kind, _hour(alarm.at)
+    of_kind = _of_kind(alarm)
     return (of_kind, (*of_kind, alarm.user)) if alarm.user else (of_kind,)
 
 

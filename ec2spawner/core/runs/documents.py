@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ...wire.runs import MAX_DOCUMENT_BYTES, MAX_PLAIN_BYTES
@@ -12,6 +12,9 @@ from ..text import sizes
 
 MAX_PACKED_BYTES: Final = MAX_DOCUMENT_BYTES // 4 * 3
 """Compressed, so that base64 of it is no longer than a message may have."""
+
+PIECE_BYTES: Final = 256 * 1024
+"""Of a document that are unpacked at a time."""
 
 LEVEL: Final = 6
 """Of zlib. A notebook of 64 MB takes a second; level 9 takes three times as long for a hundredth
@@ -51,17 +54,61 @@ def _require_sendable(packed: bytearray) -> None:
 
 def unpack(document: str) -> bytes:
     """What was packed, `MAX_PLAIN_BYTES` at most. Raises `DocumentError`."""
+    return b"".join(parts(document))
+
+
+def parts(document: str) -> Iterator[bytes]:
+    """What was packed, in pieces of up to `PIECE_BYTES`: 87 KB may stand for 64 MiB, of which only
+    a piece is in memory. Raises `DocumentError`, also after some pieces."""
     try:
-        packed = base64.b64decode(document, validate=True)
-        unpacking = zlib.decompressobj()
-        # Never more in memory than the limit, whatever it claims to be.
-        plain = unpacking.decompress(packed, MAX_PLAIN_BYTES + 1)
-    except (ValueError, zlib.error) as error:
+        packed = memoryview(base64.b64decode(document, validate=True))
+    except ValueError as error:
         raise DocumentError(f"it is damaged ({error})") from error
-    if len(plain) > MAX_PLAIN_BYTES:
-        raise DocumentError(f"it has more than {sizes.in_words(MAX_PLAIN_BYTES)}")
-    if not unpacking.eof:
-        raise DocumentError("it is damaged (its end is missing)")
-    if unpacking.unused_data:
-        raise DocumentError("it is damaged (something follows its end)")
-    return plain
+    unpacking = zlib.decompressobj()
+    plain = 0
+    for begin in range(0, len(packed), PIECE_BYTES):
+        for part in _pieces(unpacking, packed[begin : begin + PIECE_BYTES]):
+            plain += len(part)
+            if plain > MAX_PLAIN_BYTES:
+                raise DocumentError(f"it has more than {sizes.in_words(MAX_PLAIN_BYTES)}")
+            yield part
+        if unpacking.eof:
+            if unpacking.unused_data or begin + PIECE_BYTES < len(packed):
+                raise DocumentError("it is damaged (something follows its end)")
+            return
+    raise DocumentError("it is damaged (its end is missing)")
+
+
+def _pieces(unpacking: zlib._Decompress, packed: bytes | memoryview) -> Iterator[bytes]:
+    """What so much of the packed bytes stands for. Raises `DocumentError`."""
+    while True:
+        try:
+            part = unpacking.decompress(packed, PIECE_BYTES)
+        except zlib.error as error:
+            raise DocumentError(f"it is damaged ({error})") from error
+        if part:
+            yield part
+        packed = unpacking.unconsumed_tail
+        # A full piece may leave something in zlib's own buffer although all bytes are consumed.
+        if unpacking.eof or (not packed and len(part) < PIECE_BYTES):
+            return
+
+
+def plain_size(document: str) -> int:
+    """Bytes of what was packed. Raises `DocumentError`."""
+    return sum(map(len, parts(document)))
+
+
+def is_notebook(document: str) -> bool:
+    """Whether what was packed looks like a notebook of nbformat 4, all of which is unpacked. Raises
+    `DocumentError`.
+
+    It is not parsed, which would hold up the event loop from another thread as well.
+    """
+    missing, begin, end = {b'"cells"', b'"nbformat"'}, b"", b""
+    for part in parts(document):
+        begin = begin or part.lstrip()[:1]
+        seen = end + part
+        missing = {word for word in missing if word not in seen}
+        end = seen[-len(b'"nbformat"') :]
+    return begin == b"{" and not missing

@@ -15,7 +15,7 @@ from ...provisioner.model.leases.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ..app.user_account import account_of, lease_of, user_of
-from .user_call import Model, named, read, require_instances_scope, running, store_failed
+from .user_call import Model, UserCall, named, read, require_instances_scope, running, store_failed
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class HandOver(BaseModel):
     """As pages and reports call it: `ann/3`, or the name of a deleted user."""
 
 
-class KeepHandler(APIHandler):
+class KeepHandler(UserCall):
     """Keeps a server on, beyond what its idle policy allows its user."""
 
     async def post(self, user_name: str, server_name: str = "") -> None:
@@ -79,7 +79,7 @@ class KeepHandler(APIHandler):
         self.finish(Extension(extended_until=until).model_dump_json())
 
 
-class MessageHandler(APIHandler):
+class MessageHandler(UserCall):
     """Shows a message in the open pages of a server."""
 
     async def post(self, user_name: str, server_name: str = "") -> None:
@@ -95,7 +95,7 @@ class MessageHandler(APIHandler):
         self.set_status(204)
 
 
-class ReleaseHandler(APIHandler):
+class ReleaseHandler(UserCall):
     """Releases the instances that are kept for a server after its stop."""
 
     async def delete(self, user_name: str, server_name: str = "") -> None:
@@ -115,7 +115,7 @@ class ReleaseHandler(APIHandler):
         self.set_status(204)
 
 
-class HandOverHandler(APIHandler):
+class HandOverHandler(UserCall):
     """Lets a user have what an account that was deleted has left."""
 
     async def post(self, user_name: str) -> None:

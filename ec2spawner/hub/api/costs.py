@@ -22,7 +22,8 @@ from ...core.ledger.local_days import askable, is_askable
 from ...core.text.delimited import delimited
 from ...provisioner.store.store import StoreError
 from ...provisioner.usage import Usage
-from .user_call import Model, require_instances_scope, running, store_failed, whose
+from ..app.call_limits import DEAR_CALL
+from .user_call import Model, UserCall, require_instances_scope, running, store_failed, whose
 
 MAX_DAYS = 400
 """Days in one range: a year, and the month that it is compared with."""
@@ -101,7 +102,7 @@ class IdleSavings(Model):
     """The hub's own limit, which profiles, groups and users may change; 0 if it has none."""
 
 
-class CostsHandler(APIHandler):
+class CostsHandler(UserCall):
     """Costs of all users, and overhead."""
 
     async def get(self) -> None:
@@ -110,15 +111,17 @@ class CostsHandler(APIHandler):
         await answer_costs(self, None)
 
 
-class UsageCostsHandler(APIHandler):
+class UsageCostsHandler(UserCall):
     """Costs of the caller; with the scope of admins also those of another user."""
+
+    CALL_TOKENS = DEAR_CALL
 
     async def get(self) -> None:
         """`GET usage/costs?from=&to=&by=`: 403 for another user's without the scope."""
         await answer_costs(self, {Dimension.USER: [whose(self)]})
 
 
-class IdleSavingsHandler(APIHandler):
+class IdleSavingsHandler(UserCall):
     """What idle rules saved, and what others would have saved."""
 
     async def get(self) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from jupyterhub.apihandlers.base import APIHandler
 from pydantic import AwareDatetime
 
 from ...core.ledger.charges import NO_PRICE, Rate, rate
@@ -25,7 +24,7 @@ from ...provisioner.model.leases.worker import head_server, worker_number
 from ...provisioner.overview import KeptNow, Overview, ServerNow, UnassignedNow
 from ...wire import Market
 from .limits import LimitModel, limit_models
-from .user_call import Model, require_instances_scope, running
+from .user_call import Model, UserCall, require_instances_scope, running
 
 LIMITS = 50
 """In one answer."""
@@ -187,7 +186,7 @@ class Instances(Model):
     most."""
 
 
-class InstancesHandler(APIHandler):
+class InstancesHandler(UserCall):
     """What runs now, of all users."""
 
     async def get(self) -> None:

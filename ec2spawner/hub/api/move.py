@@ -24,7 +24,7 @@ from ..security.sealed_start import SealBroken
 from ..spawn.hardware_change import continue_on
 from ..spawn.limits import limit_words_of
 from ..spawn.server_options import ProfileListError
-from .user_call import OWN_SCOPE, Model, running, store_failed
+from .user_call import OWN_SCOPE, Model, UserCall, running, store_failed
 
 
 class Move(Model):
@@ -52,7 +52,7 @@ class MoveReply(Model):
     """None where the server has not tried to move since it is ready."""
 
 
-class ContinueHandler(APIHandler):
+class ContinueHandler(UserCall):
     """Continues a running server on other hardware."""
 
     async def get(self, user_name: str, server_name: str = "") -> None:
@@ -75,6 +75,7 @@ class ContinueHandler(APIHandler):
         wanted = self.get_json_body() or {}
         if not isinstance(wanted, dict) or server_name not in owner.orm_spawners:
             raise HTTPError(400, "the body is an object with the options of a start")
+        self.check_rate(hub.limits.user_starts, "you have started servers too often lately")
         spawner = owner.spawners[server_name]
         url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub.options)
         try:

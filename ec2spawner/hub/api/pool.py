@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
-from jupyterhub.apihandlers.base import APIHandler
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from tornado.web import HTTPError
 
@@ -23,7 +22,7 @@ from ...provisioner.pool.standing import Member, Standing, StoppedMember
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import Market
-from .user_call import Model, read, require_instances_scope, running, store_failed
+from .user_call import Model, UserCall, read, require_instances_scope, running, store_failed
 
 DEFAULT_UNTIL: Final = timedelta(days=1)
 """What is set without an end would be paid for until somebody remembers it."""
@@ -122,7 +121,7 @@ class ByHand(BaseModel):
     market: Market | None = None
 
 
-class PoolHandler(APIHandler):
+class PoolHandler(UserCall):
     """How the pool stands."""
 
     async def get(self) -> None:
@@ -133,7 +132,7 @@ class PoolHandler(APIHandler):
         self.finish(pool_model(hub.options, provisioner).model_dump_json())
 
 
-class PoolOfProfileHandler(APIHandler):
+class PoolOfProfileHandler(UserCall):
     """How many instances wait for a profile, by hand."""
 
     async def put(self, profile: str) -> None:

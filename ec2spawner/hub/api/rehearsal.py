@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any
 
-from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.user import User
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from tornado.web import HTTPError
@@ -25,7 +24,7 @@ from ...provisioner.provisioner import Provisioner
 from ...wire import Market
 from ..app.service import HubService
 from ..app.user_account import account_of, lease_of
-from .user_call import Model, read, running
+from .user_call import Model, UserCall, read, running
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ class Interruption(Model):
     """What AWS charges for the rehearsal, in USD, besides the instance."""
 
 
-class InterruptHandler(APIHandler):
+class InterruptHandler(UserCall):
     """Has AWS interrupt the spot instance of a server."""
 
     async def post(self, user_name: str, server_name: str = "") -> None:

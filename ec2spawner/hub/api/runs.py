@@ -3,45 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.user import User
-from pydantic import AwareDatetime, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from tornado.http1connection import HTTP1Connection
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError
 
 from ...core.concurrency_limit import TooManyAtOnce
 from ...core.profiles.choices import OptionsRefused
-from ...core.rate_limit import RateLimit
-from ...core.runs.documents import DocumentError, unpack
+from ...core.runs.documents import DocumentError, parts, plain_size
+from ...provisioner.model.leases.run import Run
 from ...provisioner.runs.runs import NoSuchRun, Owner, TooManyRuns
 from ...provisioner.store.store import StoreError
-from ...wire import RunSubmission, RunSummary
+from ...wire import RunSubmission
 from ...wire.runs import (
     MAX_RUN_BODY_BYTES,
     MAX_SHOWN_RUNS,
     MAX_VALUES,
     has_too_many_values,
 )
+from ..app import service
 from ..app.user_account import account_of
+from ..runs.answers import runs_json, tokens_of
 from ..runs.submission import CannotRun, submit
 from ..spawn.server_options import ProfileListError
-from .user_call import OWN_SCOPE, Model, named, running, store_failed
+from .user_call import OWN_SCOPE, TooManyCalls, UserCall, named, running, store_failed
 
 SUBMIT_SCOPE = "servers"
 """Required to submit and cancel: a run is a start of a server. A user's login and own tokens have
 it; the token of a server, which everyone with access to that server can read, does not."""
-
-PIECE_BYTES = 256 * 1024
-"""Of a result that are queued for a client at a time."""
 
 SEND_SECONDS = 300.0
 """For a whole result. One of 64 MiB, the largest, then needs 1.8 Mbit/s."""
@@ -49,25 +45,12 @@ SEND_SECONDS = 300.0
 BUSY_SECONDS = 5.0
 """When to try again, for a user who reads as many results as may be read at a time."""
 
+_INSTANT: TypeAdapter[datetime] = TypeAdapter(datetime)
+
 NUMBER = r"([0-9]{1,9})"
 
 
-class RunsModel(Model):
-    """Runs of one user."""
-
-    now: AwareDatetime
-    runs: tuple[RunSummary, ...]
-
-
-class TooManyCalls(HTTPError):
-    """429 with when to try again."""
-
-    def __init__(self, message: str, seconds: float) -> None:
-        super().__init__(429, message)
-        self.headers = {"Retry-After": str(math.ceil(max(seconds, 1)))}
-
-
-class RunsApiHandler(APIHandler):
+class RunsApiHandler(UserCall):
     """A call of a user about their own runs."""
 
     def owner(self, scope: str) -> User:
@@ -90,33 +73,51 @@ class RunsApiHandler(APIHandler):
             raise HTTPError(403, f"this needs the scope {scope} for that user")
         return Owner(named(self, name))
 
-    def check_rate(self, limit: RateLimit, user: User, message: str) -> None:
-        """Raises `TooManyCalls` with this message for a user who calls too fast."""
-        now = time.monotonic()
-        if not limit.take(user.id, now):
-            raise TooManyCalls(message, limit.wait_seconds(user.id, now))
-
-    def send(self, now: datetime, runs: list[RunSummary], status: int = 200) -> None:
-        """Answer these runs."""
+    async def send(self, runs: list[Run], status: int = 200) -> None:
+        """Answer these runs; 429 for too many long lists."""
+        service, provisioner = running()
+        limits = service.limits
+        if tokens := tokens_of(runs):
+            self.check_rate(limits.user_calls, "too many long lists of runs", tokens)
+        others = {"now": _INSTANT.dump_json(provisioner.now()).decode()}
+        try:
+            answer = await runs_json(limits, provisioner, self.caller, runs, others)
+        except TooManyAtOnce as error:
+            raise TooManyCalls("you are reading other lists of runs", BUSY_SECONDS) from error
         self.set_status(status)
         self.set_header("Content-Type", "application/json")
-        self.finish(RunsModel(now=now, runs=tuple(runs)).model_dump_json())
+        self.finish(answer)
 
 
 class RunListHandler(RunsApiHandler):
     """`/api/ec2/runs`."""
 
+    MAX_BODY_BYTES = MAX_RUN_BODY_BYTES
+
+    async def admit(self) -> None:
+        """Check the rate of submissions, and let bodies that may be large come one after the
+        other."""
+        await super().admit()
+        hub = service.current()
+        if hub is None or self.request.method != "POST" or not self.caller:
+            return
+        hint = "too many submissions: send several parameters as one array"
+        self.check_rate(hub.limits.run_submissions, hint)
+        if self.may_be_large:
+            try:
+                await self.wait_turn(hub.limits.documents_in, self.caller)
+            except TooManyAtOnce as error:
+                raise TooManyCalls("you are sending other documents", BUSY_SECONDS) from error
+
     async def get(self) -> None:
         """The caller's runs, the newest first; with `user=` those of another."""
         owner, (_, provisioner) = self.whose(OWN_SCOPE), running()
-        self.send(provisioner.now(), provisioner.runs.of_user(owner, MAX_SHOWN_RUNS))
+        await self.send(provisioner.runs.of_user(owner, MAX_SHOWN_RUNS))
 
     async def post(self) -> None:
         """Submit; 201 with the runs that were made, 400 with the field that is wrong, 429 while too
         many wait or run."""
         user, (service, provisioner) = self.owner(SUBMIT_SCOPE), running()
-        hint = "too many submissions: send several parameters as one array"
-        self.check_rate(service.run_submissions, user, hint)
         submission = self.submission()
         try:
             spawner, owner = user.spawners[""], owner_of(user)
@@ -125,20 +126,22 @@ class RunListHandler(RunsApiHandler):
             raise HTTPError(400, str(error)) from error
         except TooManyRuns as error:
             raise HTTPError(429, str(error)) from error
+        except TooManyAtOnce as error:
+            raise TooManyCalls("you are sending other documents", BUSY_SECONDS) from error
         except ProfileListError as error:
             raise HTTPError(503, str(error)) from error
         except StoreError as error:
             raise store_failed(self, error) from error
-        self.send(provisioner.now(), added, status=201)
+        await self.send(added, status=201)
 
     def submission(self) -> RunSubmission:
         """The body. Raises `HTTPError` (400) that names the fields."""
-        if len(self.request.body) > MAX_RUN_BODY_BYTES:
-            raise HTTPError(413, f"a submission may have {MAX_RUN_BODY_BYTES} bytes")
-        if has_too_many_values(self.request.body):
+        body = self.body()
+        self.release_body()
+        if has_too_many_values(body):
             raise HTTPError(400, f"parameters: have more than {MAX_VALUES} values together")
         try:
-            return RunSubmission.model_validate_json(self.request.body)
+            return RunSubmission.model_validate_json(body)
         except ValidationError as error:
             problems = "; ".join(
                 f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}"
@@ -161,7 +164,7 @@ class RunHandler(RunsApiHandler):
                 found = [runs.one(owner, int(number))]
         except NoSuchRun as error:
             raise HTTPError(404, str(error)) from error
-        self.send(provisioner.now(), found)
+        await self.send(found)
 
     async def delete(self, number: str) -> None:
         """Cancel it; with `?array` all of its array."""
@@ -177,7 +180,7 @@ class RunHandler(RunsApiHandler):
             raise HTTPError(404, str(error)) from error
         except StoreError as error:
             raise store_failed(self, error, "cancelled, but not stored yet") from error
-        self.send(provisioner.now(), found)
+        await self.send(found)
 
     def is_for_array(self) -> bool:
         """Whether the number stands for the whole array of that run. Raises `HTTPError` (400)
@@ -196,20 +199,21 @@ class RunResultHandler(RunsApiHandler):
         user, (service, _) = self.owner(OWN_SCOPE), running()
         try:
             # Held until the client has the result: what it does not read stays in memory.
-            with service.run_results_at_once.hold(user.id):
-                run, plain = await self.result_of(user, int(number))
-                self.set_file_headers(run, len(plain))
-                await self.send_file(plain)
+            with service.limits.run_results_at_once.hold(self.caller):
+                run, packed = await self.result_of(user, int(number))
+                self.set_file_headers(run, await asyncio.to_thread(_plain_size, packed))
+                await self.send_file(parts(packed))
         except TooManyAtOnce as error:
             hint = "you are reading other results: try again when they are complete"
             raise TooManyCalls(hint, BUSY_SECONDS) from error
 
-    async def result_of(self, user: User, number: int) -> tuple[RunSummary, bytes]:
-        """The run, and its result unpacked. Raises `HTTPError` with 404, 429 or 503."""
+    async def result_of(self, user: User, number: int) -> tuple[Run, str]:
+        """The run, and its result as it is packed. Raises `HTTPError` with 404, 429 or 503."""
         owner, (service, provisioner) = owner_of(user), running()
         try:
             run = provisioner.runs.one(owner, number)
-            self.check_rate(service.run_results, user, "too many results at once: try again soon")
+            hint = "too many results at once: try again soon"
+            self.check_rate(service.limits.run_results, hint)
             packed = await provisioner.runs.result(owner, number)
         except NoSuchRun as error:
             raise HTTPError(404, str(error)) from error
@@ -217,9 +221,9 @@ class RunResultHandler(RunsApiHandler):
             raise store_failed(self, error) from error
         if not packed:
             raise HTTPError(404, "there is no result of this run yet")
-        return run, await asyncio.to_thread(_unpacked, packed)
+        return run, packed
 
-    def set_file_headers(self, run: RunSummary, size: int) -> None:
+    def set_file_headers(self, run: Run, size: int) -> None:
         """Describe the file, which has `size` bytes."""
         stem, _, suffix = run.path.rpartition("/")[2].rpartition(".")
         is_notebook = suffix == "ipynb"
@@ -230,17 +234,15 @@ class RunResultHandler(RunsApiHandler):
         self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(name)}")
         self.set_header("Content-Length", size)
 
-    async def send_file(self, plain: bytes) -> None:
-        """Send as fast as the client reads, and drop a client that takes longer than
+    async def send_file(self, pieces: Iterator[bytes]) -> None:
+        """Unpack and send as fast as the client reads, and drop a client that takes longer than
         `SEND_SECONDS`."""
         with suppress(StreamClosedError):
             try:
                 async with asyncio.timeout(SEND_SECONDS):
-                    for begin in range(0, len(plain), PIECE_BYTES):
-                        self.write(plain[begin : begin + PIECE_BYTES])
+                    while piece := await asyncio.to_thread(next, pieces, b""):
+                        self.write(piece)
                         await self.flush()
-                        # What the socket takes at once is flushed without a turn for others.
-                        await asyncio.sleep(0)
             except TimeoutError:
                 connection = self.request.connection
                 assert isinstance(connection, HTTP1Connection)
@@ -253,9 +255,9 @@ def owner_of(user: User) -> Owner:
     return Owner(account_of(provisioner.accounts, user))
 
 
-def _unpacked(packed: str) -> bytes:
+def _plain_size(packed: str) -> int:
     try:
-        return unpack(packed)
+        return plain_size(packed)
     except DocumentError as error:
         raise HTTPError(404, "the result of this run cannot be read") from error
 

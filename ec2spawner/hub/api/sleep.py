@@ -16,7 +16,7 @@ from ...provisioner.sleeping import CannotSleep
 from ...wire import SavedKernel
 from ..app.user_account import lease_of
 from ..pages.spawn_page.session_asleep import SessionAsleep, session_asleep
-from .user_call import OWN_SCOPE, Model, running
+from .user_call import OWN_SCOPE, Model, UserCall, running
 
 
 class Session(Model):
@@ -49,7 +49,7 @@ class SessionReply(Model):
     """None where nothing sleeps."""
 
 
-class SessionHandler(APIHandler):
+class SessionHandler(UserCall):
     """What the next start of a server can wake."""
 
     async def get(self, user_name: str, server_name: str = "") -> None:
@@ -63,7 +63,7 @@ class SessionHandler(APIHandler):
         self.finish(SessionReply(now=provisioner.now(), session=session).model_dump_json())
 
 
-class SleepHandler(APIHandler):
+class SleepHandler(UserCall):
     """Saves the variables of a running server, then stops it."""
 
     @needs_scope("delete:servers")

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import Any
 
-from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.user import User
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from tornado.web import HTTPError
@@ -26,10 +25,11 @@ from ...provisioner.overview import LimitNow, ServerNow, StorageNow
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import Market
+from ..app.call_limits import DEAR_CALL
 from ..app.user_account import account_of
 from .instances import ServerModel, server_model
 from .limits import LimitModel, limit_models
-from .user_call import Model, running, store_failed, whose
+from .user_call import Model, UserCall, running, store_failed, whose
 
 SESSIONS = 50
 """Ended sessions in one answer."""
@@ -92,8 +92,10 @@ class UsageModel(Model):
     """Send this as `before` for earlier sessions; null if there are none."""
 
 
-class UsageHandler(APIHandler):
+class UsageHandler(UserCall):
     """The caller's own usage; with the scope of admins also that of others."""
+
+    CALL_TOKENS = DEAR_CALL
 
     async def get(self) -> None:
         """`GET usage`: 400 for a wrong argument, 403 for another user's without the scope."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.scopes import needs_scope
 from jupyterhub.user import User
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -23,13 +22,14 @@ from ...provisioner.launch.spot_waits import NotWaiting
 from ...provisioner.limits.admission import LimitReached
 from ...provisioner.store.store import StoreError
 from ...wire import Market
+from ..app.call_limits import DEAR_CALL
 from ..app.user_account import account_of, lease_of
 from ..pages.spawn_page.profile_card import Bounds, Card, OfferSeen
 from ..pages.spawn_page.profile_card_text import risk
 from ..pages.spawn_page.spawn_page import cards_of
 from ..spawn.allowed_profiles import payers_of
 from ..spawn.limits import limit_words_of
-from .user_call import Model, read, running
+from .user_call import Model, UserCall, read, running
 
 log = logging.getLogger(__name__)
 
@@ -168,8 +168,10 @@ SCOPE = "start:servers"
 which everyone with access to that server can read, does not."""
 
 
-class ProfilesHandler(APIHandler):
+class ProfilesHandler(UserCall):
     """What the spawn page shows, as JSON."""
+
+    CALL_TOKENS = DEAR_CALL
 
     async def get(self) -> None:
         """`GET profiles`: 403 for services and missing scopes, 503 while EC2 has not answered."""
@@ -281,7 +283,7 @@ class Agreement(BaseModel):
     """The price that was shown, as a limit; null if no price was known."""
 
 
-class OnDemandHandler(APIHandler):
+class OnDemandHandler(UserCall):
     """Lets the user of a start that waits for spot accept an on-demand price."""
 
     @needs_scope("start:servers")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
-from typing import Final, TypeVar
+import math
+import time
+from typing import ClassVar, Final, TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.user import User
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tornado.web import HTTPError
 
+from ...core.rate_limit import RateLimit
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ..app import service
 from ..app.service import HubService
-from ..app.user_account import account_named
+from ..app.user_account import account_named, account_of
 from ..security.instances_scope import SCOPE, has_scope
+from .bounded_body import BoundedBody
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +34,44 @@ class Model(BaseModel):
     """Base of the messages to users and programs: immutable."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class TooManyCalls(HTTPError):
+    """429 with when to try again."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(429, message)
+        self.headers = {"Retry-After": str(math.ceil(max(seconds, 1)))}
+
+
+class UserCall(BoundedBody):
+    """A call of a user or a program: how many one user makes is bounded before a body is read.
+
+    Admins, and services with their scope, have no bound.
+    """
+
+    CALL_TOKENS: ClassVar[int] = 1
+    """Of its user's `user_calls`."""
+
+    async def admit(self) -> None:
+        """Raises `TooManyCalls` for a caller who has called too often."""
+        hub = service.current()
+        if hub is not None:
+            self.check_rate(hub.limits.user_calls, "too many calls", self.CALL_TOKENS)
+
+    def check_rate(self, limit: RateLimit, message: str, tokens: int = 1) -> None:
+        """Raises `TooManyCalls` with this message if too few tokens are left of the caller."""
+        caller, now = self.caller, time.monotonic()
+        if not caller or has_scope(self):
+            return
+        if not limit.take(caller, now, tokens):
+            raise TooManyCalls(message, limit.wait_seconds(caller, now, tokens))
+
+    @property
+    def caller(self) -> str:
+        """The account of the user who calls; empty for a service, and before the hub has started."""
+        hub, user = service.current(), self.current_user
+        return account_of(hub.accounts, user) if hub and isinstance(user, User) else ""
 
 
 class HubStarting(HTTPError):
@@ -94,9 +136,9 @@ def named(handler: APIHandler, user: str) -> str:
     return account
 
 
-def read(handler: APIHandler, model: type[M], example: str) -> M:
+def read(handler: UserCall, model: type[M], example: str) -> M:
     """The body of a call. Raises `HTTPError` (400) that shows `example`."""
     try:
-        return model.model_validate_json(handler.request.body)
+        return model.model_validate_json(handler.body())
     except ValidationError as error:
         raise HTTPError(400, f"send {example}") from error

@@ -11,8 +11,6 @@ from weakref import WeakValueDictionary
 
 from ...aws.identity import IdentityVerifier
 from ...config import Options
-from ...core.concurrency_limit import ConcurrencyLimit
-from ...core.rate_limit import Rate, RateLimit
 from ...provisioner.model.leases.agent_protocol import SPOKEN
 from ...provisioner.model.leases.lease import Lease
 from ...provisioner.provisioner import Provisioner
@@ -20,6 +18,7 @@ from ...provisioner.state.user_accounts import UserAccounts
 from ..security.claim_rate_limit import ClaimGate
 from ..security.notebook_certificates import NotebookAuthority
 from ..security.sealed_start import Seal
+from .call_limits import CallLimits
 from .event_loop.loop_turns import LoopTurns
 
 if TYPE_CHECKING:
@@ -28,27 +27,6 @@ if TYPE_CHECKING:
 
 CERTIFICATES_SINCE = 2
 """The first protocol version whose agents can serve a notebook with certificates."""
-
-LEASE_CALLS = Rate(burst=100, per_second=10.0)
-"""Calls about one lease. An agent sends 4 heartbeats a second at most, under a policy of seconds
-(`agent.hub.heartbeat.MIN_GAP_SECONDS`), and little else; one that floods the hub slows down all
-pages."""
-
-RUN_DOCUMENTS = Rate(burst=10, per_second=0.5)
-"""What one agent submits or executes, and results that it reports: each is a read or write of up to
-some megabytes."""
-
-RUN_RESULTS = Rate(burst=20, per_second=2.0)
-"""Results that one agent, or one user through REST, reads. One of 4 MiB, the largest, holds up the
-event loop for 11 ms; through REST it is sent unpacked, in pieces. Most have some kilobytes and take
-none. Those of an array of 1000, the largest, are read in 8 minutes."""
-
-RUN_RESULTS_AT_ONCE = 2
-"""Results that one user reads at a time through REST: the hub holds each, of 64 MiB at most, in
-memory until the client has read it."""
-
-RUN_SUBMISSIONS = Rate(burst=20, per_second=0.1)
-"""Of one user through REST."""
 
 
 @dataclass(slots=True)
@@ -64,18 +42,7 @@ class HubService:
     provisioner: Provisioner | None = None
     """None until store and cloud have answered."""
     gate: ClaimGate = field(init=False)
-    lease_calls: RateLimit = field(default_factory=lambda: RateLimit(LEASE_CALLS))
-    """By lease id."""
-    run_documents: RateLimit = field(default_factory=lambda: RateLimit(RUN_DOCUMENTS))
-    """By lease id."""
-    run_results: RateLimit = field(default_factory=lambda: RateLimit(RUN_RESULTS))
-    """By lease id, which is text, and through REST by JupyterHub's id of the user, a number."""
-    run_results_at_once: ConcurrencyLimit = field(
-        default_factory=lambda: ConcurrencyLimit(RUN_RESULTS_AT_ONCE)
-    )
-    """By JupyterHub's id of the user."""
-    run_submissions: RateLimit = field(default_factory=lambda: RateLimit(RUN_SUBMISSIONS))
-    """By JupyterHub's id of the user."""
+    limits: CallLimits = field(default_factory=CallLimits)
     start_turns: LoopTurns = field(default_factory=LoopTurns)
     """Of JupyterHub's own work when a start is requested."""
     ready_turns: LoopTurns = field(default_factory=LoopTurns)

@@ -3,14 +3,26 @@ is no server where JupyterHub's own database cannot be written."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import time
+from typing import Any, Final
 
 from jupyterhub.handlers.base import BaseHandler
+from jupyterhub.user import User
 from sqlalchemy.exc import DBAPIError
 from tornado.web import HTTPError
 
+from ...core.fair_share import share
+from ...core.text.durations import in_words
+from ..security.instances_scope import has_scope
 from . import service
 from .spawn_error import DATABASE_FAILS
+from .user_account import account_of
+
+TOO_MANY_STARTS: Final = "You have started servers too often lately"
+
+PENDING_SECONDS: Final = 30.0
+"""When to try again, for a user whose servers are starting."""
 
 
 class TakesTurns(BaseHandler):
@@ -30,11 +42,41 @@ class TakesTurns(BaseHandler):
             await running.start_turns.take()
         await super().prepare()
 
-    async def spawn_single_user(self, *arguments: Any, **options: Any) -> Any:
-        """As JupyterHub does it; 503 if its database fails, as on a full disk."""
+    async def spawn_single_user(self, user: User, *arguments: Any, **options: Any) -> Any:
+        """As JupyterHub does it; 429 if the user starts too many servers, 503 if JupyterHub's
+        database fails, as on a full disk."""
+        self._require_place(user)
         try:
-            return await super().spawn_single_user(*arguments, **options)
+            return await super().spawn_single_user(user, *arguments, **options)
         except DBAPIError as error:
             self.db.rollback()
             self.log.error("JupyterHub cannot write to its database: %s", error.orig)
             raise HTTPError(503, DATABASE_FAILS) from error
+
+    def _require_place(self, user: User) -> None:
+        """Raises `HTTPError` (429) for a user with too many starts, lately or in progress: with
+        servers of many names, one could have all that JupyterHub allows at the same time.
+
+        Admins, and services with their scope, start servers for others.
+        """
+        running, now = service.current(), time.monotonic()
+        if running is None or has_scope(self):
+            return
+        limit, account = running.limits.user_starts, account_of(running.accounts, user)
+        if not limit.take(account, now):
+            seconds = limit.wait_seconds(account, now)
+            raise too_many(f"{TOO_MANY_STARTS}: try again in {in_words(seconds)}", seconds)
+        at_once: int = self.concurrent_spawn_limit
+        if at_once:
+            own = sum(each.pending == "spawn" for each in user.spawners.values())
+            in_all: int = self.users.count_active_users()["spawn_pending"]
+            if own and own >= share(at_once, in_all - own):
+                words = f"{own} of your servers are starting: wait until one has started"
+                raise too_many(words, PENDING_SECONDS)
+
+
+def too_many(message: str, seconds: float) -> HTTPError:
+    """429 with when to try again; JupyterHub adds these headers."""
+    error = HTTPError(429, message)
+    error.headers = {"Retry-After": str(math.ceil(max(seconds, 1)))}  # type: ignore[attr-defined]
+    return error

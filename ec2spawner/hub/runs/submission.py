@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from ...config import Options
 from ...core.ledger.cost_rows import user_payer
-from ...core.runs.documents import DocumentError, unpack
+from ...core.runs.documents import DocumentError, is_notebook, plain_size
 from ...provisioner.model.leases.lease import Lease
-from ...provisioner.model.leases.run import Run
+from ...provisioner.model.leases.run import Run, as_json
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.runs.runs import Owner
-from ...wire import RunSubmission, RunSummary
+from ...wire import RunSubmission
 from ..app.service import HubService
 from ..spawn.allowed_profiles import choose, payer_from
 from ..spawn.server_options import options_for_page
@@ -33,13 +33,13 @@ async def submit(
     owner: Owner,
     submission: RunSubmission,
     server: Lease | None = None,
-) -> list[RunSummary]:
+) -> list[Run]:
     """Queue what the owner sends: from this server, at the cost of its payer, or by a program. A
     repeated submission is answered with the runs that the first one has made, whatever would refuse
     it by now.
 
     Raises `CannotRun`, `OptionsRefused` and `TooManyRuns` with the reason in words, and
-    `ProfileListError` and `StoreError`.
+    `ProfileListError`, `StoreError` and `TooManyAtOnce`.
     """
     if known := provisioner.runs.submitted(owner, submission.request_id):
         return known
@@ -59,7 +59,8 @@ async def _new_runs(
     options = await options_for_page(running.options, spawner)
     now, user = provisioner.now(), owner.user
     _check(options, submission, now)
-    await asyncio.to_thread(_check_document, submission)
+    async with running.limits.unpacking.turn(user):
+        await asyncio.to_thread(_check_document, submission)
     payer = submission.payer
     if server is not None:
         payer = payer_from(server, options, spawner)
@@ -80,7 +81,7 @@ async def _new_runs(
             profile_name=choice.profile.display_name,
             payer="" if choice.payer == user_payer(user) else choice.payer,
             submitted_at=now,
-            parameters=parameters,
+            parameters=as_json(parameters),
             array_at_once=submission.at_once,
             retries=submission.retries,
             max_usd=submission.max_usd,
@@ -114,11 +115,9 @@ def _check(options: Options, submission: RunSubmission, now: datetime) -> None:
 def _check_document(submission: RunSubmission) -> None:
     """Raises `CannotRun` unless it can be unpacked, and is a notebook where it is called so."""
     try:
-        plain = unpack(submission.document)
+        if not submission.path.endswith(".ipynb"):
+            plain_size(submission.document)
+        elif not is_notebook(submission.document):
+            raise CannotRun("document: is no notebook of nbformat 4")
     except DocumentError as error:
         raise CannotRun(f"document: {error}") from error
-    if not submission.path.endswith(".ipynb"):
-        return
-    # Not parsed, which would hold up the event loop from here as well: its instance does that.
-    if not (plain.lstrip()[:1] == b"{" and b'"cells"' in plain and b'"nbformat"' in plain):
-        raise CannotRun("document: is no notebook of nbformat 4")

@@ -31,6 +31,9 @@ NOT_ITS_LEASE: Final = Stop(reason="hub", message="Its run has another instance,
 KEPT_OF_USER: Final = 2000
 """Runs of each user that have ended and stay in memory: their pages show them."""
 
+FORGOTTEN_AT_ONCE: Final = 1000
+"""Records of runs that one pass deletes."""
+
 TIDY_SECONDS: Final = 3600.0
 """Between two deletions of old documents."""
 
@@ -56,6 +59,7 @@ class RunLeases:
             except StoreError as error:
                 log.error("A change of run %d is not stored yet: %s", run.number, error)
         self._tidy(now)
+        await self._forget_records()
 
     async def _see_to(self, number: int, now: datetime) -> None:
         """As it is by now: others were seen to meanwhile."""
@@ -137,6 +141,7 @@ class RunLeases:
         others = [x for x in self.state.runs.of_array(run.array) if x.number != run.number]
         if all(each.is_cleared for each in others):
             await self.store.runs.forget_source(run.source)
+            self.state.runs.bytes.source_forgotten(run.source)
         await self.state.runs.change(run.number, is_cleared=True)
 
     def _tidy(self, now: datetime) -> None:
@@ -147,6 +152,18 @@ class RunLeases:
         self.state.runs.forget_ended(KEPT_OF_USER, now - KEPT)
         sources = sorted({x.source for x in self.state.runs.open()})
         self.tasks.spawn(self._forget_documents(now, sources), "old documents of runs")
+
+    async def _forget_records(self) -> None:
+        """Of runs that memory has forgotten; a killed hub loads them, and forgets them again."""
+        numbers = sorted(self.state.runs.forgotten)[:FORGOTTEN_AT_ONCE]
+        if not numbers:
+            return
+        try:
+            await self.store.runs.forget(numbers)
+        except StoreError as error:
+            log.warning("Records of old runs are not deleted yet: %s", error)
+        else:
+            self.state.runs.forgotten.difference_update(numbers)
 
     async def _forget_documents(self, now: datetime, sources: list[int]) -> None:
         try:

@@ -34,7 +34,7 @@ async def end_run(
     if run.state is RunState.ENDED:
         await state.runs.be_stored(number)
         return
-    changes = {"has_result": True} if result else {}
+    changes = {"has_result": True, "result_bytes": len(result)} if result else {}
     # Before its instance ends: a hub that is killed now would have the run begin again.
     await state.runs.change(
         number,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 from ...core.ledger.charges import rate
@@ -27,7 +28,7 @@ def summary(state: State, run: Run) -> RunSummary:
         array=run.array,
         server=run.server,
         path=run.path,
-        parameters=dict(run.parameters),
+        parameters=json.loads(run.parameters),
         profile=run.profile,
         profile_name=run.profile_name,
         payer=run.payer,

@@ -9,20 +9,25 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from ...core.fair_share import PART, share
 from ..model.leases.run import Run, RunState
 from ..runtime.clock import Clock
-from ..store.store import Store
+from ..store.store import Store, StoreError
+from .run_bytes import RunBytes
 from .run_holds import RunHolds
 
-MAX_OPEN_OF_USER: Final = 2000
-"""Runs of one user that have not ended."""
-
 MAX_OPEN: Final = 10_000
-"""Of all users: to compare so many takes up to 50 ms."""
+"""Runs of all users that have not ended, or of which something is left in EC2: to compare so many
+takes up to 50 ms. Of these, as of all that is bounded here, each user has a share."""
 
-MAX_ENDED_OF_OPEN_ARRAYS: Final = 10_000
-"""Runs of one user that have ended and are kept because others of their arrays have not: somebody
-may submit arrays and cancel all but one run of each."""
+MAX_OPEN_OF_USER: Final = MAX_OPEN // PART
+"""Of one user, where nobody else has any."""
+
+MAX_KNOWN: Final = 30_000
+"""Runs in memory and in the store, with those that have ended: each takes some KB."""
+
+MAX_UNSTORED_BYTES: Final = 32 * 2**20
+"""Of results in memory that the store has not taken yet; their instances keep further ones."""
 
 
 class TooManyRuns(Exception):
@@ -54,6 +59,9 @@ class Runs:
         self._to_report: dict[int, None] = {}
         """Numbers of the runs, and of the first of arrays, of which an alarm reports the end."""
         self._last = 0
+        self.bytes = RunBytes()
+        self.forgotten: set[int] = set()
+        """Numbers of those that are no longer known here, and whose records are to be deleted."""
         self.changed = asyncio.Event()
         """Set and replaced at each change that may let a run start."""
         self.holds = RunHolds(clock)
@@ -123,9 +131,10 @@ class Runs:
             place = runs[0].user, runs[0].server, runs[0].request_id
             if known := self.of_request(*place):
                 return known
-            self._require_room(runs[0].user, len(runs))
+            self._require_room(runs[0].user, len(runs), len(source))
             # What could not be stored may have been, nevertheless: it keeps its numbers.
-            numbered = self._unstored.pop(place, []) or self._numbered(runs)
+            new = [replace(run, source_bytes=len(source)) for run in runs]
+            numbered = self._unstored.pop(place, []) or self._numbered(new)
             if runs[0].request_id:
                 self._unstored[place] = numbered
             await asyncio.shield(self._store.runs.add(numbered, source, self._clock.now()))
@@ -135,15 +144,24 @@ class Runs:
         self.announce()
         return numbered
 
-    def _require_room(self, user: str, count: int) -> None:
-        of_user = self._of_user.get(user, ())
-        open_ones = sum(self._found[number].state is not RunState.ENDED for number in of_user)
-        if open_ones + count > MAX_OPEN_OF_USER:
+    def _require_room(self, user: str, count: int, size: int) -> None:
+        """For so many runs and bytes of one submission. Forgets ended runs of the user instead."""
+        of_user = self._of_user.get(user, {})
+        open_ones = len(of_user.keys() & self._open.keys())
+        most = share(MAX_OPEN, len(self._open) - open_ones)
+        if open_ones + count > most:
             raise TooManyRuns(
-                f"you have {open_ones} runs that wait or run; at most {MAX_OPEN_OF_USER} may"
+                f"you have {open_ones} runs that wait or run, and with those of others in the "
+                f"queue of this hub at most {most} may: submit fewer, or wait until some have ended"
             )
-        if len(self._open) + count > MAX_OPEN:
-            raise TooManyRuns("the queue of this hub is full: try again when some have ended")
+        if self.bytes.lacking(user, size) > 0:
+            raise TooManyRuns(self.bytes.why_none(user))
+        excess = len(of_user) + count - share(MAX_KNOWN, len(self._found) - len(of_user))
+        if excess > 0 and self._make_room(user, excess) < excess:
+            raise TooManyRuns(
+                f"you have {len(of_user)} runs that have not ended or whose results wait for their "
+                "server: start it, so that they get into your home"
+            )
 
     def _numbered(self, runs: Sequence[Run]) -> list[Run]:
         first = self._last + 1
@@ -199,6 +217,11 @@ class Runs:
         """Return once the store has the run as it is now. Raises `StoreError`."""
         await self._store.write_behind.flush(f"run/{number}")
 
+    def require_stored_results(self) -> None:
+        """Raises `StoreError` while so many results wait to be stored that no more may."""
+        if sum(map(len, self._results.values())) > MAX_UNSTORED_BYTES:
+            raise StoreError("results of runs that have ended are not stored yet")
+
     def announce(self) -> None:
         """Wake those who wait for a change."""
         self.changed.set()
@@ -206,8 +229,9 @@ class Runs:
 
     def _put(self, run: Run) -> None:
         before = self._found.get(run.number)
+        self.bytes.changed(before, run)
         if before is not None and before.server != run.server:
-            self._forget(before)
+            self._unlist(before)
         self._found[run.number] = run
         self._of_user.setdefault(run.user, {})[run.number] = None
         if run.array:
@@ -236,26 +260,42 @@ class Runs:
                 self.remember(number, not_before=run.not_before + by)
 
     def forget_ended(self, kept: int, expired: datetime) -> None:
-        """Drop from memory what each user has beyond so many that have ended, the oldest first, and
-        what ended before `expired`: its documents are deleted by then.
+        """Forget what each user has beyond so many that have ended, the oldest first, and what
+        ended before `expired`.
 
         An array stays as a whole while any of it is open: its first run has the id of the
         submission, and says whether its end is to be reported.
         """
-        open_arrays = {self._found[number].array for number in self._open} - {0}
+        open_arrays = self._open_arrays()
         for numbers in list(self._of_user.values()):
-            ended = [self._found[number] for number in sorted(numbers) if number not in self._open]
-            over = [run for run in ended if run.array not in open_arrays]
-            members = [run for run in ended if run.array in open_arrays]
-            excess = over[: max(len(over) - kept, 0)] + members[:-MAX_ENDED_OF_OPEN_ARRAYS]
-            for run in over:
-                if run.ended_at is not None and run.ended_at < expired:
-                    self._forget(run)
-            for run in excess:
-                if run.number in self._found and (run.delivered or not run.has_result):
+            found = [self._found[x] for x in sorted(numbers) if x not in self._open]
+            ended = [run for run in found if run.array not in open_arrays]
+            excess = {run.number for run in ended[: max(len(ended) - kept, 0)]}
+            for run in ended:
+                is_old = run.ended_at is not None and run.ended_at < expired
+                if is_old or (run.number in excess and _is_over(run)):
                     self._forget(run)
 
+    def _make_room(self, user: str, count: int) -> int:
+        """Forget up to so many ended runs of the user, the oldest first, last those of arrays that
+        have not ended as a whole; how many."""
+        open_arrays = self._open_arrays()
+        found = (self._found[number] for number in self._of_user.get(user, ()))
+        over = [x for x in found if _is_over(x) and x.number not in self._open]
+        over.sort(key=lambda run: (run.array in open_arrays, run.number))
+        for run in over[:count]:
+            self._forget(run)
+        return min(len(over), count)
+
+    def _open_arrays(self) -> set[int]:
+        return {self._found[number].array for number in self._open} - {0}
+
     def _forget(self, run: Run) -> None:
+        self.forgotten.add(run.number)
+        self.bytes.forgotten(run)
+        self._unlist(run)
+
+    def _unlist(self, run: Run) -> None:
         del self._found[run.number]
         self._to_report.pop(run.number, None)
         place = run.user, run.server, run.request_id
@@ -271,3 +311,8 @@ class Runs:
                 members.pop(run.number, None)
                 if not members:
                     del groups[key]
+
+
+def _is_over(run: Run) -> bool:
+    """Whether nothing is left to do for it: if it has a result, that is in the home."""
+    return run.state is RunState.ENDED and (run.delivered or not run.has_result)

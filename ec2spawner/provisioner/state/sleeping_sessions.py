@@ -9,7 +9,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Final
 
+from ...core.fair_share import share
+from ...core.sleep.bounded_session import bounded
 from ...core.sleep.session_end import SessionEnd
 from ..model import metrics
 from ..model.leases.events import SessionEnded, SessionSlept
@@ -19,6 +22,13 @@ from ..model.sleeping_session import SleepingSession
 from ..store.store import Store
 from .lease_events import LeaseEvents
 
+MAX_BYTES: Final = 32 * 2**20
+"""Of what all agents have said of sleeping sessions, as JSON; it takes some times as much memory.
+Most have some KB."""
+
+MIN_BYTES: Final = 1024
+"""Of one session, without details: each server has one at most."""
+
 
 class SleepingSessions:
     """The last one of each server. Memory changes at once; the store follows."""
@@ -27,12 +37,15 @@ class SleepingSessions:
         self._store = store
         self._events = events
         self._found: dict[tuple[str, str], SleepingSession] = {}
+        self._sizes: dict[tuple[str, str], int] = {}
+        """Bytes of what the agents have said, by server."""
         self._next_due: datetime | None = None
         """No record is due before; None without one."""
 
     def load(self, found: Iterable[SleepingSession]) -> None:
         """Take over what an earlier process has stored."""
-        self._found = {(each.user, each.server): each for each in found}
+        for each in found:
+            self._put(each)
         self._find_next_due()
 
     # --- reading ---
@@ -51,13 +64,17 @@ class SleepingSessions:
     # --- changing ---
 
     async def record(self, session: SleepingSession) -> None:
-        """Replace what the server had. Where that cannot be stored, each pass retries."""
+        """Replace what the server had. Where that cannot be stored, each pass retries.
+
+        A user who has much of this already keeps fewer details: what sleeps is in the home.
+        """
         before = self._found.get((session.user, session.server))
         if before is not None and before.session.id == session.session.id:
             return  # its agent did not get the answer
         if before is not None and not before.has_ended:
             self._report_end(before, session.session.slept_at, SessionEnd.REPLACED)
-        self._found[session.user, session.server] = session
+        session = self._within_share(session)
+        self._put(session)
         self._find_next_due()
         metrics.SLEPT.labels(session.session.trigger).inc()
         self._events.add(SessionSlept(session))
@@ -80,8 +97,9 @@ class SleepingSessions:
     async def rename(self, user: str, server: str, new: str) -> None:
         """Follow a home to another name of its server. Where that cannot be stored, each pass
         retries."""
-        if found := self._found.pop((user, server), None):
-            renamed = self._found[user, new] = replace(found, server=new)
+        if found := self._pop(user, server):
+            renamed = replace(found, server=new)
+            self._put(renamed)
             save = partial(self._store.save_sleeping_session, renamed)
             forget = partial(self._store.forget_sleeping_session, user, server)
             await self._store.write_behind.now_or_later(_subject(user, new), save)
@@ -89,7 +107,7 @@ class SleepingSessions:
 
     async def forget(self, user: str, server: str, at: datetime) -> None:
         """Its files are gone, or will be. Where that cannot be stored, each pass retries."""
-        if found := self._found.pop((user, server), None):
+        if found := self._pop(user, server):
             if not found.has_ended:
                 self._report_end(found, at, SessionEnd.DELETED)
             write = partial(self._store.forget_sleeping_session, user, server)
@@ -107,19 +125,37 @@ class SleepingSessions:
             if self._found.get((found.user, found.server)) is not found:
                 continue  # replaced or forgotten while another one was stored
             if found.has_ended:
-                del self._found[found.user, found.server]
+                self._pop(found.user, found.server)
                 write = partial(self._store.forget_sleeping_session, found.user, found.server)
                 self._store.write_behind.later(_subject(found.user, found.server), write)
             else:
                 await self._end(found.as_expired(), found.expires_at, SessionEnd.EXPIRED)
         self._find_next_due()
 
+    def _within_share(self, session: SleepingSession) -> SleepingSession:
+        """With as many details as its user may have."""
+        place = session.user, session.server
+        others = {key: size for key, size in self._sizes.items() if key != place}
+        own = sum(size for (user, _), size in others.items() if user == session.user)
+        left = share(MAX_BYTES, sum(others.values()) - own) - own
+        least = bounded(session.session, max(left, MIN_BYTES))
+        return replace(session, session=least)
+
+    def _put(self, session: SleepingSession) -> None:
+        place = session.user, session.server
+        self._found[place] = session
+        self._sizes[place] = len(session.session.model_dump_json())
+
+    def _pop(self, user: str, server: str) -> SleepingSession | None:
+        self._sizes.pop((user, server), None)
+        return self._found.pop((user, server), None)
+
     def _find_next_due(self) -> None:
         self._next_due = min((each.due_at for each in self._found.values()), default=None)
 
     async def _end(self, ended: SleepingSession, at: datetime, outcome: SessionEnd) -> None:
         """Stored before it is reported: a hub that is killed in between does not repeat it."""
-        self._found[ended.user, ended.server] = ended
+        self._put(ended)
         write = partial(self._store.save_sleeping_session, ended)
         await self._store.write_behind.now_or_later(_subject(ended.user, ended.server), write)
         self._report_end(ended, at, outcome)

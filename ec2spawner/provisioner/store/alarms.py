@@ -93,7 +93,8 @@ def _add(
         return ()
     first = min(alarm.at for alarm in new.values())
     found = admitted(_raised_since(connection, first - HOUR), tuple(new.values()), per_hour)
-    connection.execute(insert(alarm_table), [_row(each) for each in found])
+    if found:
+        connection.execute(insert(alarm_table), [_row(each) for each in found])
     deliveries = [
         {"alarm_id": each.alarm.alarm_id, "destination": destination, "attempts": 0}
         for each in found

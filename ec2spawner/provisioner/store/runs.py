@@ -25,6 +25,7 @@ Kind = Literal["source", "result"]
 _RUN: Final = TypeAdapter(Run)
 _COLUMN: Final = run_table.c
 _DOCUMENT: Final = run_document_table.c
+_LAST: Final = select(func.max(run_table.c.number)).scalar_subquery()
 _NOT_ENDED: Final = (RunState.QUEUED.value, RunState.STARTED.value)
 
 
@@ -74,9 +75,28 @@ class RunStore:
         source = delete(run_document_table).where(_DOCUMENT.document_id == f"source/{number}")
         await self._database.write(lambda connection: connection.execute(source))
 
+    async def forget_results(self, numbers: Sequence[int]) -> None:
+        """Delete what these runs have brought."""
+        ids = [f"result/{number}" for number in numbers]
+        results = delete(run_document_table).where(_DOCUMENT.document_id.in_(ids))
+        await self._database.write(lambda connection: connection.execute(results))
+
+    async def forget(self, numbers: Sequence[int]) -> None:
+        """Delete these runs and what they have brought; of the last run its number stays, which is
+        given to no other."""
+        ids = [f"result/{number}" for number in numbers]
+        results = delete(run_document_table).where(_DOCUMENT.document_id.in_(ids))
+        runs = delete(run_table).where(_COLUMN.number.in_(numbers), _COLUMN.number < _LAST)
+
+        def write(connection: Connection) -> None:
+            connection.execute(results)
+            connection.execute(runs)
+
+        await self._database.write(write)
+
     async def forget_documents(self, now: datetime, open_sources: Sequence[int]) -> None:
-        """Delete what is older than `KEPT`, but for the results of runs that have not ended, and
-        for what these numbers of sources still execute."""
+        """Delete runs that ended, and documents, longer than `KEPT` ago, but for the results of
+        runs that have not ended, and for what these numbers of sources still execute."""
         old = _DOCUMENT.written_at < now - KEPT
         is_open = select(_COLUMN.number).where(_COLUMN.state.in_(_NOT_ENDED))
         is_source = _DOCUMENT.document_id.like("source/%")
@@ -86,6 +106,8 @@ class RunStore:
             connection.execute(results.where(_DOCUMENT.number.not_in(is_open)))
             sources = delete(run_document_table).where(old, is_source)
             connection.execute(sources.where(_DOCUMENT.number.not_in(open_sources)))
+            ended = delete(run_table).where(_COLUMN.state == RunState.ENDED.value)
+            connection.execute(ended.where(_COLUMN.ended_at < now - KEPT, _COLUMN.number < _LAST))
 
         await self._database.write(write)
 

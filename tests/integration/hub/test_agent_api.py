@@ -16,8 +16,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from ec2spawner.hub.app.call_limits import LEASE_CALLS
 from ec2spawner.hub.app.reporting.log_limits import LINES
-from ec2spawner.hub.app.service import LEASE_CALLS
+from ec2spawner.hub.app.request_bounds import MAX_BODY_BYTES
 from ec2spawner.wire import PROTOCOL, ServerEnd
 from tests.harness import Embedded, Hub, until
 from tests.integration.hub.agent_by_hand import (
@@ -187,6 +188,15 @@ async def test_oversized_bodies_do_not_flood_the_log(hub: Hub, header: str, stat
     of_each_kind = LINES.burst + LINES.per_second * (time.monotonic() - began)
     # JupyterHub's line about the answer, and tornado's about the request.
     assert len(hub.log.read_bytes()[logged:].splitlines()) <= 2 * of_each_kind
+
+
+async def test_large_bodies_of_jupyterhubs_own_calls_are_not_read(hub: Hub) -> None:
+    """Tornado reads them before anybody is identified, by default up to 100 MiB."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", hub.api_port)
+    head = f"POST /hub/api/users HTTP/1.1\r\nHost: hub\r\nContent-Length: {MAX_BODY_BYTES + 1}"
+    writer.write(f"{head}\r\n\r\n".encode())
+    assert b" 400 " in await asyncio.wait_for(reader.readline(), 10)
+    writer.close()
 
 
 async def test_unknown_lease_is_not_found(hub: Hub, ann: AgentByHand) -> None:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ec2spawner.config import Options, validate_options
+from ec2spawner.hub.app.call_limits import CallLimits
 from ec2spawner.hub.security.sealed_start import Seal
 from ec2spawner.spawner import EC2Spawner
 from tests.user_accounts import fake_user
@@ -35,4 +36,4 @@ def service(spawner: EC2Spawner, payers: dict[str, Any]) -> Any:
         cleanup_servers=False,
         environ={},
     )
-    return SimpleNamespace(options=options, seal=Seal(b"x" * 32), run_documents=None)
+    return SimpleNamespace(options=options, seal=Seal(b"x" * 32), limits=CallLimits())

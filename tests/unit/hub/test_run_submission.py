@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from ec2spawner.core.runs.documents import pack
+from ec2spawner.hub.runs.submission import _check_document
 from ec2spawner.wire import RunSubmission
 from ec2spawner.wire.runs import MAX_VALUES, has_too_many_values
 
@@ -45,3 +48,16 @@ def test_a_body_with_too_many_values_is_known_before_it_is_parsed() -> None:
     assert has_too_many_values(b"[" + b"[]," * MAX_VALUES + b"[]]")
     usual = json.dumps([{"lr": 0.1, "seed": n, "name": "x"} for n in range(1000)])
     assert not has_too_many_values(usual.encode())
+
+
+def test_a_small_document_that_stands_for_a_large_one_takes_little_memory() -> None:
+    """87 KB may stand for 64 MiB, and many may be checked at once."""
+    plain = b'{"cells": [], "nbformat": 4, "x": "' + b"y" * (32 * 2**20) + b'"}'
+    submission = read(path="a.ipynb", document=pack([plain]))
+    assert len(submission.document) < 100_000
+    tracemalloc.start()
+    try:
+        _check_document(submission)
+        assert tracemalloc.get_traced_memory()[1] < 2 * 2**20
+    finally:
+        tracemalloc.stop()

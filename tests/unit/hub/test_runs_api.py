@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.user import User
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
@@ -19,6 +20,7 @@ from ec2spawner.core.rate_limit import Rate, RateLimit
 from ec2spawner.core.runs.documents import pack
 from ec2spawner.hub.api import runs as runs_api
 from ec2spawner.hub.api.agents import handler as agent_handler
+from ec2spawner.hub.api.agents import runs as agent_runs
 from ec2spawner.hub.api.agents.runs import RunHandler, RunsHandler
 from ec2spawner.hub.app import service
 from ec2spawner.provisioner.runs.runs import NoSuchRun, Owner
@@ -44,6 +46,9 @@ class Runs:
 
     def array(self, owner: Owner, number: int) -> list[RunSummary]:
         return [self.one(owner, number)]
+
+    async def summaries(self, runs: list[RunSummary]) -> list[RunSummary]:
+        return runs
 
     async def result(self, owner: Owner, number: int) -> str:
         return pack([self.plain or f"result {number} of {owner.user}".encode()])
@@ -76,7 +81,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[service.HubService]:
     nothing: Any = None
     made = service.HubService(options=nothing, seal=nothing, verifier=nothing, accounts=accounts)
     made.provisioner = provisioner
-    made.run_results = RateLimit(Rate(burst=2, per_second=1e-4))
+    made.limits.run_results = RateLimit(Rate(burst=2, per_second=1e-4))
     service.publish(made)
     yield made
     service.publish(None)
@@ -93,11 +98,19 @@ async def served(handler: type[Any], path: str) -> AsyncIterator[httpx.AsyncClie
     http.stop()
 
 
+class Caller(User):
+    """An account."""
+
+    def __init__(self, name: str) -> None:
+        self.orm_user = SimpleNamespace(name=name)
+
+
 class WithoutHub(APIHandler):
-    """Has none of JupyterHub's settings."""
+    """Has none of JupyterHub's settings, and a caller whose name is in the header."""
 
     async def prepare(self) -> None:
-        pass
+        self._jupyterhub_user = Caller(self.request.headers.get("Authorization", "ann"))
+        self.expanded_scopes: set[str] = set()
 
     def set_default_headers(self) -> None:
         pass
@@ -105,6 +118,13 @@ class WithoutHub(APIHandler):
 
 class OfAgent(RunsHandler, WithoutHub):
     """Of a lease that is in the address."""
+
+    kept = 0
+    """Bytes of the body of the last request."""
+
+    def on_finish(self) -> None:
+        super().on_finish()
+        type(self).kept = sum(map(len, self._chunks))
 
     def lease(self, lease_id: str) -> Any:
         return SimpleNamespace(lease_id=lease_id, user="ann", is_server=True)
@@ -117,7 +137,7 @@ class OfInstance(RunHandler, WithoutHub):
     """Answers a lease that executes the run 12."""
 
     def lease(self, lease_id: str) -> Any:
-        return SimpleNamespace(lease_id=lease_id, run=12)
+        return SimpleNamespace(lease_id=lease_id, run=12, user="ann")
 
 
 class Cancelling(runs_api.RunHandler, WithoutHub):
@@ -133,11 +153,10 @@ class Cancelling(runs_api.RunHandler, WithoutHub):
 
 
 class OfUser(runs_api.RunResultHandler, WithoutHub):
-    """Of the user whose id is in the token."""
+    """A caller with all scopes."""
 
     def owner(self, scope: str) -> Any:
-        user_id = int(self.request.headers["Authorization"])
-        return fake_user(f"user {user_id}", id=user_id)
+        return self.current_user
 
 
 async def test_a_server_that_reads_too_many_results_hears_when_to_ask_again(
@@ -152,18 +171,18 @@ async def test_a_server_that_reads_too_many_results_hears_when_to_ask_again(
         assert limited.status_code == 429
         assert 9000 < int(limited.headers["Retry-After"]) <= 10_000
         assert (await client.post("/first", json={"action": "list", "number": 12})).is_success
-        assert (await client.post("/second", json=result)).is_success
+        assert (await client.post("/second", json=result)).status_code == 429
 
 
 async def test_a_user_who_reads_too_many_results_hears_when_to_ask_again(
     hub: service.HubService,
 ) -> None:
     async with served(OfUser, r"/([0-9]+)/result") as client:
-        ann, bob = {"Authorization": "7"}, {"Authorization": "8"}
+        ann, bob = {"Authorization": "ann"}, {"Authorization": "bob"}
         assert (await client.get("/21/result", headers=ann)).status_code == 404
         for number in (12, 13):
             reply = await client.get(f"/{number}/result", headers=ann)
-            assert reply.text == f"result {number} of user 7"
+            assert reply.text == f"result {number} of ann"
         limited = await client.get("/12/result", headers=ann)
         assert limited.status_code == 429
         assert 9000 < int(limited.headers["Retry-After"]) <= 10_000
@@ -171,14 +190,16 @@ async def test_a_user_who_reads_too_many_results_hears_when_to_ask_again(
         assert (await client.get("/12/result", headers=bob)).is_success
 
 
-async def test_a_user_and_a_lease_of_the_same_name_have_a_limit_each(
+async def test_what_a_user_reads_by_program_and_by_servers_counts_together(
     hub: service.HubService,
 ) -> None:
     result = {"action": "result", "number": 12}
-    async with served(OfAgent, r"/([0-9]+)") as agent, served(OfUser, r"/([0-9]+)/result") as user:
-        for _ in range(2):
-            assert (await agent.post("/7", json=result)).is_success
-            assert (await user.get("/12/result", headers={"Authorization": "7"})).is_success
+    async with served(OfAgent, r"/([a-z]+)") as agent, served(OfUser, r"/([0-9]+)/result") as user:
+        assert (await agent.post("/first", json=result)).is_success
+        assert (await agent.post("/second", json=result)).is_success
+        limited = await user.get("/12/result", headers={"Authorization": "ann"})
+        assert limited.status_code == 429
+        assert (await user.get("/12/result", headers={"Authorization": "bob"})).is_success
 
 
 async def test_runs_are_found_and_cancelled_by_the_id_of_their_submission(
@@ -222,7 +243,7 @@ async def test_a_value_for_array_cancels_nothing(hub: service.HubService) -> Non
 @pytest.fixture
 def plentiful(hub: service.HubService) -> service.HubService:
     """A hub whose users may read results as fast as they like."""
-    hub.run_results = RateLimit(Rate(burst=10**6, per_second=1.0))
+    hub.limits.run_results = RateLimit(Rate(burst=10**6, per_second=1.0))
     return hub
 
 
@@ -234,10 +255,10 @@ def results_are(hub: service.HubService, plain: bytes) -> None:
 Reader = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def slow_reader(client: httpx.AsyncClient, user_id: int) -> Reader:
+async def slow_reader(client: httpx.AsyncClient, user: str) -> Reader:
     """The connection of a client that has read the first line of a result and nothing else, once
     its user has a place."""
-    request = f"GET /12/result HTTP/1.1\r\nHost: x\r\nAuthorization: {user_id}\r\n\r\n"
+    request = f"GET /12/result HTTP/1.1\r\nHost: x\r\nAuthorization: {user}\r\n\r\n"
     async with asyncio.timeout(60):
         while True:
             reader, writer = await asyncio.open_connection(
@@ -253,8 +274,8 @@ async def slow_reader(client: httpx.AsyncClient, user_id: int) -> Reader:
 async def test_a_user_reads_two_results_at_a_time(plentiful: service.HubService) -> None:
     results_are(plentiful, LARGE)
     async with served(OfUser, r"/([0-9]+)/result") as client:
-        ann, bob = {"Authorization": "7"}, {"Authorization": "8"}
-        readers = [await slow_reader(client, 7) for _ in range(2)]
+        ann, bob = {"Authorization": "ann"}, {"Authorization": "bob"}
+        readers = [await slow_reader(client, "ann") for _ in range(2)]
         limited = await client.get("/12/result", headers=ann)
         assert limited.status_code == 429
         assert limited.headers["Retry-After"] == "5"
@@ -263,7 +284,7 @@ async def test_a_user_reads_two_results_at_a_time(plentiful: service.HubService)
 
         _, dropped = readers.pop()
         dropped.transport.abort()
-        readers.append(await slow_reader(client, 7))
+        readers.append(await slow_reader(client, "ann"))
         assert (await client.get("/12/result", headers=ann)).status_code == 429
         for _, writer in readers:
             writer.transport.abort()
@@ -276,7 +297,7 @@ async def test_a_client_that_does_not_read_is_dropped(
     results_are(plentiful, LARGE)
     async with served(OfUser, r"/([0-9]+)/result") as client:
         # The last two got the places of the first two.
-        slow = [await slow_reader(client, 7) for _ in range(4)]
+        slow = [await slow_reader(client, "ann") for _ in range(4)]
         for reader, _ in slow[:2]:
             async with asyncio.timeout(60):
                 assert len(await reader.read()) < len(LARGE)
@@ -286,6 +307,148 @@ async def test_a_result_of_some_mib_arrives_as_it_is(plentiful: service.HubServi
     plain = "".join(f"step {number}\n" for number in range(400_000)).encode()
     results_are(plentiful, plain)
     async with served(OfUser, r"/([0-9]+)/result") as client:
-        reply = await client.get("/12/result", headers={"Authorization": "7"})
+        reply = await client.get("/12/result", headers={"Authorization": "ann"})
         assert reply.headers["Content-Length"] == str(len(plain))
         assert reply.content == plain
+
+
+class Submitting(runs_api.RunListHandler, WithoutHub):
+    """Takes what is sent, and keeps it until `may_answer`."""
+
+    begun = 0
+    may_answer: asyncio.Event
+    kept = 0
+    """Bytes of the body of the last request."""
+
+    def on_finish(self) -> None:
+        super().on_finish()
+        type(self).kept = sum(map(len, self._chunks))
+
+    def check_xsrf_cookie(self) -> None:
+        pass
+
+    def whose(self, scope: str) -> Owner:
+        return Owner("ann")
+
+    async def post(self) -> None:
+        type(self).begun += 1
+        self.body()
+        await self.may_answer.wait()
+        self.set_status(201)
+
+
+@pytest.fixture
+def submitting() -> type[Submitting]:
+    Submitting.begun, Submitting.may_answer = 0, asyncio.Event()
+    return Submitting
+
+
+async def begin_to_send(client: httpx.AsyncClient, path: str, size: int, user: str) -> Reader:
+    """A connection on which a body of so many bytes is announced and not sent."""
+    reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {user}\r\nContent-Length: {size}"
+    writer.write(f"{head}\r\n\r\n".encode())
+    return reader, writer
+
+
+async def status_of(reader: asyncio.StreamReader) -> int:
+    async with asyncio.timeout(10):
+        return int((await reader.readline()).split()[1])
+
+
+async def test_a_user_who_calls_too_often_is_refused_before_a_body_is_read(
+    hub: service.HubService, submitting: type[Submitting]
+) -> None:
+    """By program and by servers together."""
+    hub.limits.user_calls = RateLimit(Rate(burst=2, per_second=1e-4))
+    submitting.may_answer.set()
+    async with served(submitting, "/runs") as user, served(OfAgent, r"/([a-z]+)") as agent:
+        assert (await user.post("/runs")).status_code == 201
+        assert (await agent.post("/first", json={"action": "list", "number": 12})).is_success
+        for client, path in ((user, "/runs"), (agent, "/second")):
+            assert (await client.post(path, content=bytes(4 * 2**20))).status_code == 429
+        assert OfAgent.kept == submitting.kept == 0
+        assert (await user.post("/runs", headers={"Authorization": "bob"})).status_code == 201
+
+
+async def test_too_many_submissions_are_refused_before_their_body_is_read(
+    hub: service.HubService, submitting: type[Submitting]
+) -> None:
+    hub.limits.run_submissions = RateLimit(Rate(burst=1, per_second=1e-4))
+    submitting.may_answer.set()
+    async with served(submitting, "/runs") as client:
+        assert (await client.post("/runs")).status_code == 201
+        assert (await client.post("/runs", content=bytes(4 * 2**20))).status_code == 429
+        assert submitting.kept == 0
+
+
+async def test_large_bodies_of_one_user_are_read_one_after_the_other(
+    hub: service.HubService, submitting: type[Submitting]
+) -> None:
+    large = bytes(2**20)
+    async with served(submitting, "/runs") as client:
+        _, gone = await begin_to_send(client, "/runs", len(large), "ann")
+        gone.write(large[:1000])
+        first, second = [asyncio.create_task(client.post("/runs", content=large)) for _ in "12"]
+        other = asyncio.create_task(
+            client.post("/runs", content=large, headers={"Authorization": "bob"})
+        )
+        await begun(submitting, 1)  # of bob: that of ann does not arrive
+        gone.transport.abort()
+        await begun(submitting, 2)
+        small = asyncio.create_task(client.post("/runs", content=b"{}"))
+        await begun(submitting, 3)
+        assert not first.done()
+        assert not second.done()
+        submitting.may_answer.set()
+        for each in (first, second, other, small):
+            assert (await each).status_code == 201
+
+
+async def begun(submitting: type[Submitting], count: int) -> None:
+    """Return once so many requests have arrived as a whole."""
+    async with asyncio.timeout(10):
+        while submitting.begun < count:
+            await asyncio.sleep(0.01)
+    assert submitting.begun == count
+
+
+async def test_long_lists_take_more_of_what_a_user_may_ask(hub: service.HubService) -> None:
+    provisioner: Any = hub.provisioner
+    provisioner.runs.array = lambda owner, number: [summary(n) for n in range(1, 1001)]
+    hub.limits.user_calls = RateLimit(Rate(burst=25, per_second=1e-4))
+    array = {"action": "list", "number": 12}
+    async with served(OfAgent, r"/([a-z]+)") as client:
+        for _ in range(2):
+            reply = await client.post("/first", json=array)
+            assert len(RunsAnswer.model_validate_json(reply.content).runs) == 1000
+        assert (await client.post("/first", json=array)).status_code == 429
+        assert (await client.post("/first", json={"action": "list", "request_id": "x"})).is_success
+
+
+async def test_documents_go_to_the_instances_of_a_user_one_after_the_other(
+    hub: service.HubService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not read is dropped."""
+    monkeypatch.setattr(agent_runs, "SEND_SECONDS", 0.3)
+    provisioner: Any = hub.provisioner
+    loaded: list[str] = []
+
+    async def work(lease: Any, report: RunReport) -> RunWork:
+        loaded.append(lease.lease_id)
+        document = "A" * 32 * 2**20
+        return RunWork.model_construct(
+            number=12, attempt=1, kind="script", path="a.py", document=document
+        )
+
+    provisioner.runs.report = work
+    body = RunReport(action="begin").model_dump_json().encode()
+    async with served(OfInstance, r"/([a-z]+)") as client:
+        slow, writer = await begin_to_send(client, "/first", len(body), "")
+        writer.write(body)
+        assert await status_of(slow) == 200
+        reply = await client.post("/second", content=body)
+        assert loaded == ["first", "second"]
+        assert len(reply.content) > 32 * 2**20
+        async with asyncio.timeout(10):
+            assert len(await slow.read()) < 32 * 2**20

@@ -19,8 +19,8 @@ from ec2spawner.hub.api.agents.runs import RunsHandler
 from ec2spawner.hub.app import service
 from ec2spawner.hub.app.user_account import account_of
 from ec2spawner.hub.pages.runs_page import RunsPage
-from ec2spawner.provisioner.model.leases.run import RunState
-from ec2spawner.wire import RunsRequest, RunSummary
+from ec2spawner.provisioner.model.leases.run import Run, RunState
+from ec2spawner.wire import RunsAnswer, RunsRequest
 from tests.unit.provisioner.runs.submitted import run_of, submit
 from tests.unit.provisioner.world import World
 from tests.user_accounts import fake_users
@@ -82,7 +82,7 @@ class OfUser(users_calls.RunsApiHandler):
     def get_query_argument(self, name: str, *default: Any) -> Any:
         return self.query.get(name, *default)
 
-    def send(self, now: datetime, runs: list[RunSummary], status: int = 200) -> None:
+    async def send(self, runs: list[Run], status: int = 200) -> None:
         self.found = [each.number for each in runs]
 
 
@@ -112,8 +112,8 @@ class AgentsCall(RunsHandler):
     def read(self, *_: Any) -> Any:
         return self._request
 
-    def answer(self, status: int, message: Any) -> None:
-        self.status, self.said = status, message
+    def finish(self, chunk: Any = None) -> Any:
+        self.said = RunsAnswer.model_validate_json(chunk)
 
     async def found(self) -> list[int]:
         """Numbers of the runs in the answer."""

@@ -14,9 +14,11 @@ import nbformat
 import pytest
 
 from ec2spawner.cli import command_line
+from ec2spawner.core.fair_share import share
 from ec2spawner.core.runs import documents
 from ec2spawner.core.runs.attempts import MAX_FAILED_STARTS, PAUSE
 from ec2spawner.core.runs.cost_cap import FIRST_SECONDS
+from ec2spawner.provisioner.state.run_bytes import MAX_BYTES
 from ec2spawner.provisioner.state.runs import MAX_OPEN_OF_USER
 from ec2spawner.provisioner.store.runs import KEPT
 from ec2spawner.run_executor.log_end import MAX_LOG_BYTES
@@ -122,6 +124,8 @@ def test_the_page_has_the_limits_of_the_code() -> None:
     assert limits["parameters"] == f"100 and {MAX_PARAMETER_BYTES} bytes for each run"
     assert limits["an array"] == f"{MAX_ARRAY} runs"
     assert limits["runs of a user that have not ended"] == str(MAX_OPEN_OF_USER)
+    most = share(MAX_BYTES, 0) // 2**30
+    assert limits["documents and results of a user"] == f"{most} GiB, compressed"
     assert f"Results are kept for {KEPT.days} days" in TEXT
     assert (FIRST_SECONDS, MAX_FAILED_STARTS, PAUSE.longest) == (180, 5, 600)
     for words in ("paid for three minutes", "Five starts in a row", "after ten minutes at most"):

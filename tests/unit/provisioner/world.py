@@ -182,11 +182,12 @@ class World:
         self.settings = replace(self.settings, stop_timeout=0.0)
         self.provisioner._state.settings = self.settings
 
-    def run_sql(self, statement: str) -> None:
-        """On the store's file, from outside the hub."""
+    def run_sql(self, statement: str) -> list[Any]:
+        """The rows that it finds, on the store's file, from outside the hub."""
         with closing(sqlite3.connect(self.folder / self.database, timeout=5)) as database:
-            database.execute(statement)
+            rows = database.execute(statement).fetchall()
             database.commit()
+        return rows
 
     def break_store(self) -> None:
         """No lease can be stored from now on."""

@@ -16,7 +16,7 @@ from ec2spawner.core.rate_limit import RateLimit
 from ec2spawner.core.runs.documents import pack
 from ec2spawner.hub.api.agents.handler import LIMITED_PAUSE
 from ec2spawner.hub.api.agents.runs import SHOWN_UNDELIVERED
-from ec2spawner.hub.app.service import RUN_RESULTS
+from ec2spawner.hub.app.call_limits import RUN_RESULTS
 from ec2spawner.runs import delivery as delivery_module
 from ec2spawner.runs.agent_request import answer_in
 from ec2spawner.runs.delivery import Delivery

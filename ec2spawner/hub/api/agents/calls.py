@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from ....aws.identity import IdentityBusyError, IdentityRefused
 from ....core.names import sha256_hex
+from ....core.rate_limit import RateLimit
 from ....provisioner.instances.claims import (
     Claimant,
     ClaimRefused,
@@ -192,7 +193,30 @@ class ClaimsHandler(AgentHandler):
 
 
 class LeaseHandler(AgentHandler):
-    """A rate-limited call about one lease by its agent."""
+    """A call about one lease by its agent: token and rates are checked before its body is read."""
+
+    CALL_TOKENS: ClassVar[int | None] = None
+    """Of its user's `user_calls`, for what the user asks for; None for what the agent reports."""
+
+    async def admit(self) -> None:
+        """Check token and rates; 401, 404, 410 or 429 where they refuse."""
+        await self.check_rates(self.lease(self.path_args[0]))
+
+    async def check_rates(self, lease: Lease) -> None:
+        """End the request with 429 for too many calls about this lease, or of this user."""
+        limits, tokens = self.service.limits, self.CALL_TOKENS
+        await self.check_rate(limits.lease_calls, lease.lease_id, "too many calls about this lease")
+        of_user = limits.user_reports if tokens is None else limits.user_calls
+        await self.check_rate(of_user, lease.user, "too many calls of this user", tokens or 1)
+
+    async def check_rate(
+        self, limit: RateLimit, key: Hashable, message: str, tokens: int = 1
+    ) -> None:
+        """End the request with 429 and this message if too few tokens are left."""
+        now = time.monotonic()
+        if not limit.take(key, now, tokens):
+            LEASE_CALLS_LIMITED.inc()
+            await self.refuse_for_now(limit.wait_seconds(key, now, tokens), message)
 
     def lease(self, lease_id: str) -> Lease:
         """The lease that the request's token opens; ends the request with 401, 404 or 410."""
@@ -214,14 +238,8 @@ class LeaseHandler(AgentHandler):
             self.refuse(409, "this server is still starting")
 
     async def post(self, lease_id: str) -> None:
-        """Check token and rate, then `call`; 401, 404, 410 or 429 otherwise."""
-        lease = self.lease(lease_id)
-        limit, now = self.service.lease_calls, time.monotonic()
-        if not limit.take(lease_id, now):
-            LEASE_CALLS_LIMITED.inc()
-            seconds = limit.wait_seconds(lease_id, now)
-            await self.refuse_for_now(seconds, "too many calls about this lease")
-        await self.call(lease)
+        """Let `call` answer: the lease is as it is now that the body has arrived."""
+        await self.call(self.lease(lease_id))
 
     async def call(self, lease: Lease) -> None:
         """Answer or refuse the call."""
@@ -280,6 +298,8 @@ class HeartbeatHandler(LeaseHandler):
 class ExtendHandler(LeaseHandler):
     """`POST leases/{id}/extend`: keep the server, bounded by its policy; 409 unless it is ready."""
 
+    CALL_TOKENS = 1
+
     async def call(self, lease: Lease) -> None:
         """Answer until when the server is kept."""
         request = self.read(ExtendRequest)
@@ -289,6 +309,8 @@ class ExtendHandler(LeaseHandler):
 
 class IdleHandler(LeaseHandler):
     """`POST leases/{id}/idle`: the user's idle time; 403 if the policy leaves no choice."""
+
+    CALL_TOKENS = 1
 
     async def call(self, lease: Lease) -> None:
         """Answer the policy that is now in force."""
@@ -302,6 +324,8 @@ class IdleHandler(LeaseHandler):
 
 class StopHandler(LeaseHandler):
     """`POST leases/{id}/stop`: begin the stop that the user requested in the notebook."""
+
+    CALL_TOKENS = 1
 
     async def call(self, lease: Lease) -> None:
         """End the lease; 204, or 409 if it is to sleep and cannot."""

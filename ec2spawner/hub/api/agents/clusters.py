@@ -47,6 +47,9 @@ class ClusterHandler(OwnersHandler):
             self.refuse(409, "a worker or a run has no cluster of its own")
         if request.action != "status":
             self.refuse_unless_ready(lease)
+        if request.action in {"start", "scale"}:
+            limit, too_many = self.service.limits.cluster_changes, "too many changes of clusters"
+            await self.check_rate(limit, lease.user, too_many)
         try:
             price = await self.follow(lease, request)
         except ProfileListError as error:

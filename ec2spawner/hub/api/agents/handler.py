@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from jupyterhub.apihandlers.base import APIHandler
 from pydantic import ValidationError
-from tornado.web import Finish, stream_request_body
+from tornado.web import Finish
 
 from ....provisioner.model.cloud.instance import Instance
 from ....provisioner.model.leases.lease import Lease
 from ....provisioner.provisioner import Provisioner
 from ....provisioner.store.store import StoreError
-from ....wire import MAX_BODY_BYTES, Message, Refusal
+from ....wire import Message, Refusal
 from ...app import service
 from ...app.service import HubService
+from ..bounded_body import BoundedBody, Refused
 
 STOPPING = "the hub is stopping"
-
-BODY_SECONDS = 10.0
-"""A body that has not arrived completely by then closes its connection without an answer. Agents
-send their bodies in one piece; a slow sender holds a file descriptor of the hub."""
 
 LIMITED_PAUSE = 1.0
 """Seconds before a call is answered 429."""
@@ -39,12 +34,8 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 
-@stream_request_body
-class AgentHandler(APIHandler):
+class AgentHandler(BoundedBody):
     """Reads a small body, answers a model."""
-
-    MAX_BODY_BYTES: ClassVar[int] = MAX_BODY_BYTES
-    """Of a request of this kind."""
 
     _accept_cookie_auth = False
     _accept_token_auth = False
@@ -52,21 +43,15 @@ class AgentHandler(APIHandler):
     def check_xsrf_cookie(self) -> None:
         """No cookie is accepted here, so none can be forged."""
 
-    async def prepare(self) -> None:
-        """Bound size (413) and duration of the body before any of it is read."""
-        self._chunks: list[bytes] = []
-        declared = self.request.headers.get("Content-Length", "0")
-        # Python refuses to parse a number of thousands of digits.
-        if not re.fullmatch("[0-9]{1,9}", declared) or int(declared) > self.MAX_BODY_BYTES:
-            self.refuse(413, f"a body may have {self.MAX_BODY_BYTES} bytes")
-        # Tornado cuts off a body without a length, with a plain 400.
-        self.request.connection.set_max_body_size(self.MAX_BODY_BYTES)
-        self.request.connection.set_body_timeout(BODY_SECONDS)
-        await super().prepare()
+    def refuse_size(self, message: str) -> NoReturn:
+        """End the request with 413. Raises `Finish`."""
+        self.is_preparing = False
+        self.refuse(413, message)
 
-    def data_received(self, chunk: bytes) -> None:
-        """Collect the body, which tornado leaves to handlers of streamed requests."""
-        self._chunks.append(chunk)
+    async def _refuse(self, *_: str) -> None:
+        if isinstance(self._refusal, Refused):
+            self.refuse(self._refusal.status, self._refusal.message)
+        await super()._refuse()
 
     def read(self, model: type[M], instead: str = "") -> M:
         """The body as a message; ends the request with 400 if it is invalid.
@@ -74,7 +59,7 @@ class AgentHandler(APIHandler):
         `instead`: a message that replaces the list of what is wrong with the body.
         """
         try:
-            return model.model_validate_json(b"".join(self._chunks))
+            return model.model_validate_json(self.body())
         except ValidationError as error:
             problems = (
                 f"{'.'.join(map(str, detail['loc'])) or 'body'}: {detail['msg']}"
@@ -82,17 +67,15 @@ class AgentHandler(APIHandler):
             )
             self.refuse(400, instead or "; ".join(problems))
 
-    def release_body(self) -> None:
-        """Free the body of a request that is held: it has been read."""
-        self._chunks.clear()
-
     def answer(self, status: int, message: Message) -> None:
         """Send a message as JSON and finish the request."""
         self.set_status(status)
         self.finish(message.model_dump_json())
 
     def refuse(self, status: int, message: str) -> NoReturn:
-        """End the request with a `Refusal`. Raises `Finish`."""
+        """End the request with a `Refusal`. Raises `Finish`; `Refused` before the body is read."""
+        if self.is_preparing:
+            raise Refused(status, message)
         self.answer(status, Refusal(message=message[:500]))
         raise Finish
 

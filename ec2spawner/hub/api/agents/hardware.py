@@ -14,6 +14,7 @@ from ....provisioner.model.leases.lease import Lease, LeaseState
 from ....provisioner.provisioner import Provisioner
 from ....wire import ContinueRequest, Move
 from ...app.api_address import reachable_api_url
+from ...app.call_limits import DEAR_CALL
 from ...app.spawn_error import SpawnError
 from ...pages.spawn_page.hardware_choices import hardware_choices
 from ...pages.spawn_page.spawn_page import cards_of
@@ -29,6 +30,8 @@ from .owner import OwnersHandler
 class HardwareHandler(OwnersHandler):
     """`POST leases/{id}/hardware`: what else the owner of a ready server could continue on, or have
     a run on, at the cost of the server's payer."""
+
+    CALL_TOKENS = DEAR_CALL
 
     async def call(self, lease: Lease) -> None:
         """Answer `HardwareChoices`; 409 unless the server is ready, 503 without the profiles."""
@@ -60,6 +63,7 @@ class ContinueHandler(OwnersHandler):
     async def begin(self, lease: Lease, profile: str) -> None:
         """Buy the other instance; ends the request with 409 or 503 where that is refused."""
         spawner, hub = self.owners_spawner(lease), self.service
+        await self.check_rate(hub.limits.user_starts, lease.user, "too many moves")
         url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub.options)
         try:
             await continue_on(hub, self.provisioner, spawner, url, {"profile": profile})

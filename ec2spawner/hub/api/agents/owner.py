@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ....provisioner.model.leases.lease import Lease
 from ...app.user_account import user_of
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 class OwnersHandler(LeaseHandler):
     """A call on the owner's behalf."""
+
+    CALL_TOKENS: ClassVar[int | None] = 1
 
     def owners_spawner(self, lease: Lease) -> Spawner:
         """Ends the request with 409 if the lease is of no server, or if its owner's account or the

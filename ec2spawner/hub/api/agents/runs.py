@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
+from tornado.http1connection import HTTP1Connection
+from tornado.iostream import StreamClosedError
+
+from ....core.concurrency_limit import TooManyAtOnce
 from ....core.profiles.choices import OptionsRefused
-from ....core.rate_limit import RateLimit
 from ....provisioner.model.leases.lease import Lease
+from ....provisioner.model.leases.run import Run
 from ....provisioner.runs.runs import NoSuchRun, Owner, TooManyRuns
-from ....wire import RunReport, RunsAnswer, RunsRequest, RunSummary
+from ....wire import Message, RunReport, RunsAnswer, RunsRequest, RunWork
 from ....wire.runs import (
     MAX_RUN_BODY_BYTES,
     MAX_SHOWN_RUNS,
     MAX_VALUES,
     has_too_many_values,
 )
+from ...runs.answers import runs_json, tokens_of
 from ...runs.submission import CannotRun, submit
 from ...spawn.server_options import ProfileListError
 from .calls import LEASE
 from .owner import OwnersHandler
+
+BUSY_SECONDS = 2.0
+"""When to try again, for a user who sends or reads as many documents as may wait."""
+
+SEND_SECONDS = 30.0
+"""For an answer with a document. One of 4 MiB, the largest, then needs 1.1 Mbit/s."""
 
 SHOWN_UNDELIVERED = 50
 """Of one answer: the server asks again for the others."""
@@ -31,13 +43,32 @@ class DocumentsHandler(OwnersHandler):
 
     MAX_BODY_BYTES = MAX_RUN_BODY_BYTES
 
-    async def check_rate(self, limit: RateLimit, lease: Lease) -> None:
-        """End the request with 429 if this lease sends or reads documents too fast: each is a read
-        or write of the store."""
-        now = time.monotonic()
-        if not limit.take(lease.lease_id, now):
-            seconds = limit.wait_seconds(lease.lease_id, now)
-            await self.refuse_for_now(seconds, "too many documents of runs")
+    async def check_rates(self, lease: Lease) -> None:
+        """Let the bodies of each user that may be large come one after the other."""
+        await super().check_rates(lease)
+        if self.may_be_large:
+            try:
+                await self.wait_turn(self.service.limits.documents_in, lease.user)
+            except TooManyAtOnce:
+                await self.refuse_for_now(BUSY_SECONDS, "too many documents of runs at once")
+
+    async def answer_document(self, lease: Lease, answer: Callable[[], Awaitable[Message]]) -> None:
+        """Send what `answer` returns, which may have megabytes: to each user one after the other,
+        and to none that does not read it within `SEND_SECONDS`."""
+        try:
+            async with self.service.limits.documents_out.turn(lease.user):
+                content = (await answer()).model_dump_json().encode()
+                self.set_header("Content-Length", len(content))
+                self.write(content)
+                del content
+                with suppress(StreamClosedError):
+                    await asyncio.wait_for(self.flush(), SEND_SECONDS)
+        except TooManyAtOnce:
+            await self.refuse_for_now(BUSY_SECONDS, "too many documents of runs at once")
+        except TimeoutError:
+            connection = self.request.connection
+            assert isinstance(connection, HTTP1Connection)
+            connection.stream.close()
 
 
 class RunsHandler(DocumentsHandler):
@@ -46,8 +77,8 @@ class RunsHandler(DocumentsHandler):
 
     async def call(self, lease: Lease) -> None:
         """Answer a `RunsAnswer`; 409 with the reason where that is refused, 404 for a run that is
-        not the server's, 503 without profiles."""
-        if has_too_many_values(b"".join(self._chunks)):
+        not the server's, 429 for what is asked too often, 503 without profiles."""
+        if has_too_many_values(self.body()):
             self.refuse(400, f"parameters: have more than {MAX_VALUES} values together")
         request = self.read(RunsRequest)
         self.release_body()
@@ -57,18 +88,43 @@ class RunsHandler(DocumentsHandler):
         if request.action in {"cancel", "result", "delivered"} and not is_named:
             self.refuse(400, f"`{request.action}` needs the number of a run")
         try:
-            self.answer(200, await self.follow(lease, request))
+            if request.action == "result":
+                await self.answer_result(lease, request.number or 0)
+            else:
+                await self.answer_runs(lease, request)
         except NoSuchRun as error:
             self.refuse(404, str(error))
         except ProfileListError as error:
             self.refuse(503, str(error))
+        except TooManyAtOnce:
+            await self.refuse_for_now(BUSY_SECONDS, "too many calls of this user at once")
         except (CannotRun, OptionsRefused, TooManyRuns) as error:
             self.refuse(409, str(error))
 
-    async def follow(self, lease: Lease, request: RunsRequest) -> RunsAnswer:
+    async def answer_result(self, lease: Lease, number: int) -> None:
+        """Send the result of a run. Raises `NoSuchRun`."""
+        runs, owner = self.provisioner.runs, self.owner(lease)
+        run = runs.one(owner, number)
+        too_many = "too many documents of runs"
+        await self.check_rate(self.service.limits.run_results, lease.user, too_many)
+
+        async def answer() -> RunsAnswer:
+            shown = await runs.summaries([run])
+            return RunsAnswer(runs=shown, result=await runs.result(owner, number))
+
+        await self.answer_document(lease, answer)
+
+    async def answer_runs(self, lease: Lease, request: RunsRequest) -> None:
+        """Do what is asked, and send the runs that it concerns. Raises why not."""
+        found, limits = await self.follow(lease, request), self.service.limits
+        if tokens := tokens_of(found):
+            too_many = "too many long lists of runs"
+            await self.check_rate(limits.user_calls, lease.user, too_many, tokens)
+        self.finish(await runs_json(limits, self.provisioner, lease.user, found, {}))
+
+    async def follow(self, lease: Lease, request: RunsRequest) -> Sequence[Run]:
         """Do what is asked. Raises why not."""
         runs, owner, number = self.provisioner.runs, self.owner(lease), request.number or 0
-        found: Sequence[RunSummary]
         match request.action:
             case "submit":
                 found = await self.submit(lease, owner, request)
@@ -78,10 +134,6 @@ class RunsHandler(DocumentsHandler):
                 found = await runs.cancel_submitted(owner, request.request_id)
             case "cancel":
                 found = await runs.cancel(owner, number, all_of_array=request.array)
-            case "result":
-                await self.check_rate(self.service.run_results, lease)
-                result = await runs.result(owner, number)
-                return RunsAnswer(runs=[runs.one(owner, number)], result=result)
             case "undelivered":
                 found = runs.undelivered(owner, lease.server, SHOWN_UNDELIVERED)
             case "delivered":
@@ -89,19 +141,20 @@ class RunsHandler(DocumentsHandler):
                 found = [runs.one(owner, number)]
             case "list":
                 found = runs.array(owner, number) if number else runs.of_user(owner, MAX_SHOWN_RUNS)
-        return RunsAnswer(runs=list(found))
+        return found
 
     def owner(self, lease: Lease) -> Owner:
         """Ends the request with 409 if the owner has no account any more."""
         self.owners_spawner(lease)
         return Owner(lease.user, lease.server)
 
-    async def submit(self, lease: Lease, owner: Owner, request: RunsRequest) -> list[RunSummary]:
+    async def submit(self, lease: Lease, owner: Owner, request: RunsRequest) -> list[Run]:
         """Queue what the owner sends, also while this server starts. Raises why not."""
         if request.submission is None:
             self.refuse(400, "`submit` needs a `submission`")
         spawner = self.owners_spawner(lease)
-        await self.check_rate(self.service.run_documents, lease)
+        limit, hint = self.service.limits.run_submissions, "too many submissions: send an array"
+        await self.check_rate(limit, lease.user, hint)
         return await submit(
             self.service, self.provisioner, spawner, owner, request.submission, server=lease
         )
@@ -109,6 +162,8 @@ class RunsHandler(DocumentsHandler):
 
 class RunHandler(DocumentsHandler):
     """`POST leases/{id}/run`: begin, progress and end, as the instance of a run reports them."""
+
+    CALL_TOKENS = None
 
     async def call(self, lease: Lease) -> None:
         """Answer a `RunWork`; 409 if the run has another instance or has ended, 429 for results
@@ -119,11 +174,19 @@ class RunHandler(DocumentsHandler):
             self.refuse(409, "this lease is of no run")
         self.provisioner.agents.heard(lease.lease_id)
         if report.action == "begin" or (report.action == "progress" and report.result):
-            await self.check_rate(self.service.run_documents, lease)
-        work = await self.provisioner.runs.report(lease, report)
-        if work is None:
-            self.refuse(409, "this run has ended, or has another instance")
-        self.answer(200, work)
+            limits, too_many = self.service.limits, "too many documents of runs"
+            await self.check_rate(limits.run_documents, lease.lease_id, too_many)
+
+        async def answer() -> RunWork:
+            work = await self.provisioner.runs.report(lease, report)
+            if work is None:
+                self.refuse(409, "this run has ended, or has another instance")
+            return work
+
+        if report.action == "begin":
+            await self.answer_document(lease, answer)
+        else:
+            self.answer(200, await answer())
 
 
 handlers: list[tuple[str, Callable[..., Any]]] = [

@@ -5,17 +5,27 @@ Each attempt has a lease of its own. What is executed, and its result, are in th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, PlainSerializer
 
 from ....core.runs.attempts import Tries
 from ....core.runs.queue import QueuePlace
 from ....core.runs.terms import Terms
 from ....wire import Market
 from ....wire.runs import DELETED_SERVER, RunKind, RunOutcome
+
+
+def as_json(parameters: Mapping[str, Any] | str) -> str:
+    """Parameters as `Run` has them."""
+    if isinstance(parameters, str):
+        return parameters
+    return json.dumps(parameters, ensure_ascii=False, separators=(",", ":"))
 
 
 class RunState(StrEnum):
@@ -61,7 +71,8 @@ class Run:
     payer: str
     """To whom it is charged, such as `group:research`; empty is its user."""
     submitted_at: datetime
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Annotated[str, BeforeValidator(as_json), PlainSerializer(json.loads)] = "{}"
+    """By name, as JSON: 2048 bytes of it may be 80 KB of Python's objects. The store has these."""
     array: int = 0
     """Number of the first run of its array; 0 for a run of its own."""
     array_at_once: int | None = None
@@ -94,6 +105,10 @@ class Run:
     cells_done: int = 0
     cells_total: int = 0
     has_result: bool = False
+    source_bytes: int = 0
+    """Of what it executes, in the store; that of an array counts once. 0 in old records."""
+    result_bytes: int = 0
+    """Of its result, in the store."""
     delivered: bool = False
     """Whether its result is in the home of its server."""
     is_cleared: bool = False

@@ -22,7 +22,7 @@ from ec2spawner.core.alarms.account_rules import (
     quotas_refused,
 )
 from ec2spawner.core.alarms.alarm import SEVERITIES, Alarm, AlarmRules, Kind, Severity
-from ec2spawner.core.alarms.grouping import HOUR, Raised, admitted, rests
+from ec2spawner.core.alarms.grouping import HOUR, MAX_GROUPED, Raised, admitted, rests
 from ec2spawner.core.alarms.leaks import (
     LeakedInstance,
     copied_instance,
@@ -292,6 +292,16 @@ def test_beyond_the_limit_an_hours_alarms_become_one() -> None:
     [again] = rests(raised, NOW + timedelta(hours=5))
     assert again.alarm_id == rest.alarm_id
     assert not admitted(raised, [rest], per_hour=10)[0].grouped
+
+
+def test_not_all_alarms_of_an_hour_are_stored_if_somebody_causes_very_many() -> None:
+    raised: tuple[Raised, ...] = ()
+    for number in range(0, 2000, 100):
+        raised += admitted(raised, [alarm(number + n) for n in range(100)], per_hour=10)
+    assert len(raised) == 10 + MAX_GROUPED
+    [rest] = rests(raised, NOW + HOUR)
+    assert f"at least {MAX_GROUPED} more" in rest.title
+    assert admitted(raised, [alarm(3000, NOW + HOUR)], per_hour=10)
 
 
 @given(

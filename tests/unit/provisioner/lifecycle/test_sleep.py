@@ -21,8 +21,9 @@ from ec2spawner.provisioner.model.leases.events import SessionEnded, SessionSlep
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.sleeping_session import EXPIRY_SHOWN, SleepingSession
 from ec2spawner.provisioner.sleeping import CannotSleep
+from ec2spawner.provisioner.state import sleeping_sessions
 from ec2spawner.provisioner.store.store import StoreError
-from ec2spawner.wire import IdlePolicy, SavedSession, Stop
+from ec2spawner.wire import IdlePolicy, LostVariable, SavedSession, Stop
 from tests.stored import sleeping
 from tests.unit.provisioner.lifecycle.test_continuation import boot_for, notice, successor
 from tests.unit.provisioner.world import Agent, World
@@ -294,6 +295,33 @@ async def test_sessions_of_two_servers_are_apart(world: World) -> None:
     await serving(world, server="other")
     assert found(world) is not None
     assert found(world, "other") is None
+
+
+async def test_what_servers_of_one_user_say_of_their_sessions_has_a_bound(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agents are the user's: they may say as much as a body can have."""
+    monkeypatch.setattr(sleeping_sessions, "MAX_BYTES", 100_000)
+    sessions = world.provisioner._state.sleeping
+    [kernel] = sleeping().session.kernels
+    lost = [LostVariable(name="x" * 200, code="large")] * 10
+    long = saved(world).model_copy(
+        update={"kernels": [kernel.model_copy(update={"lost": lost})] * 4, "kernel_count": 4}
+    )
+    place = sleeping()
+    for number in range(20):
+        name = f"server-{number}"
+        session = long.model_copy(update={"id": name})
+        await sessions.record(replace(place, server=name, session=session))
+    await sessions.record(replace(place, user="eve", session=long))
+    of_ada = [sessions.last("ada", f"server-{number}") for number in range(20)]
+    sizes = [len(each.session.model_dump_json()) for each in of_ada if each is not None]
+    assert len(sizes) == 20, "all can be woken"
+    assert sum(sizes) <= 100_000 / 5 + 20 * sleeping_sessions.MIN_BYTES
+    assert all(each is not None and each.session.kernel_count == 4 for each in of_ada)
+    eve = sessions.last("eve", "")
+    assert eve is not None
+    assert len(eve.session.kernels[0].lost) == 10
 
 
 # --- it follows its home ---

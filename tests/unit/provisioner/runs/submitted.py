@@ -10,8 +10,9 @@ from ec2spawner.core.names import lease_id as new_lease_id
 from ec2spawner.core.runs.queue import QueueRules
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
-from ec2spawner.provisioner.model.leases.run import Run
+from ec2spawner.provisioner.model.leases.run import Run, as_json
 from ec2spawner.provisioner.runs.runs import Owner
+from ec2spawner.provisioner.runs.summary import summary
 from ec2spawner.wire import IdlePolicy, RunReport, RunSummary, RunWork
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
@@ -40,7 +41,7 @@ async def submit(world: World, runs: int = 1, user: str = "ada", **fields: Any) 
                 "payer": "",
                 "submitted_at": world.clock(),
                 "retries": 3,
-                "parameters": {"seed": place},
+                "parameters": as_json({"seed": place}),
                 **fields,
             }
         )
@@ -109,4 +110,4 @@ def run_of(world: World, number: int) -> Run:
 
 
 def seen(world: World, number: int, user: str = "ada") -> RunSummary:
-    return world.provisioner.runs.one(Owner(user), number)
+    return summary(world.provisioner._state, world.provisioner.runs.one(Owner(user), number))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,10 +13,12 @@ import pytest
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.leases.run import Run, RunState
 from ec2spawner.provisioner.runs.runs import Owner, TooManyRuns
+from ec2spawner.provisioner.state import run_bytes
 from ec2spawner.provisioner.state import runs as registry
 from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
 from ec2spawner.provisioner.store.store import StoreError
 from tests.unit.provisioner.runs.submitted import (
+    SOURCE,
     allow_runs,
     complete,
     executor,
@@ -159,16 +163,100 @@ async def test_a_submission_of_which_it_is_not_known_whether_it_is_stored_is_mad
 async def test_one_user_cannot_fill_the_queue_however_many_requests_are_sent_at_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "MAX_OPEN_OF_USER", 5)
-    monkeypatch.setattr(registry, "MAX_OPEN", 6)
+    monkeypatch.setattr(registry, "MAX_OPEN", 25)
     sent = await asyncio.gather(*(submit(world, 2) for _ in range(4)), return_exceptions=True)
-    assert sum(isinstance(each, TooManyRuns) for each in sent) == 2
-    assert await submit(world, 2, user="eve")
-    with pytest.raises(TooManyRuns):
-        await submit(world, user="bob")
+    [first, second, *refused] = sorted(sent, key=lambda each: isinstance(each, BaseException))
+    assert (first, second) == ([1, 2], [3, 4])
+    for each in refused:
+        assert isinstance(each, TooManyRuns)
+        assert "you have 4 runs" in str(each)
+        assert "at most 5 may" in str(each)
     await world.provisioner.runs.cancel(ADA, 1, all_of_array=True)
     await until(lambda: run_of(world, 2).is_cleared, "free places")
-    assert await submit(world, user="bob")
+    assert await submit(world, 3)
+
+
+async def test_five_users_who_take_what_they_can_leave_a_place_for_everybody(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "MAX_OPEN", 100)
+    for user, most in zip("abcde", (20, 16, 13, 11, 8), strict=True):
+        assert await submit(world, most, user=user)
+        with pytest.raises(TooManyRuns, match=f"at most {most} may"):
+            await submit(world, user=user)
+    for user in "fghijklmno":
+        assert await submit(world, user=user)
+
+
+async def test_runs_that_are_kept_have_a_bound_for_all_users_and_for_each(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody submits arrays and cancels all but one run of each, again and again."""
+    monkeypatch.setattr(registry, "MAX_KNOWN", 100)
+    runs = world.provisioner._state.runs
+    for _ in range(8):
+        array = await submit(world, 5)
+        for each in array[1:]:
+            await world.provisioner.runs.cancel(ADA, each)
+        await until(partial(_are_cleared, world, array[1:]), "their end")
+        assert len(runs.of_user("ada")) <= 20
+    assert [run.number for run in runs.of_user("ada") if run.number % 5 == 1] == [*range(36, 0, -5)]
+    await until(lambda: not runs.forgotten, "the end of their records")
+    [(stored,)] = world.run_sql("SELECT count(*) FROM run")
+    assert stored == len(runs.of_user("ada"))
+    await world.restart()
+    assert await submit(world, user="eve") == [41], "no number is given twice"
+
+
+def _are_cleared(world: World, numbers: Sequence[int]) -> bool:
+    return all(run_of(world, number).is_cleared for number in numbers)
+
+
+async def test_a_result_makes_room_for_itself_among_those_that_are_in_the_home(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_bytes, "MAX_BYTES", 5 * (len(SOURCE) + 20))
+    runs = world.provisioner.runs
+    for number in (1, 2):
+        assert await submit(world) == [number]
+        await complete(await executor(world, number), result="A" * 12)
+        await until(lambda n=number: run_of(world, n).is_cleared, "its end")  # type: ignore[misc]
+        if number == 1:
+            await runs.deliver(ADA, "", 1)
+    assert await runs.result(ADA, 1) == ""
+    assert not seen(world, 1).has_result
+    assert await runs.result(ADA, 2) == "A" * 12
+
+    assert await submit(world) == [3]
+    await complete(await executor(world, 3), result="B" * 12)
+    ended = seen(world, 3)
+    assert (ended.outcome, ended.has_result) == ("succeeded", False)
+    assert "It is done. Its result was not kept: your runs and their results take" in ended.message
+    assert await runs.result(ADA, 2) == "A" * 12, "it waits for its server"
+    with pytest.raises(TooManyRuns, match="no more is free for you"):
+        await world.provisioner._state.runs.add([run_of(world, 3)], "C" * 24)
+    await world.restart()
+    with pytest.raises(TooManyRuns, match="no more is free for you"):
+        await world.provisioner._state.runs.add([run_of(world, 3)], "C" * 24)
+
+
+async def test_results_that_the_store_does_not_take_do_not_fill_the_memory(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "MAX_UNSTORED_BYTES", 10)
+    agents = [await executor(world, (await submit(world))[0]) for _ in range(3)]
+    world.run_sql(
+        "CREATE TRIGGER full BEFORE UPDATE ON run BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+    )
+    for agent in agents:
+        with pytest.raises(StoreError):
+            await complete(agent, result="A" * 8)
+    states = [run_of(world, number).state for number in (1, 2, 3)]
+    assert states == [RunState.ENDED, RunState.ENDED, RunState.STARTED]
+    world.run_sql("DROP TRIGGER full")
+    await until(lambda: run_of(world, 2).is_cleared, "the others in the store")
+    await complete(agents[2], result="A" * 8)
+    assert seen(world, 3).has_result
 
 
 async def test_what_many_ended_runs_of_one_user_push_out_is_never_anothers(world: World) -> None:
@@ -202,18 +290,6 @@ async def test_an_array_is_forgotten_as_a_whole_once_all_of_it_has_ended(world: 
     assert [each.number for each in ended] == array
     runs.forget_ended(2, everything)
     assert world.provisioner.runs.of_user(ADA, 10) == []
-
-
-async def test_not_all_ended_runs_of_open_arrays_are_kept_if_somebody_makes_very_many(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    array = await submit(world, 6)
-    for each in array[:5]:
-        await world.provisioner.runs.cancel(ADA, each)
-    await until(lambda: all(run_of(world, x).is_cleared for x in array[:5]), "the end of five")
-    monkeypatch.setattr(registry, "MAX_ENDED_OF_OPEN_ARRAYS", 3)
-    world.provisioner._state.runs.forget_ended(0, world.clock() - timedelta(days=30))
-    assert [each.number for each in world.provisioner.runs.of_user(ADA, 10)] == array[:1:-1]
 
 
 @pytest.mark.parametrize("runs", [1, 2])
