@@ -129,7 +129,8 @@ async def test_short_scale_bench_loses_nothing_and_makes_few_calls() -> None:
     assert 0 < figures["restart_1000_serving_s"] <= figures["restart_1000_reachable_s"]
     # These are counts, and so the same on any machine.
     counted = ("starts_100_launch_calls", "starts_100_throttles", "login_storm_errors")
-    for name in (*counted, "restart_1000_lost"):
+    account = ("account_memory_added_mib", "account_store_mib")
+    for name in (*counted, *account, "restart_1000_lost"):
         assert said["met"][name], f"{name}: {figures[name]}"
     # Twice the servers are not in the short form.
     assert figures["calls_per_min_2000"] is None

@@ -28,6 +28,10 @@ take the hub tens of milliseconds take ten."""
 DEAR_CALL: Final = 10
 """Tokens of a call that lists or prices much."""
 
+SERVER_CALLS: Final = Rate(burst=20, per_second=0.5)
+"""Calls of one user that start or stop a server, also those that change nothing: each takes
+JupyterHub 10 to 25 ms of the event loop."""
+
 USER_STARTS: Final = Rate(burst=30, per_second=1 / 60)
 """Starts of servers by one user, and their moves to other hardware: each leaves a record of some KB
 in the ledger."""
@@ -75,6 +79,7 @@ class CallLimits:
     """By lease id. All others by user."""
     user_reports: RateLimit = field(default_factory=lambda: RateLimit(USER_REPORTS))
     user_calls: RateLimit = field(default_factory=lambda: RateLimit(USER_CALLS))
+    server_calls: RateLimit = field(default_factory=lambda: RateLimit(SERVER_CALLS))
     user_starts: RateLimit = field(default_factory=lambda: RateLimit(USER_STARTS))
     cluster_changes: RateLimit = field(default_factory=lambda: RateLimit(CLUSTER_CHANGES))
     run_results: RateLimit = field(default_factory=lambda: RateLimit(RUN_RESULTS))

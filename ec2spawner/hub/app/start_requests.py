@@ -26,7 +26,7 @@ PENDING_SECONDS: Final = 30.0
 
 
 class TakesTurns(BaseHandler):
-    """A handler whose `POST` starts a server.
+    """A handler whose `POST` starts a server; a `DELETE` stops one.
 
     It takes its turn before the user is identified, so that nothing is awaited between JupyterHub's
     check that the server does not run and its mark that the server is being started. Who sends
@@ -34,13 +34,23 @@ class TakesTurns(BaseHandler):
     """
 
     async def prepare(self) -> None:
-        """Wait for the turn of a `POST`, then identify the user."""
+        """Wait for the turn of a `POST`, then identify the user. Raises `HTTPError` (429) for one
+        who starts or stops servers too often."""
         running = service.current()
         headers = self.request.headers
         may_start = "Cookie" in headers or "Authorization" in headers
         if running is not None and self.request.method == "POST" and may_start:
             await running.start_turns.take()
         await super().prepare()
+        caller, now = self.current_user, time.monotonic()
+        if running is None or self.request.method not in {"POST", "DELETE"}:
+            return
+        if not isinstance(caller, User) or has_scope(self):
+            return
+        limit = running.limits.server_calls
+        if not limit.take(caller.name, now):
+            seconds = limit.wait_seconds(caller.name, now)
+            raise too_many("You start and stop servers too often: try again soon", seconds)
 
     async def spawn_single_user(self, user: User, *arguments: Any, **options: Any) -> Any:
         """As JupyterHub does it; 429 if the user starts too many servers, 503 if JupyterHub's

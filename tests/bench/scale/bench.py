@@ -16,7 +16,7 @@ from rich.console import Console
 
 from tests.bench.figures import Figure, Goal, Result, median
 from tests.bench.machine import describe_machine
-from tests.bench.scale import logins, reconcile, running, starts, warm_pool
+from tests.bench.scale import logins, one_account, reconcile, running, starts, warm_pool
 from tests.bench.scale.rig.boot_times import BootTimes
 
 COMMITS = 50
@@ -42,6 +42,9 @@ GOALS = {
     "restart_1000_s": Goal(30, inclusive=False),
     "restart_1000_lost": Goal(0),
     "reconcile_2000_ms": Goal(100, inclusive=False),
+    "account_health_added_p95_ms": Goal(50, inclusive=False),
+    "account_memory_added_mib": Goal(150, inclusive=False),
+    "account_store_mib": Goal(1200),
 }
 
 
@@ -86,6 +89,13 @@ async def _login_storm(
     return await logins.login_storm(directory, console)
 
 
+async def _one_account(
+    directory: Path, short: bool, _count: int | None, console: Console
+) -> Mapping[str, Figure]:
+    seconds = one_account.SHORT_SECONDS if short else one_account.FULL_SECONDS
+    return await one_account.one_account(directory, seconds, console)
+
+
 async def _reconcile(
     directory: Path, _short: bool, count: int | None, console: Console
 ) -> Mapping[str, Figure]:
@@ -98,6 +108,7 @@ PARTS = (
     Part("starts100", _starts_100),
     Part("warm", _warm_pool),
     Part("logins", _login_storm),
+    Part("account", _one_account),
     Part("running", _running),
 )
 

@@ -91,14 +91,15 @@ async def test_a_run_of_no_server_is_charged_to_the_default(world: World) -> Non
 async def test_the_call_of_an_agent_names_its_server(world: World) -> None:
     spawner = spawner_of("lab", "research")
 
-    async def check_rate(*_: Any) -> None:
+    async def check_submissions(_: Any) -> None:
         pass
 
     handler: Any = SimpleNamespace(
         service=service(spawner, PAYERS),
         provisioner=world.provisioner,
         owners_spawner=lambda _: spawner,
-        check_rate=check_rate,
+        check_submissions=check_submissions,
+        may_be_large=False,
     )
     lease = stored.lease(user="ann", payer="group:research")
     request = RunsRequest(action="submit", submission=submission())

@@ -380,6 +380,9 @@ async def test_too_many_submissions_are_refused_before_their_body_is_read(
         assert (await client.post("/runs")).status_code == 201
         assert (await client.post("/runs", content=bytes(4 * 2**20))).status_code == 429
         assert submitting.kept == 0
+    async with served(OfAgent, r"/([a-z]+)") as agent:
+        assert (await agent.post("/first", content=bytes(4 * 2**20))).status_code == 429
+        assert OfAgent.kept == 0
 
 
 async def test_large_bodies_of_one_user_are_read_one_after_the_other(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from jupyterhub.handlers.base import BaseHandler
+from jupyterhub.user import User
 from tornado.web import HTTPError
 
 from ec2spawner.core.rate_limit import Rate, RateLimit
@@ -17,12 +18,21 @@ from ec2spawner.hub.security.instances_scope import SCOPE
 from tests.user_accounts import bare_accounts, fake_user
 
 
+class Caller(User):
+    """An account."""
+
+    def __init__(self, name: str) -> None:
+        self.orm_user = SimpleNamespace(name=name)
+
+
 class Handler(TakesTurns):
     """Of a hub on which others start servers, too."""
 
     concurrent_spawn_limit = 20
     expanded_scopes: frozenset[str] = frozenset()
     users: Any = None
+    request: Any = None
+    current_user: Any = None
 
     def __init__(self, others: int = 0) -> None:
         self.started = 0
@@ -81,6 +91,29 @@ async def test_who_starts_servers_again_and_again_waits(hub: service.HubService)
         handler.ann.spawners.clear()
     handler.ann = SimpleNamespace(name="bob", spawners={})
     assert await handler.start(1) == 201
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+async def test_calls_that_start_or_stop_servers_have_a_rate(
+    hub: service.HubService, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """Also those that change nothing."""
+
+    async def identified(_: Handler) -> None:
+        pass
+
+    monkeypatch.setattr(BaseHandler, "prepare", identified)
+    hub.limits.server_calls = RateLimit(Rate(burst=2, per_second=1e-3))
+    handler = Handler()
+    handler.request = SimpleNamespace(method=method, headers={})
+    handler.current_user = Caller("ann")
+    for _ in range(2):
+        await handler.prepare()
+    with pytest.raises(HTTPError) as refused:
+        await handler.prepare()
+    assert refused.value.status_code == 429
+    handler.current_user = Caller("bob")
+    await handler.prepare()
 
 
 async def test_an_admin_starts_as_many_as_needed(hub: service.HubService) -> None:

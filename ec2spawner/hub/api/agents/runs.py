@@ -47,10 +47,14 @@ class DocumentsHandler(OwnersHandler):
         """Let the bodies of each user that may be large come one after the other."""
         await super().check_rates(lease)
         if self.may_be_large:
+            await self.check_large(lease)
             try:
                 await self.wait_turn(self.service.limits.documents_in, lease.user)
             except TooManyAtOnce:
                 await self.refuse_for_now(BUSY_SECONDS, "too many documents of runs at once")
+
+    async def check_large(self, lease: Lease) -> None:
+        """End the request with 429 if too many large bodies of this kind come."""
 
     async def answer_document(self, lease: Lease, answer: Callable[[], Awaitable[Message]]) -> None:
         """Send what `answer` returns, which may have megabytes: to each user one after the other,
@@ -74,6 +78,15 @@ class DocumentsHandler(OwnersHandler):
 class RunsHandler(DocumentsHandler):
     """`POST leases/{id}/runs`: submit, show, cancel and deliver the runs of a server, and
     no others: everyone with access to that server can make this call."""
+
+    async def check_large(self, lease: Lease) -> None:
+        """Only a submission is large."""
+        await self.check_submissions(lease)
+
+    async def check_submissions(self, lease: Lease) -> None:
+        """End the request with 429 for too many submissions of this user."""
+        limit, hint = self.service.limits.run_submissions, "too many submissions: send an array"
+        await self.check_rate(limit, lease.user, hint)
 
     async def call(self, lease: Lease) -> None:
         """Answer a `RunsAnswer`; 409 with the reason where that is refused, 404 for a run that is
@@ -153,8 +166,8 @@ class RunsHandler(DocumentsHandler):
         if request.submission is None:
             self.refuse(400, "`submit` needs a `submission`")
         spawner = self.owners_spawner(lease)
-        limit, hint = self.service.limits.run_submissions, "too many submissions: send an array"
-        await self.check_rate(limit, lease.user, hint)
+        if not self.may_be_large:
+            await self.check_submissions(lease)
         return await submit(
             self.service, self.provisioner, spawner, owner, request.submission, server=lease
         )
@@ -165,6 +178,11 @@ class RunHandler(DocumentsHandler):
 
     CALL_TOKENS = None
 
+    async def check_large(self, lease: Lease) -> None:
+        """Large or not, each is a read or write of the store."""
+        limits, too_many = self.service.limits, "too many documents of runs"
+        await self.check_rate(limits.run_documents, lease.lease_id, too_many)
+
     async def call(self, lease: Lease) -> None:
         """Answer a `RunWork`; 409 if the run has another instance or has ended, 429 for results
         that come too fast."""
@@ -173,9 +191,9 @@ class RunHandler(DocumentsHandler):
         if not lease.run:
             self.refuse(409, "this lease is of no run")
         self.provisioner.agents.heard(lease.lease_id)
-        if report.action == "begin" or (report.action == "progress" and report.result):
-            limits, too_many = self.service.limits, "too many documents of runs"
-            await self.check_rate(limits.run_documents, lease.lease_id, too_many)
+        has_document = report.action == "begin" or (report.action == "progress" and report.result)
+        if has_document and not self.may_be_large:
+            await self.check_large(lease)
 
         async def answer() -> RunWork:
             work = await self.provisioner.runs.report(lease, report)

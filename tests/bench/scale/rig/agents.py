@@ -59,6 +59,8 @@ class Agents:
         self.booted_at: list[float] = []
         """When each agent began, in seconds since the epoch."""
         self._waiting: set[str] = set()
+        self.leases: list[tuple[str, str]] = []
+        """Id and token of each that was granted."""
         self.failures: list[str] = []
         """What ended an agent besides the hub; empty where nothing did."""
 
@@ -72,7 +74,7 @@ class Agents:
     ) -> None:
         """After this many seconds call `booted` and run an agent on the instance."""
         hub = Connection(self._host, self._api_port)
-        agent = Agent(machine, hub, self._notebook_port, self._waiting)
+        agent = Agent(machine, hub, self._notebook_port, self._waiting, self.leases)
         task = asyncio.ensure_future(self._run(agent, seconds, booted))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -98,9 +100,15 @@ class Agent:
     """The agent of one instance, from its boot to its end."""
 
     def __init__(
-        self, machine: Machine, hub: Connection, notebook_port: int, waiting: set[str]
+        self,
+        machine: Machine,
+        hub: Connection,
+        notebook_port: int,
+        waiting: set[str],
+        leases: list[tuple[str, str]],
     ) -> None:
-        """Its key is in `waiting` while it asks for a lease."""
+        """Its key is in `waiting` while it asks for a lease; `leases` gets what it is granted."""
+        self._leases = leases
         self._waiting = waiting
         self._machine = machine
         self._hub = hub
@@ -122,6 +130,7 @@ class Agent:
         """Serve one lease; False where the instance ends with it."""
         grant = await self._claim()
         self._lease, self._token = grant["lease_id"], grant["lease_token"]
+        self._leases.append((self._lease, self._token))
         if grant["home"]["kind"] == "ebs":
             await self._report("home")
             await self._machine.wait_for_volume(grant["home"]["volume_id"])

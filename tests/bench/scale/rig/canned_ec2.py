@@ -158,7 +158,9 @@ class CannedEC2:
     def _terminated(self, instance: CannedInstance) -> None:
         instance.state = "terminated"
         for volume_id in (instance.root_volume, *instance.volumes.values()):
-            volume = self.volumes[volume_id]
+            volume = self.volumes.get(volume_id)
+            if volume is None:
+                continue  # the home of a run, deleted meanwhile
             if volume.goes_with_it:
                 del self.volumes[volume_id]
             else:

@@ -24,6 +24,9 @@ if "endpoint_url" in bench:
     c.EC2Spawner.identity_certificates = [bench["certificate"]]
 if "warm_pool" in bench:
     c.EC2Spawner.warm_pool = bench["warm_pool"]
+if "runs" in bench:
+    c.EC2Spawner.runs = bench["runs"]
+c.JupyterHub.allow_named_servers = bench.get("named_servers", False)
 c.JupyterHub.concurrent_spawn_limit = 1000
 c.JupyterHub.activity_resolution = 300  # as in configs/large
 c.ConfigurableHTTPProxy.should_start = False

@@ -42,7 +42,7 @@ class HubProcess:
 
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
-        self._pid = pid
+        self.pid = pid
         self.mark()
 
     def mark(self) -> None:

@@ -9,7 +9,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -170,6 +170,11 @@ class Site:
 
         for first in range(0, len(names), TOKENS_AT_ONCE):
             await asyncio.gather(*(add(name) for name in names[first : first + TOKENS_AT_ONCE]))
+
+    @property
+    def tokens(self) -> Mapping[str, str]:
+        """By user, of those with a token."""
+        return self._tokens
 
     async def start(self, user: str, options: dict[str, Any] | None = None) -> float:
         """Start the user's server: seconds from the request until the hub says it is ready.
