@@ -8,6 +8,8 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+from jupyterhub.user import User
+
 from ec2spawner.provisioner.runtime.clock import Clock
 from ec2spawner.provisioner.state.user_accounts import UserAccounts
 from ec2spawner.provisioner.store.store import Store
@@ -30,6 +32,13 @@ def fake_user(name: str, *groups: str, **changes: Any) -> Any:
     }
     given |= changes
     return SimpleNamespace(**given, orm_user=SimpleNamespace(created=given["created"]))
+
+
+class Caller(User):
+    """A fake user of JupyterHub's own class, which handlers ask for."""
+
+    def __init__(self, name: str) -> None:
+        self.orm_user = fake_user(name)
 
 
 def fake_users(*users: Any) -> Mapping[int | str, Any]:

@@ -69,7 +69,7 @@ class UserCall(BoundedBody):
 
     @property
     def caller(self) -> str:
-        """The account of the user who calls; empty for a service, and before the hub has started."""
+        """The account of the user who calls; empty for a service, and while the hub starts."""
         hub, user = service.current(), self.current_user
         return account_of(hub.accounts, user) if hub and isinstance(user, User) else ""
 

@@ -47,9 +47,9 @@ class TakesTurns(BaseHandler):
             return
         if not isinstance(caller, User) or has_scope(self):
             return
-        limit = running.limits.server_calls
-        if not limit.take(caller.name, now):
-            seconds = limit.wait_seconds(caller.name, now)
+        limit, account = running.limits.server_calls, account_of(running.accounts, caller)
+        if not limit.take(account, now):
+            seconds = limit.wait_seconds(account, now)
             raise too_many("You start and stop servers too often: try again soon", seconds)
 
     async def spawn_single_user(self, user: User, *arguments: Any, **options: Any) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 from jupyterhub.apihandlers.base import APIHandler
-from jupyterhub.user import User
 from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
@@ -26,7 +25,7 @@ from ec2spawner.hub.app import service
 from ec2spawner.provisioner.runs.runs import NoSuchRun, Owner
 from ec2spawner.wire import RunReport, RunsAnswer, RunSummary, RunWork
 from tests.unit.runs.agent_socket import summary
-from tests.user_accounts import bare_accounts, fake_user
+from tests.user_accounts import Caller, bare_accounts, fake_user
 
 LARGE = bytes(32 * 2**20)
 """More than the buffers of a connection take from a hub whose client does not read."""
@@ -96,13 +95,6 @@ async def served(handler: type[Any], path: str) -> AsyncIterator[httpx.AsyncClie
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         yield client
     http.stop()
-
-
-class Caller(User):
-    """An account."""
-
-    def __init__(self, name: str) -> None:
-        self.orm_user = SimpleNamespace(name=name)
 
 
 class WithoutHub(APIHandler):

@@ -8,21 +8,13 @@ from typing import Any
 
 import pytest
 from jupyterhub.handlers.base import BaseHandler
-from jupyterhub.user import User
 from tornado.web import HTTPError
 
 from ec2spawner.core.rate_limit import Rate, RateLimit
 from ec2spawner.hub.app import service
 from ec2spawner.hub.app.start_requests import TakesTurns
 from ec2spawner.hub.security.instances_scope import SCOPE
-from tests.user_accounts import bare_accounts, fake_user
-
-
-class Caller(User):
-    """An account."""
-
-    def __init__(self, name: str) -> None:
-        self.orm_user = SimpleNamespace(name=name)
+from tests.user_accounts import Caller, bare_accounts, fake_user
 
 
 class Handler(TakesTurns):
@@ -89,7 +81,7 @@ async def test_who_starts_servers_again_and_again_waits(hub: service.HubService)
         status = await handler.start(1)
         assert status == (201 if number < 3 else 429)
         handler.ann.spawners.clear()
-    handler.ann = SimpleNamespace(name="bob", spawners={})
+    handler.ann = fake_user("bob", spawners={})
     assert await handler.start(1) == 201
 
 
