@@ -239,7 +239,7 @@ async def _begin(app: JupyterHub) -> None:
         accounts,
         ended=service.lease_ended,
         payers_of=default_payers(options.payers.payers(), lambda: app.db, accounts.name),
-        lost_payers=lost_payers(options.payers.payers(), lambda: app.db, accounts.name),
+        lost_payers=lost_payers(options.payers.payers(), lambda: app.db, accounts),
     )
     try:
         async for attempt in AsyncRetrying(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Set
 
 from jupyterhub import orm
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from ...core.limits.scopes import Payers, group_scope, project_scope
+from ...provisioner.state.user_accounts import UserAccounts
+from .user_account import MAX_NAMED_USERS, names_now
 
 log = logging.getLogger(__name__)
-
-MAX_NAMED_USERS = 100
-"""Users whom a query names: all of a hub may be more than a database takes as parameters."""
 
 
 def default_payers(
@@ -42,40 +41,33 @@ def default_payers(
 
 
 def lost_payers(
-    payers: Payers, db: Callable[[], Session], name_of: Callable[[str], str]
+    payers: Payers, db: Callable[[], Session], accounts: UserAccounts
 ) -> Callable[[Collection[tuple[str, str]]], Set[tuple[str, str]]]:
     """Of pairs of an account and a payer, those in which the user may no longer charge that payer.
 
-    Only of payers that are still configured, and of users whom JupyterHub knows: one who was
-    deleted, or a database that does not answer, ends no server.
+    Only of payers that are still configured, and of users whom JupyterHub knows, by whatever name:
+    one who was deleted, or a database that does not answer, ends no server.
     """
     configured = {*map(group_scope, payers.groups), *map(project_scope, payers.projects)}
 
     def of(charges: Collection[tuple[str, str]]) -> Set[tuple[str, str]]:
         asked = {charge for charge in charges if charge[1] in configured}
-        names = {account: name_of(account) for account, _ in asked}
         if not asked:
             return set()
         try:
-            known = {*names.values()}.intersection(_user_names(db()))
-            groups = _groups(db(), payers.deciding_groups, known)
+            names = names_now(db(), accounts, {account for account, _ in asked})
+            groups = _groups(db(), payers.deciding_groups, names.values())
         except SQLAlchemyError as error:
             log.warning("Who may charge which payer is not known now: %s", error)
             return set()
 
         def may(account: str, payer: str) -> bool:
-            name = names[account]
-            return name not in known or payer in payers.of(account, name, groups.get(name, ()))
+            name = names.get(account)
+            return name is None or payer in payers.of(account, name, groups.get(name, ()))
 
         return {charge for charge in asked if not may(*charge)}
 
     return of
-
-
-def _user_names(db: Session) -> Sequence[str]:
-    """The names of all users: one query of one column."""
-    with db.no_autoflush:
-        return [name for (name,) in db.query(orm.User.name)]
 
 
 def _groups(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from jupyterhub import orm
@@ -13,6 +13,9 @@ from ...provisioner.model.leases.lease import Lease
 from ...provisioner.model.user_account import Identity
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.state.user_accounts import UserAccounts
+
+MAX_NAMED_USERS = 100
+"""Users whom a query names: all of a hub may be more than a database takes as parameters."""
 
 
 def account_of(accounts: UserAccounts, user: User) -> str:
@@ -45,6 +48,20 @@ def account_named(accounts: UserAccounts, users: UserDict, name: str) -> str | N
     # A user with another name by now is asked for by that.
     is_left = account is not None and user_of(accounts, users, account) is None
     return account if is_left else None
+
+
+def names_now(db: Session, accounts: UserAccounts, keys: Collection[str]) -> Mapping[str, str]:
+    """Account -> what JupyterHub's database calls its user at this moment, of those that it has,
+    for JupyterHub's event loop: one query."""
+    identities = {key: accounts.identity(key) for key in keys}
+    ids = {each.jupyterhub_id for each in identities.values() if each is not None}
+    query = db.query(orm.User.id, orm.User.created, orm.User.name)
+    if len(ids) <= MAX_NAMED_USERS:
+        query = query.filter(orm.User.id.in_(ids))
+    with db.no_autoflush:  # JupyterHub may be in the middle of a change
+        found = {user_id: (_identity(user_id, created), name) for user_id, created, name in query}
+    known = ((key, each, found.get(each.jupyterhub_id)) for key, each in identities.items() if each)
+    return {key: now[1] for key, each, now in known if now and now[0].is_same(each)}
 
 
 def all_users(db: Session) -> Sequence[tuple[Identity, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
@@ -53,10 +54,12 @@ async def choose(
     `options_for`'s. Raises `OptionsRefused`."""
     allowed = await allowed_profiles(options, spawner)
     sizes = options.home.user_may_choose if options.home.kind == "ebs" else None
-    payers = payers_of(options, account, spawner)
-    if user_options.get("payer") == user_payer(spawner.user.name):
-        user_options = {**user_options, "payer": user_payer(account)}
-    return apply_user_options(options.profiles, allowed, user_options, sizes, payers)
+    own, by_name = user_payer(account), user_payer(spawner.user.name)
+    payers = [by_name if x == own else x for x in payers_of(options, account, spawner)]
+    if user_options.get("payer") == own:
+        user_options = {**user_options, "payer": by_name}
+    choice = apply_user_options(options.profiles, allowed, user_options, sizes, payers)
+    return replace(choice, payer=own) if choice.payer == by_name else choice
 
 
 def payers_of(options: Options, account: str, spawner: Spawner) -> tuple[str, ...]:

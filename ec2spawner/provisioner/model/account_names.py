@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TypeVar
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from ...core.ledger.cost_rows import user_payer
 from ...core.names import tag_value
-from .user_account import UserAccount
+from .user_account import Claim, UserAccount
 
 T = TypeVar("T")
 
@@ -18,9 +20,11 @@ class AccountNames:
     def __init__(self, accounts: Iterable[UserAccount] = ()) -> None:
         self._found: dict[str, UserAccount] = {}
         """By key."""
+        self._of_name: defaultdict[str, set[str]] = defaultdict(set)
+        """Name -> keys of all that have it."""
         self._current: dict[str, str] = {}
-        """Name -> key."""
-        for account in sorted(accounts, key=lambda each: each.named_at):
+        """Name -> key of the one that is displayed so."""
+        for account in accounts:
             self._put(account)
 
     def __contains__(self, key: object) -> bool:
@@ -28,7 +32,7 @@ class AccountNames:
         return key in self._found
 
     def name(self, key: str) -> str:
-        """What a user is called, for display: the name at JupyterHub, with the id where another
+        """What a user is called, for display: the name at JupyterHub, with a number where another
         account has that name by now."""
         account = self._found.get(key)
         if account is None or self._current.get(account.name) == key:
@@ -40,15 +44,24 @@ class AccountNames:
         that nobody has any more."""
         if (key := self._current.get(name)) is not None:
             return key
-        former = (each for each in self._found.values() if self._current.get(each.name) != each.key)
-        found = next((each.key for each in former if each.former_name == name), None)
+        of_name = self._of_name.get(name.rpartition("/")[0], ())
+        former = (each for each in of_name if self._found[each].former_name == name)
+        found = next((key for key in former if self.name(key) == name), None)
         return found if found or name in self._found else name
 
     def namesakes(self, key: str) -> Sequence[str]:
-        """The keys of earlier accounts that were last seen under the name of this one."""
+        """The keys of other accounts that were last seen under the name of this one, the latest
+        last."""
         account = self._found.get(key)
-        every = self._found.values() if account else ()
-        return [x.key for x in every if account and x.name == account.name and x.key != key]
+        others = self._of_name[account.name] - {key} if account else set[str]()
+        return sorted(others, key=lambda each: self._found[each].named_at)
+
+    def predecessors(self, key: str) -> Sequence[str]:
+        """The keys of earlier accounts whose name a user has now: whoever is created again is the
+        same to a limit."""
+        account = self._found.get(key)
+        is_current = account is not None and self._current.get(account.name) == key
+        return self.namesakes(key) if is_current else ()
 
     def tagged(self, tags: Set[str]) -> Mapping[str, str]:
         """Tag -> key, of users whose name is in these tags: EC2 does not allow each name as it
@@ -63,14 +76,18 @@ class AccountNames:
         kind, _, key = scope.partition(":")
         return user_payer(self.name(key)) if kind == "user" else scope
 
-    def by_account(self, named: Mapping[str, T]) -> dict[str, T]:
-        """What is configured by payer or scope, such as `user:ann`, by those of the accounts."""
-        return {self._scope_of(scope): value for scope, value in named.items()}
-
-    def _scope_of(self, scope: str) -> str:
+    def scope_named(self, scope: str) -> str | None:
+        """The scope or payer that is displayed so; None for a user's name that nobody has."""
         kind, _, name = scope.partition(":")
-        key = self.named(name) if kind == "user" else None
-        return scope if key is None else user_payer(key)
+        if kind != "user":
+            return scope
+        key = self.named(name)
+        return None if key is None else user_payer(key)
+
+    def by_account(self, configured: Mapping[str, T]) -> Mapping[str, T]:
+        """What is configured by payer or scope, such as `user:ann`, for the account that has the
+        name when it is asked for."""
+        return _ByAccount(configured, self)
 
     def renamed(self) -> Mapping[str, str]:
         """Key -> name, of those that are displayed otherwise than their key says."""
@@ -79,9 +96,32 @@ class AccountNames:
 
     def _put(self, account: UserAccount) -> None:
         before = self._found.get(account.key)
-        if before and before.name != account.name and self._current.get(before.name) == account.key:
-            del self._current[before.name]
         self._found[account.key] = account
-        current = self._found.get(self._current.get(account.name, ""))
-        if current is None or current.named_at <= account.named_at:
-            self._current[account.name] = account.key
+        if before is not None and before.name != account.name:
+            self._of_name[before.name].discard(account.key)
+            self._find_current(before.name)
+        self._of_name[account.name].add(account.key)
+        self._find_current(account.name)
+
+    def _find_current(self, name: str) -> None:
+        keys = [x for x in self._of_name[name] if self._found[x].claim is not Claim.NOBODY]
+        if keys:
+            self._current[name] = max(keys, key=lambda key: (self._found[key].named_at, key))
+        else:
+            self._current.pop(name, None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ByAccount(Mapping[str, T], Generic[T]):
+    configured: Mapping[str, T]
+    names: AccountNames
+
+    def __getitem__(self, scope: str) -> T:
+        return self.configured[self.names.scope(scope)]
+
+    def __iter__(self) -> Iterator[str]:
+        scopes = map(self.names.scope_named, self.configured)
+        return (scope for scope in scopes if scope is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 ROUNDING: Final = timedelta(seconds=1)
@@ -31,23 +32,35 @@ class Identity:
         return mine == others or (is_rounded and abs(mine - others) <= ROUNDING)
 
 
+class Claim(StrEnum):
+    """Who gets what is recorded under a key."""
+
+    IDENTITY = "identity"
+    """The user of JupyterHub with this identity, and nobody else."""
+    NAME = "name"
+    """The first who logs in with its name: JupyterHub's database was made anew since."""
+    NOBODY = "nobody"
+    """Only whom an admin hands it over to: its user has got another key instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class UserAccount:
     """One account, and what it is called."""
 
     key: str
     """In the place of a user's name in all records, and never changed: the name under which the
-    account was first seen or, where another account has had that, with its id, such as `ann/7`.
-    JupyterHub allows no slash in a name."""
+    account was first seen or, where another account has had that, with its number, such as
+    `ann/7`. JupyterHub allows no slash in a name."""
+    number: str
+    """JupyterHub's id when it was first seen, made unique: no other account of its name has it."""
     name: str
     """At JupyterHub, when it was last seen."""
     identity: Identity
     named_at: datetime
     """When it was first seen under this name, UTC."""
-    is_lost: bool = False
-    """Whether JupyterHub's database was made anew since: then the name decides whose it is."""
+    claim: Claim = Claim.IDENTITY
 
     @property
     def former_name(self) -> str:
-        """What it is called once another account has its name, such as `ann/3`."""
-        return f"{self.name}/{self.identity.jupyterhub_id}"
+        """What it is called while another account has its name, such as `ann/3`."""
+        return f"{self.name}/{self.number}"

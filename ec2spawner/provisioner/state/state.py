@@ -94,7 +94,7 @@ class State:
         self.pool = PoolState(store, clock)
         self.pool_starts = PoolStarts(clock)
         self.runs = Runs(store, clock)
-        self.spending = Spending(clock, settings)
+        self.spending = Spending(clock, settings, accounts)
         self.incidents = Incidents()
         self.denied_starts = DeniedStarts(store)
         self.sleeping = SleepingSessions(store, events)

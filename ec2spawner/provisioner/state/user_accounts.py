@@ -15,7 +15,7 @@ from ..model.account_names import AccountNames
 from ..model.leases.denied_start import DeniedStart
 from ..model.leases.lease import Lease
 from ..model.leases.run import Run
-from ..model.user_account import Identity, UserAccount
+from ..model.user_account import Claim, Identity, UserAccount
 from ..runtime.clock import Clock
 from ..store.store import Store
 
@@ -37,13 +37,15 @@ class UserAccounts(AccountNames):
         self._clock = clock
         super().__init__()
         self._by_id: defaultdict[int, list[str]] = defaultdict(list)
-        """JupyterHub's id of a user -> keys, without those of a lost database."""
+        """JupyterHub's id of a user -> keys that its identity can claim."""
+        self._numbers: set[str] = set()
+        """Of all accounts."""
         self._unstored: dict[str, UserAccount] = {}
         """By key: those that differ from the store's."""
 
     async def load(self) -> None:
         """Take over what an earlier process has stored. Raises `StoreError`."""
-        for account in sorted(await self._store.user_accounts(), key=lambda each: each.named_at):
+        for account in await self._store.user_accounts():
             self._put(account)
 
     def follow(self, users: Iterable[tuple[Identity, str]]) -> None:
@@ -53,7 +55,7 @@ class UserAccounts(AccountNames):
         everything is, or all of it would be nobody's.
         """
         users = tuple(users)
-        known = [each for each in self._found.values() if not each.is_lost]
+        known = [each for each in self._found.values() if each.claim is Claim.IDENTITY]
         if known and not any(self._known(identity) for identity, _ in users):
             log.warning(
                 "None of the %d users whose servers this hub has had is in JupyterHub's database: "
@@ -62,7 +64,9 @@ class UserAccounts(AccountNames):
             )
             self._by_id.clear()
             for account in known:
-                self._change(replace(account, is_lost=True))
+                is_current = self._current.get(account.name) == account.key
+                claim = Claim.NAME if is_current else Claim.NOBODY
+                self._change(replace(account, claim=claim))
         for identity, name in users:
             self.key(identity, name)
 
@@ -80,7 +84,8 @@ class UserAccounts(AccountNames):
     def identity(self, key: str) -> Identity | None:
         """Which user of JupyterHub has this key; None where only the name can say so."""
         account = self._found.get(key)
-        return None if account is None or account.is_lost else account.identity
+        is_known = account is not None and account.claim is Claim.IDENTITY
+        return account.identity if account and is_known else None
 
     def displayed(self, record: OfUser) -> OfUser:
         """The same record, with what its user is called."""
@@ -102,34 +107,40 @@ class UserAccounts(AccountNames):
         """
         user, now = self._found[to], self._clock.now()
         self._by_id[user.identity.jupyterhub_id].remove(to)
-        self._change(replace(user, is_lost=True))
-        self._change(UserAccount(key, user.name, user.identity, now))
-        await self._store.write_behind.flush(SUBJECT)
+        self._change(replace(user, claim=Claim.NOBODY))
+        got = replace(self._found[key], name=user.name, identity=user.identity)
+        self._change(replace(got, named_at=now, claim=Claim.IDENTITY))
+        while not self._unstored.keys().isdisjoint({key, to}):  # a write may have begun before
+            await self._store.write_behind.flush(SUBJECT)
 
     def _added(self, identity: Identity, name: str) -> UserAccount:
         """What its name entitles an account to that was never seen: what nobody has claimed, or an
         account of a lost database."""
-        current = self._current.get(name)
-        if current is not None and self._found[current].is_lost:
-            key = current
-        elif name not in self._found:
-            key = name
-        else:
-            key = f"{name}/{identity.jupyterhub_id}"
-            count = 1
-            while key in self._found:
-                count += 1
-                key = f"{name}/{identity.jupyterhub_id}.{count}"
-        account = UserAccount(key, name, identity, self._clock.now())
+        current = self._found.get(self._current.get(name, ""))
+        if current is not None and current.claim is Claim.NAME:
+            account = replace(current, identity=identity, claim=Claim.IDENTITY)
+            self._change(account)
+            return account
+        number = self._new_number(identity)
+        key = f"{name}/{number}" if name in self._found else name
+        account = UserAccount(key, number, name, identity, self._clock.now())
         self._change(account)
-        if key != name:
+        if earlier := [self.name(each) for each in self.namesakes(key)]:
             log.warning(
                 "%r is a new account, and does not get the files of the earlier ones of that name: "
                 "%s. An admin can hand them over, see How to, Homes",
                 name,
-                ", ".join(map(self.name, self.namesakes(key))) or "none have any",
+                ", ".join(earlier),
             )
         return account
+
+    def _new_number(self, identity: Identity) -> str:
+        """SQLite gives ids again."""
+        number, count = str(identity.jupyterhub_id), 1
+        while number in self._numbers:
+            count += 1
+            number = f"{identity.jupyterhub_id}.{count}"
+        return number
 
     def _known(self, identity: Identity) -> UserAccount | None:
         found = (self._found[key] for key in self._by_id.get(identity.jupyterhub_id, ()))
@@ -143,8 +154,9 @@ class UserAccounts(AccountNames):
 
     def _put(self, account: UserAccount) -> None:
         super()._put(account)
+        self._numbers.add(account.number)
         keys = self._by_id[account.identity.jupyterhub_id]
-        if not account.is_lost and account.key not in keys:
+        if account.claim is Claim.IDENTITY and account.key not in keys:
             keys.append(account.key)
 
     async def _write(self) -> None:

@@ -395,9 +395,10 @@ user_account_table = Table(
     "user_account",
     metadata,
     Column("account_key", String, primary_key=True),
+    Column("number", String, nullable=False),
     Column("name", String, nullable=False),
     Column("jupyterhub_id", Integer, nullable=False),
     Column("created_at", Instant),
     Column("named_at", Instant, nullable=False),
-    Column("is_lost", Boolean, nullable=False, server_default=false()),
+    Column("claim", String, nullable=False),
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, select
 
-from ..model.user_account import Identity, UserAccount
+from ..model.user_account import Claim, Identity, UserAccount
 from .statements import upsert
 from .tables import user_account_table
 
@@ -16,11 +16,12 @@ def save(connection: Connection, accounts: Sequence[UserAccount]) -> None:
     for account in accounts:
         row = {
             "account_key": account.key,
+            "number": account.number,
             "name": account.name,
             "jupyterhub_id": account.identity.jupyterhub_id,
             "created_at": account.identity.created_at,
             "named_at": account.named_at,
-            "is_lost": account.is_lost,
+            "claim": account.claim.value,
         }
         upsert(connection, user_account_table, row)
 
@@ -30,10 +31,11 @@ def load(connection: Connection) -> tuple[UserAccount, ...]:
     return tuple(
         UserAccount(
             key=row["account_key"],
+            number=row["number"],
             name=row["name"],
             identity=Identity(row["jupyterhub_id"], row["created_at"]),
             named_at=row["named_at"],
-            is_lost=row["is_lost"],
+            claim=Claim(row["claim"]),
         )
         for row in connection.execute(select(user_account_table)).mappings()
     )

@@ -12,6 +12,9 @@ from sqlalchemy.orm import Session
 from ec2spawner.core.limits.scopes import Members, Payers
 from ec2spawner.hub.app.default_payers import default_payers, lost_payers
 from ec2spawner.hub.app.user_account import all_users
+from ec2spawner.provisioner.model.user_account import Identity
+from ec2spawner.provisioner.state.user_accounts import UserAccounts
+from tests.user_accounts import bare_accounts
 
 USERS = ("ada", "bob", "eve", "gone")
 
@@ -25,6 +28,14 @@ def db() -> Iterator[Session]:
     session.commit()
     yield session
     session.close()
+
+
+def seen(db: Session) -> UserAccounts:
+    """The accounts of all users, and of one who is gone."""
+    accounts = bare_accounts()
+    for identity, name in [*all_users(db), (Identity(99, None), "gone")]:
+        accounts.key(identity, name)
+    return accounts
 
 
 @pytest.mark.parametrize(
@@ -76,7 +87,7 @@ def test_one_users_payer_is_found_without_reading_all_members(db: Session) -> No
 
 def test_who_leaves_a_group_may_no_longer_charge_it(db: Session) -> None:
     projects = {"nlp": Members(frozenset({"eve"}), frozenset({"class"}))}
-    of = lost_payers(Payers(groups=("lab",), projects=projects), lambda: db, str)
+    of = lost_payers(Payers(groups=("lab",), projects=projects), lambda: db, seen(db))
     charges = {(user, payer) for user in USERS for payer in ("group:lab", "project:nlp")}
     assert of(charges) == {("ada", "project:nlp"), ("eve", "group:lab")}, "who is gone is unknown"
     assert of({("eve", "group:no-more")}) == set(), "the admin has changed who may pay"
@@ -86,8 +97,16 @@ def test_who_leaves_a_group_may_no_longer_charge_it(db: Session) -> None:
     assert of({("ada", "group:lab"), ("bob", "group:lab")}) == {("bob", "group:lab")}
 
 
+def test_a_rename_ends_nothing(db: Session) -> None:
+    of = lost_payers(Payers(groups=("lab",)), lambda: db, seen(db))
+    db.query(orm.User).filter_by(name="ada").one().name = "anna"
+    db.add(orm.User(name="ada"))
+    db.commit()
+    assert of({("ada", "group:lab")}) == set()
+
+
 def test_a_database_that_does_not_answer_ends_nothing(db: Session) -> None:
-    of = lost_payers(Payers(groups=("lab",)), lambda: db, str)
+    of = lost_payers(Payers(groups=("lab",)), lambda: db, seen(db))
     orm.Base.metadata.drop_all(db.get_bind())
     assert of({("eve", "group:lab")}) == set()
 

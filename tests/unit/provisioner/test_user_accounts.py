@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core.ledger.cost_rows import CostSum, Dimension, with_names
+from ec2spawner.core.limits.bounds import Bounds, Limits
 from ec2spawner.core.tags import HOME, USER
+from ec2spawner.provisioner.limits.admission import LimitReached
+from ec2spawner.provisioner.model.leases.lease import Lease
 from ec2spawner.provisioner.model.user_account import Identity
+from tests.stored import HOME_ROW
 from tests.unit.provisioner.world import World, until
 from tests.user_accounts import bare_accounts
 
@@ -34,11 +39,18 @@ def test_an_account_keeps_its_key_and_its_successor_has_another() -> None:
     assert accounts.renamed() == {"ann": "bob", "ann/7": "ann"}
     assert accounts.scope("user:ann") == "user:bob"
     assert accounts.scope("group:ann") == "group:ann"
-    assert accounts.by_account({"user:ann": 1, "user:bob": 2, "hub": 3}) == {
-        "user:ann/7": 1,
-        "user:ann": 2,
-        "hub": 3,
-    }
+
+
+def test_what_is_configured_holds_for_who_has_the_name() -> None:
+    accounts = bare_accounts()
+    configured = accounts.by_account({"user:ann": 1, "user:bob": 2, "user:zoe": 3, "hub": 4})
+    assert dict(configured) == {"user:ann": 1, "user:bob": 2, "user:zoe": 3, "hub": 4}
+    accounts.key(ANN, "ann")
+    accounts.key(ANN, "bob")
+    assert dict(configured) == {"user:ann": 2, "user:zoe": 3, "hub": 4}, "no user has the name ann"
+    accounts.key(NEW_ANN, "ann")
+    assert dict(configured) == {"user:ann/7": 1, "user:ann": 2, "user:zoe": 3, "hub": 4}
+    assert configured.get("user:eve") is None
 
 
 def test_of_a_deleted_account_remains_a_name_with_its_id() -> None:
@@ -73,10 +85,10 @@ def test_databases_that_round_to_seconds_do_not_make_new_accounts() -> None:
     accounts = bare_accounts()
     accounts.key(ANN, "ann")
     assert accounts.key(Identity(3, BEGIN - timedelta(milliseconds=700)), "ann") == "ann"
-    assert accounts.key(Identity(3, None), "ann") == "ann/3"
+    assert accounts.key(Identity(3, None), "ann") == "ann/3.2"
     exact = BEGIN + timedelta(days=1, milliseconds=200)
-    assert accounts.key(Identity(3, exact), "ann") == "ann/3.2"
-    assert accounts.key(Identity(3, exact + timedelta(milliseconds=1)), "ann") == "ann/3.3"
+    assert accounts.key(Identity(3, exact), "ann") == "ann/3.3"
+    assert accounts.key(Identity(3, exact + timedelta(milliseconds=1)), "ann") == "ann/3.4"
 
 
 def test_in_a_database_made_anew_names_decide() -> None:
@@ -183,7 +195,55 @@ async def test_what_is_handed_over_can_be_handed_back(world: World) -> None:
     await accounts.hand_over("ann/7", "ann")
     assert of(NEW_ANN) == "ann/7"
     assert accounts.name("ann/7") == "ann"
-    assert accounts.named("ann/7") == "ann"
+    assert accounts.named("ann/3") == "ann"
+
+
+async def test_what_is_set_aside_is_nobodys(world: World) -> None:
+    """Not the next user's of the name either, whatever becomes of the one who had it."""
+    accounts = world.provisioner.accounts
+    accounts.key(ANN, "ann")
+    world.clock.advance(1)
+    accounts.key(NEW_ANN, "ann")
+    await accounts.hand_over("ann", "ann/7")
+    world.clock.advance(1)
+    accounts.key(NEW_ANN, "eve")
+    third, fourth = Identity(10, BEGIN + 2 * DAY), Identity(11, BEGIN + 3 * DAY)
+    assert accounts.key(third, "ann") == "ann/10"
+    await world.restart()
+    accounts = world.provisioner.accounts
+    assert accounts.key(fourth, "ann") == "ann/11"
+    assert (accounts.key(third, "ann"), accounts.key(NEW_ANN, "eve")) == ("ann/10", "ann")
+    assert accounts.named("ann/7") == "ann/7"
+
+
+async def test_a_lost_account_is_claimed_once(world: World) -> None:
+    accounts = world.provisioner.accounts
+    accounts.key(ANN, "ann")
+    world.clock.advance(1)
+    accounts.key(NEW_ANN, "ann")
+    later = BEGIN + 9 * DAY
+    accounts.follow([(Identity(1, later), "root")])
+    first, second = Identity(2, later), Identity(3, later)
+    assert accounts.key(first, "ann") == "ann/7", "the latest of that name"
+    world.clock.advance(1)
+    accounts.key(first, "eve")
+    await world.restart()
+    assert world.provisioner.accounts.key(second, "ann") == "ann/3.2"
+
+
+async def test_nobody_gets_new_money_by_being_created_again(world: World) -> None:
+    await world.restart(limits=Limits(Bounds(usd_per_month=1.0)), spending_days=31)
+    accounts, spending = world.provisioner.accounts, world.provisioner._state.spending
+    accounts.key(ANN, "ada")
+    accounts.key(Identity(5, BEGIN), "bob")
+    row = replace(
+        HOME_ROW, day=spending.today(), user="ada", payer="user:ada", nano_usd=900_000_000
+    )
+    spending.count_overhead([row], ())
+    again = accounts.key(NEW_ANN, "ada")
+    starts = [world.request(user) for user in (again, "bob")]
+    found = await asyncio.gather(*starts, return_exceptions=True)
+    assert [type(each) for each in found] == [LimitReached, Lease]
 
 
 async def test_the_home_of_a_renamed_user_is_tagged_with_the_new_name(world: World) -> None:

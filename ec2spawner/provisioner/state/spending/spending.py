@@ -22,6 +22,7 @@ from ....core.ledger.amount import (
 from ....core.ledger.cost_rows import HUB, CostRow, CostSum, Dimension, Filter, user_payer
 from ....core.ledger.local_days import local_day
 from ....core.limits.standing import fold_credit
+from ...model.account_names import AccountNames
 from ...model.leases.costs import costs_of, scopes_of, scopes_of_cost
 from ...model.leases.lease import Lease
 from ...model.settings import Settings
@@ -50,8 +51,9 @@ class Spent:
 class Spending:
     """What has been spent, in the three scopes of each lease: its user, its payer and the hub."""
 
-    def __init__(self, clock: Clock, settings: Settings) -> None:
+    def __init__(self, clock: Clock, settings: Settings, accounts: AccountNames) -> None:
         self._clock = clock
+        self._accounts = accounts
         self._time_zone: tzinfo = settings.time_zone
         self._remembered_days = settings.spending_days
         self._limits = settings.limits
@@ -99,7 +101,8 @@ class Spending:
         if scopes is None or HUB in scopes:
             return None
         users = {s.removeprefix("user:") for s in scopes if s.startswith("user:")}
-        if users and len(users) < len(scopes):
+        users |= {each for user in users for each in self._accounts.predecessors(user)}
+        if users and not all(scope.startswith("user:") for scope in scopes):
             return None
         return {Dimension.USER: users} if users else {Dimension.PAYER: scopes}
 
@@ -134,17 +137,23 @@ class Spending:
         return self._days.keys()
 
     def by_day(self, scope: str, registry: LeaseRegistry) -> dict[date, Amount]:
-        """Day -> what the scope has spent, such as `user:ann`, `group:research` or `hub`."""
+        """Day -> what the scope has spent, such as `user:ann`, `group:research` or `hub`; a user
+        with what earlier accounts of the name have, so that nobody gets new money by being created
+        again."""
         return self._by_day(scope, registry, self.first_day())
 
     def _by_day(self, scope: str, registry: LeaseRegistry, remembered: date) -> dict[date, Amount]:
-        first = self._first_day_of(scope, remembered)
-        days = self._tally.by_day(scope, registry.in_scope(scope), self._clock.now())
-        for day, amount in self._days.get(scope, {}).items():
-            add_to_day(days, day, amount)
-        for day, amount in self.pending_overhead.by_day(scope):
-            add_to_day(days, day, amount)
+        first, days = self._first_day_of(scope, remembered), dict[date, Amount]()
+        for each in (scope, *self._earlier(scope)):
+            of_leases = self._tally.by_day(each, registry.in_scope(each), self._clock.now())
+            others = self._days.get(each, {}).items()
+            for day, amount in (*of_leases.items(), *others, *self.pending_overhead.by_day(each)):
+                add_to_day(days, day, amount)
         return {day: amount for day, amount in days.items() if day >= first}
+
+    def _earlier(self, scope: str) -> Iterable[str]:
+        kind, _, user = scope.partition(":")
+        return map(user_payer, self._accounts.predecessors(user)) if kind == "user" else ()
 
     async def by_scope(
         self, scopes: Set[str], registry: LeaseRegistry

@@ -15,11 +15,12 @@ def upgrade() -> None:
     op.create_table(
         "user_account",
         sa.Column("account_key", sa.String(), nullable=False),
+        sa.Column("number", sa.String(), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("jupyterhub_id", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True)),
         sa.Column("named_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("is_lost", sa.Boolean(), nullable=False, server_default=sa.false()),
+        sa.Column("claim", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("account_key", name=op.f("pk_user_account")),
     )
 
