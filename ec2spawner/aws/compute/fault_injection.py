@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...provisioner.model.cloud.cloud import CloudError
-from ..calls.client import Answer, Client
+from ..calls.client import UNREADABLE, Answer, Client
 
 ACTION: Final = "aws:ec2:send-spot-instance-interruptions"
 
@@ -23,11 +23,13 @@ POLL: Final = 2.0
 """Times and seconds between them: FIS resolves the instance and begins within a few seconds."""
 
 RUNS: Final = frozenset({"running", "completed"})
-FAILED: Final = frozenset({"failed", "stopping", "stopped", "cancelled"})
+FAILED: Final = frozenset({"failed", "cancelled"})
+STOPPED: Final = frozenset({"stopping", "stopped"})
+"""It was running before."""
 
 
 class MayHaveBegun(CloudError):
-    """FIS was asked to begin, and did not say in time whether it has."""
+    """FIS was asked to begin, and has not said that nothing came of it."""
 
 
 async def interrupt_spot(
@@ -47,22 +49,27 @@ async def interrupt_spot(
         **_template(client.region, instance_id, seconds, role),
     )
     try:
-        experiment = await client.call(
-            "start_experiment",
-            _id("experiment"),
-            service="fis",
-            clientToken=str(uuid.uuid4()),
-            experimentTemplateId=template,
-            tags=tags,
-        )
+        try:
+            experiment = await client.call(
+                "start_experiment",
+                _id("experiment"),
+                service="fis",
+                clientToken=str(uuid.uuid4()),
+                experimentTemplateId=template,
+                tags=tags,
+            )
+        except CloudError as error:
+            if error.retryable or error.code == UNREADABLE:  # it may have taken effect
+                raise _uncertain(error) from error
+            raise
         await _until_it_runs(client, experiment)
-    except CloudError as error:
-        if error.retryable:
-            raise MayHaveBegun(error.code, error.message, retryable=True) from error
-        raise
     finally:
         # An experiment keeps its own copy of the template.
         await asyncio.shield(_delete(client, template))
+
+
+def _uncertain(error: CloudError) -> MayHaveBegun:
+    return MayHaveBegun(error.code, error.message, retryable=error.retryable)
 
 
 async def refusal(client: Client) -> CloudError | None:
@@ -102,14 +109,19 @@ def _template(region: str, instance_id: str, seconds: float, role: str) -> dict[
 
 async def _until_it_runs(client: Client, experiment: str) -> None:
     for _ in range(POLLS):
-        state = await client.call("get_experiment", _state, service="fis", id=experiment)
+        try:
+            state = await client.call("get_experiment", _state, service="fis", id=experiment)
+        except CloudError as error:
+            raise _uncertain(error) from error
         if state.get("status") in RUNS:
             return
+        reason = str(state.get("reason") or "FIS gives no reason")
         if state.get("status") in FAILED:
-            reason = str(state.get("reason") or "FIS gives no reason")
             raise CloudError("ExperimentFailed", reason, retryable=False)
+        if state.get("status") in STOPPED:
+            raise MayHaveBegun("ExperimentStopped", reason, retryable=False)
         await asyncio.sleep(POLL)
-    raise CloudError("Timeout", "FIS did not begin the interruption in time", retryable=True)
+    raise MayHaveBegun("Timeout", "FIS did not begin the interruption in time", retryable=True)
 
 
 async def _delete(client: Client, template: str) -> None:

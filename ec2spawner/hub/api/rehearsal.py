@@ -21,10 +21,11 @@ from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import shortened
 from ...provisioner.model.leases.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
+from ...provisioner.store.store import StoreError
 from ...wire import Market
 from ..app.service import HubService
 from ..app.user_account import account_of, lease_of
-from .user_call import Model, UserCall, read, running
+from .user_call import Model, UserCall, read, running, store_failed
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,10 @@ a server, which everyone with access to that server can read, does not."""
 NOT_CONFIGURED = (
     "an admin must set c.EC2Spawner.rehearsal_role first: see How to, Spot interruptions"
 )
+
+
+MAY_HAVE_BEGUN = "The interruption may be under way, and stays charged: save your work"
+NOT_STORED = "the hub's database does not answer, so nothing was interrupted; try again"
 
 
 class Interrupt(BaseModel):
@@ -66,7 +71,8 @@ class InterruptHandler(UserCall):
 
     async def post(self, user_name: str, server_name: str = "") -> None:
         """200; 403 without the scope, 404 for an unknown server, 409 unless it is a ready spot
-        server and rehearsals are configured, 502 with AWS's reason where it refuses."""
+        server and rehearsals are configured, 502 with AWS's reason where it refuses, 503 where
+        its charge cannot be stored."""
         if not self.has_scope(f"{SCOPE}!user={user_name}"):
             raise HTTPError(403, f"this needs the scope {SCOPE} for the user")
         body = read(self, Interrupt, '{"notice_seconds": 120, "dry_run": false}')
@@ -88,6 +94,8 @@ class InterruptHandler(UserCall):
         except LimitReached as error:
             words = rehearsal_refusal_words(error.displayed, hub.options.contact, error.bounds)
             raise HTTPError(409, words) from error
+        except StoreError as error:
+            raise store_failed(self, error, NOT_STORED) from error
         current = lease.segments[-1]
         seconds = timedelta(minutes=minutes)
         answer = Interruption(
@@ -103,7 +111,7 @@ class InterruptHandler(UserCall):
 async def _interrupt(
     hub: HubService, provisioner: Provisioner, lease: Lease, body: Interrupt, *, by_owner: bool
 ) -> None:
-    """Raises `LimitReached`, and `HTTPError` (502) with AWS's reason."""
+    """Raises `LimitReached` and `StoreError`, and `HTTPError` (502) with AWS's reason."""
     options = hub.options
     client = Client(options.region, options.endpoint_url or None)
     assert lease.instance_id is not None
@@ -119,9 +127,12 @@ async def _interrupt(
             {HUB: options.hub_name},
         )
     except CloudError as error:
-        if not isinstance(error, MayHaveBegun):
+        said = refused(error)
+        if isinstance(error, MayHaveBegun):
+            said = f"{said}. {MAY_HAVE_BEGUN}"
+        else:
             await rehearsals.take_back(lease)
-        raise HTTPError(502, refused(error)) from error
+        raise HTTPError(502, said) from error
     finally:
         await client.close()
 

@@ -134,7 +134,8 @@ class Overhead:
         await self.store.write_behind.now_or_later(about, store)
 
     async def of_rehearsal(self, segment: Segment, minutes: int, account: Account) -> None:
-        """Of an interruption on purpose that takes so many minutes; 0 for one that AWS refused."""
+        """Of an interruption on purpose that takes so many minutes; 0 for one that AWS refused.
+        Raises `StoreError`; then each pass retries."""
         now, key = self.state.clock.now(), (segment.instance_id, KEY)
         costs = rehearsal_costs(segment, minutes, account, now, self.state.settings.time_zone)
         costs = costs if minutes else ()
@@ -145,7 +146,7 @@ class Overhead:
                 about, key, costs, lambda: self.store.ledger.save_overhead_costs(*key, costs)
             )
 
-        await self.store.write_behind.now_or_later(about, store)
+        await self.store.write_behind.now(about, store)
 
     async def of_unleased(self, instances: Sequence[Instance]) -> None:
         """What they have cost since their last lease, or since their launch, up to now."""

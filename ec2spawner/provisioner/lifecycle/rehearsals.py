@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from ...core.ledger.lease_costs import HUBS
@@ -15,6 +16,9 @@ from ..model.leases.costs import account_of, scopes_of_cost
 from ..model.leases.lease import Lease
 from ..offers.market import MarketData
 from ..state.state import State
+from ..store.store import StoreError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +53,23 @@ class Rehearsals:
                     raise LimitReached(refusal, each.bounds, displayed)
 
     async def charge(self, lease: Lease, minutes: int, *, by_owner: bool) -> None:
-        """Charge it, and remember the instance. Raises `LimitReached`."""
+        """Charge it, and remember the instance; returns once that is stored. Raises `LimitReached`
+        and `StoreError`: AWS is not to be asked then."""
         self.check(lease, minutes, by_owner=by_owner)
         segment = lease.segments[-1]
         self.state.interruptions.rehearsed.add(segment.instance_id)
         account = account_of(lease) if by_owner else HUBS
-        await self.overhead.of_rehearsal(segment, minutes, account)
+        try:
+            await self.overhead.of_rehearsal(segment, minutes, account)
+        except StoreError:
+            await self.take_back(lease)
+            raise
 
     async def take_back(self, lease: Lease) -> None:
-        """AWS has refused it: it costs nothing, and may be asked for again."""
+        """It costs nothing, and may be asked for again: AWS has refused it, or was not asked."""
         segment = lease.segments[-1]
         self.state.interruptions.rehearsed.discard(segment.instance_id)
-        await self.overhead.of_rehearsal(segment, 0, HUBS)
+        try:
+            await self.overhead.of_rehearsal(segment, 0, HUBS)
+        except StoreError as error:
+            log.warning("That %s is not interrupted is not stored yet: %s", lease.lease_id, error)

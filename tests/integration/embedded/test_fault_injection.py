@@ -11,9 +11,13 @@ import pytest
 import pytest_asyncio
 from botocore.exceptions import ClientError
 
+from ec2spawner.aws.calls.client import Client
+from ec2spawner.aws.compute.fault_injection import MayHaveBegun, interrupt_spot
 from ec2spawner.core.tags import HUB
+from ec2spawner.embedded.api.protocol import EC2Error
 from ec2spawner.embedded.server import EmbeddedEC2
-from ec2spawner.embedded.services.fault_injection import ACTION, SERVICE_ROLE
+from ec2spawner.embedded.services.fault_injection import ACTION, SERVICE_ROLE, FaultInjection
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -159,3 +163,42 @@ async def test_an_instance_that_is_not_spot_fails_the_experiment(
         "status": "failed",
         "reason": "Target resolution returned empty set",
     }
+
+
+@pytest.mark.parametrize(
+    ("answer", "may_have_begun"),
+    [
+        (EC2Error("AccessDeniedException", "not allowed", 403), True),
+        (EC2Error("ResourceNotFoundException", "no such experiment", 404), True),
+        ("stopping", True),
+        ("stopped", True),
+        ("failed", False),
+        ("cancelled", False),
+    ],
+)
+async def test_what_was_started_counts_as_begun_unless_aws_says_that_it_failed(
+    embedded: EmbeddedEC2,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: EC2Error | str,
+    may_have_begun: bool,
+) -> None:
+    async def experiment(*_: Any) -> dict[str, Any]:
+        if isinstance(answer, EC2Error):
+            raise answer
+        return {"experiment": {"state": {"status": answer, "reason": "why"}}}
+
+    facts = embedded.facts
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", facts.aws_access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", facts.aws_secret_access_key)
+    monkeypatch.setattr(FaultInjection, "experiment", experiment)
+    asked, role, tags = (
+        Client(facts.region, facts.ec2_endpoint),
+        facts.rehearsal_role,
+        {HUB: "demo"},
+    )
+    try:
+        with pytest.raises(CloudError) as raised:
+            await interrupt_spot(asked, "i-0123456789abcdef0", 120.0, role, tags)
+    finally:
+        await asked.close()
+    assert isinstance(raised.value, MayHaveBegun) is may_have_begun

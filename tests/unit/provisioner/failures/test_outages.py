@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ec2spawner.core.ledger.rehearsals import KEY
 from ec2spawner.provisioner.model.leases.lease import IntentState, LeaseState
 from ec2spawner.provisioner.state import start_durations
 from ec2spawner.provisioner.store.databases import postgresql, sqlite
@@ -54,6 +55,22 @@ async def test_a_start_that_cannot_be_stored_fails_and_is_never_bought(world: Wo
     assert list(world.provisioner._state.leases.open()) == []
     lease, _ = await world.ready()
     assert lease.state is LeaseState.READY
+
+
+async def test_a_rehearsal_that_cannot_be_stored_is_refused_and_costs_nothing(
+    world: World,
+) -> None:
+    lease, _ = await world.ready()
+    rehearsals, ledger = world.provisioner.rehearsals, world.store.ledger
+    with locked(world), pytest.raises(StoreError, match="locked"):
+        await rehearsals.charge(lease, 2, by_owner=True)
+    assert not rehearsals.is_rehearsed(lease)
+    await world.complete_passes(1)
+    assert lease.instance_id is not None
+    assert not await ledger.overhead_costs(lease.instance_id, KEY)
+    await rehearsals.charge(lease, 2, by_owner=True)
+    [stored] = await ledger.overhead_costs(lease.instance_id, KEY)
+    assert stored.nano_usd == 200_000_000
 
 
 async def test_a_start_that_waits_buys_nothing_until_the_call_can_be_stored(world: World) -> None:
