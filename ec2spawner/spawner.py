@@ -20,7 +20,7 @@ from traitlets import default
 from .config.traits import OptionTraits
 from .core.names import lease_id as new_lease_id
 from .hub.api.environment import notebook_environment
-from .hub.api.jupyterhub_server_api import stop_for
+from .hub.api.jupyterhub_server_api import is_asked_by, stop_for
 from .hub.app import service
 from .hub.app.orphaned_tokens import renew_client, revoke_left_tokens
 from .hub.app.restart_check import RestartCheck
@@ -233,7 +233,8 @@ class EC2Spawner(OptionTraits, Spawner):
                 return
             provisioner = await self._provisioner()
             self.will_resume = False
-            await provisioner.end_server(lease.lease_id, self._why_stopped(lease))
+            stop, by_user = self._why_stopped(lease), is_asked_by(self.user.name)
+            await provisioner.end_server(lease.lease_id, stop, by_user=by_user)
             timeout = provisioner.stop_seconds(lease.lease_id) + STOP_MARGIN
             await provisioner.wait_ended(lease.lease_id, timeout)
         except TimeoutError:

@@ -342,10 +342,10 @@ class Provisioner:
         """Let a lease end; the first reason stays. Returns once that is stored, or cannot be."""
         await self._state.end(lease_id, stop)
 
-    async def end_server(self, lease_id: str, stop: Stop) -> None:
+    async def end_server(self, lease_id: str, stop: Stop, *, by_user: bool = False) -> None:
         """The same, and nothing continues its server: for a stop that its user or an admin asks
-        for."""
-        await self._state.end_server(lease_id, stop)
+        for. `by_user` is that of `State.end`."""
+        await self._state.end_server(lease_id, stop, by_user=by_user)
 
     async def wait_ended(self, lease_id: str, timeout: float) -> None:
         """Wait until a lease that is ending has ended.

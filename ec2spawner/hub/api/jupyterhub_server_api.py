@@ -89,6 +89,11 @@ handlers: list[tuple[str, Callable[..., Any]]] = [
 """Take precedence over JupyterHub's own handlers of these paths."""
 
 
+def is_asked_by(owner: str) -> bool:
+    """Whether the owner of a server has asked for the stop that is in progress."""
+    return _caller.get() == ("user", owner)
+
+
 def stop_for(owner: str) -> Stop:
     """The stop of a running server that JupyterHub requests, worded for its owner."""
     kind, name = _caller.get()

@@ -31,6 +31,7 @@ from ..model.leases.cluster import Cluster
 from ..model.leases.lease import LIVE, Lease, LeaseState
 from ..model.leases.worker import worker_number
 from ..offers.market import MarketData
+from ..state.instances.abandoned_starts import BY_USER_OF_SERVER
 from ..state.state import State
 from ..store.store import StoreError
 from .attempts import Attempts
@@ -73,9 +74,12 @@ class ClusterWorkers:
         for head_id, leases in workers.items():
             if head_id in living:
                 continue
+            head = self.state.leases.remembered(head_id)
+            stop = head.stop if head is not None else None
+            by_user = stop is not None and stop.reason in BY_USER_OF_SERVER
             for lease in leases:
                 if lease.state in LIVE:
-                    await self.state.end(lease.lease_id, HEAD_ENDED)
+                    await self.state.end(lease.lease_id, HEAD_ENDED, by_user=by_user)
 
     async def _fit_stored(self, head_id: str, now: datetime) -> None:
         try:

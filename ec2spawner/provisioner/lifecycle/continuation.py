@@ -105,7 +105,8 @@ class Continuation:
             return
         if previous.state is LeaseState.READY:
             if found.taken_over.trigger == "interruption" and self._is_withdrawn(previous, now):
-                await state.end(found.lease_id, WITHDRAWN)
+                # An agent may report what AWS has never announced.
+                await state.end(found.lease_id, WITHDRAWN, by_user=True)
             if found.taken_over.trigger == "hardware" and found.instance_id is not None:
                 seconds = previous.sleep.save_seconds
                 stop = MOVES.model_copy(update={"save_seconds": seconds})

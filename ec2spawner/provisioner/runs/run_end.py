@@ -48,7 +48,8 @@ async def end_run(
     )
     lease = state.leases.get(run.lease_id)
     if lease is not None and lease.state in LIVE:
-        await state.end(run.lease_id, lease_stop(outcome))
+        by_user = outcome == "deadline"  # which its user has chosen
+        await state.end(run.lease_id, lease_stop(outcome), by_user=by_user)
     owners = state.leases.of_server(run.user, run.server)
     if owners is not None:
         state.leases.notify_agent(owners.lease_id)  # its notebook fetches the result

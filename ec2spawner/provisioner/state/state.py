@@ -19,7 +19,7 @@ from ...core.tags import STORE
 from ...wire import Limit, Market, Stop
 from ..model.cloud.instance import GONE, LEAVING, SPOT_TERMINATION, Instance
 from ..model.leases.home_change import HomeChange
-from ..model.leases.lease import Lease, LeaseState, Snapshot
+from ..model.leases.lease import LIVE, Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
@@ -28,7 +28,7 @@ from .continuations import Continuations
 from .denied_starts import DeniedStarts
 from .home_records import HomeRecords
 from .incidents import Incidents
-from .instances.abandoned_starts import AbandonedStarts
+from .instances.abandoned_starts import BY_USER, BY_USER_OF_SERVER, AbandonedStarts
 from .instances.claim_registry import ClaimRegistry
 from .instances.instance_cache import InstanceCache
 from .instances.interruptions import INTERRUPTED, Interruptions, interruption_of, interruption_seen
@@ -212,10 +212,11 @@ class State:
             stored.append(asyncio.create_task(forgets))
         return stored
 
-    async def end(self, lease_id: str, stop: Stop) -> None:
+    async def end(self, lease_id: str, stop: Stop, *, by_user: bool = False) -> None:
         """Let a lease end; the first reason stays. Returns once that is stored, or cannot be.
 
-        Termination does the rest.
+        `by_user`: its user has caused it, whatever the reason says, so a start that waits pays for
+        what was bought for it. Termination does the rest.
         """
         lease = self.leases.get(lease_id)
         if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
@@ -223,14 +224,16 @@ class State:
         is_ready = lease.state is LeaseState.READY
         stop = self._with_retention(lease, self._as_ec2_announced(lease, stop))
         is_explained = self._is_announced(lease)
+        following = self.leases.open_successor(lease_id)
         stop = self.continuations.hand_over(lease, stop, is_explained=is_explained)
+        if following is not None and not self._is_live(following):  # it ends with its server
+            self._abandon(following, by_user=by_user or stop.reason in BY_USER_OF_SERVER)
         stop = with_sleep(stop, lease.idle.then, lease.sleep, is_ready=is_ready)
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
         # The hub may terminate it before EC2 does: then no listing says that EC2 reclaimed it.
         if found := interruption_of(replace(lease, stop=stop), self.clock.now()):
             self.interruptions.record(found)
-        if lease.state is LeaseState.WAITING:
-            self.abandoned_starts.add(lease, stop.reason, self.clock.now())
+        self._abandon(lease, by_user=by_user or stop.reason in BY_USER)
         self.termination_wanted.set()
         if lease.cluster is not None:
             self.wake()  # its workers end, too
@@ -242,12 +245,21 @@ class State:
         except StoreError as error:
             log.error("That %s ends is not stored yet: %s", lease_id, error)
 
-    async def end_server(self, lease_id: str, stop: Stop) -> None:
+    async def end_server(self, lease_id: str, stop: Stop, *, by_user: bool = False) -> None:
         """Let a lease end for good: nothing continues its server, also if that had begun."""
         successor = self.leases.open_successor(lease_id)
         if successor is not None:
-            await self.end(successor.lease_id, stop)
-        await self.end(lease_id, stop)
+            await self.end(successor.lease_id, stop, by_user=by_user)
+        await self.end(lease_id, stop, by_user=by_user)
+
+    def _is_live(self, lease: Lease) -> bool:
+        found = self.leases.get(lease.lease_id)
+        return found is not None and found.state in LIVE
+
+    def _abandon(self, lease: Lease, *, by_user: bool) -> None:
+        """A lease ends, as it was before."""
+        if by_user and lease.state is LeaseState.WAITING:
+            self.abandoned_starts.add(lease, self.clock.now())
 
     def _as_ec2_announced(self, lease: Lease, stop: Stop) -> Stop:
         """An instance that EC2 reclaims shuts down, or falls silent, before a listing says why; and

@@ -144,6 +144,27 @@ async def test_cancelled_at_any_step_leaves_no_instance_and_another_can_be_start
     await hub.wait_gone(user)
 
 
+async def test_what_was_bought_for_a_start_is_charged_to_the_user_who_cancels_it(
+    hub: Hub, embedded: Embedded
+) -> None:
+    await embedded.control("boot", {"seconds": 60})
+    await hub.add_user("eva")
+    own = {"Authorization": f"token {await hub.user_token('eva')}"}
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hub.request_server("eva"))
+        await launched(embedded)
+        await reached(hub, "eva", "boot")
+        reply = await hub.api.delete(hub.server_path("eva"), headers=own)
+        assert reply.status_code in {202, 204}, reply.text
+
+    async def is_charged() -> bool:
+        path = "ec2/usage/costs"
+        costs = await hub.api.get(path, params={"by": "cause"}, headers=own)
+        return [each["key"] for each in costs.json()["sums"]] == [["unassigned"]]
+
+    await until(is_charged, 20, "what was bought to be charged")
+
+
 async def test_timed_out_start_names_its_last_step_and_leaves_no_instance(
     hub: Hub, embedded: Embedded
 ) -> None:

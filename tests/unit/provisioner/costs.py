@@ -24,6 +24,15 @@ async def costs(world: World, *by: Dimension) -> dict[tuple[str, ...], CostSum]:
     return {each.key: each for each in await world.store.ledger.costs(*EVER, by)}
 
 
+async def paid_for_nothing(world: World) -> set[str]:
+    """The users who pay for instances that were bought for a start which has ended; empty for the
+    hub. Once nothing more is written of them."""
+    await world.complete_passes(2)
+    await world.settle()
+    found = await costs(world, Dimension.CAUSE, Dimension.USER)
+    return {user for cause, user in found if cause == "unassigned"}
+
+
 def spent(world: World, scope: str) -> Amount:
     state = world.provisioner._state
     return between(state.spending.by_day(scope, state.leases), *EVER)

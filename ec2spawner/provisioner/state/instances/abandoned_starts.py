@@ -1,4 +1,4 @@
-"""Starts that ended before they got the instance which was bought for them: they pay for it."""
+"""Starts whose users ended them before they got what was bought for them, and pay for it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from .launches import Launches
 MAX_STARTS: Final = 1000
 """In memory. Their instances are found surplus within minutes: older starts have none."""
 
-BOUGHT_NOTHING: Final = frozenset({"capacity", "quota"})
-"""Reasons of a start's end that say so."""
+BY_USER: Final = frozenset({"user", "idle", "max-age"})
+"""Reasons of an end that its user has caused."""
+
+BY_USER_OF_SERVER: Final = BY_USER | {"failed", "lost"}
+"""The same of a server that was ready: whoever is root on its instance can end it so."""
 
 
 class _Abandoned(NamedTuple):
@@ -29,7 +32,8 @@ class _Abandoned(NamedTuple):
 
 
 class AbandonedStarts:
-    """Else whoever starts servers and cancels them again would buy at the hub's cost.
+    """Else whoever starts servers and cancels them again would buy at the hub's cost. What was
+    bought for a start that the hub, EC2, an admin or the image has failed is the hub's.
 
     Instances are bought for all leases that want the same, so which start one was for is found out
     when nothing has used it: one of those that waited when it was bought, each for one instance. In
@@ -41,10 +45,9 @@ class AbandonedStarts:
         self._starts: deque[_Abandoned] = deque(maxlen=MAX_STARTS)
         """The oldest first."""
 
-    def add(self, lease: Lease, reason: str, now: datetime) -> None:
-        """A lease ends that waits for an instance."""
-        if reason not in BOUGHT_NOTHING:
-            self._starts.append(_Abandoned(lease, now))
+    def add(self, lease: Lease, now: datetime) -> None:
+        """A lease that waits for an instance ends, as its user has caused."""
+        self._starts.append(_Abandoned(lease, now))
 
     def account_of(self, instance: Instance) -> Account:
         """To whom the time of an instance is charged that no lease has had yet."""

@@ -21,6 +21,7 @@ from ec2spawner.provisioner.model.leases.cluster import Cluster
 from ec2spawner.provisioner.model.leases.lease import LIVE, Lease, LeaseState
 from ec2spawner.provisioner.model.leases.worker import worker_number
 from ec2spawner.wire import IdlePolicy, Stop
+from tests.unit.provisioner.costs import paid_for_nothing
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 CLUSTER = Cluster(
@@ -120,6 +121,25 @@ async def test_workers_end_when_the_instance_of_their_server_is_gone(world: Worl
     await world.complete_passes(2)
 
     assert world.cloud.running() == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "payers"), [("user", {"ada"}), ("lost", {"ada"}), ("admin", {""})]
+)
+async def test_what_was_bought_for_workers_is_paid_by_who_ended_their_server(
+    priced: World, reason: Any, payers: set[str]
+) -> None:
+    """Also where the user, who may be root, has ended its instance."""
+    head, agent = await priced.ready()
+    await priced.provisioner.clusters.begin(head.lease_id, replace(CLUSTER, spec=SPEC))
+    await priced.boot(4)
+    await priced.complete_passes(1)
+    priced.clock.advance(60)
+    await agent.heartbeat()
+    priced.silence_agents()
+    await priced.stop(head, reason)
+    await until(lambda: not priced.cloud.running(), "their end")
+    assert await paid_for_nothing(priced) == payers
 
 
 async def test_workers_end_after_a_restart_of_a_hub_that_was_killed_as_their_server_ended(

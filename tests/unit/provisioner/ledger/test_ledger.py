@@ -144,6 +144,24 @@ async def test_days_are_those_of_the_hubs_time_zone(world: World) -> None:
     assert second == pytest.approx(0.20 * 1.5, abs=0.01)
 
 
+@pytest.mark.parametrize("reason", ["failed", "lost", "quota", "admin", "hub", "budget"])
+async def test_what_was_bought_for_a_start_that_its_user_did_not_end_is_the_hubs(
+    priced: World, reason: str
+) -> None:
+    """Such as one that timed out, or that the hub could not store."""
+    world = priced
+    lease = await world.request("ada")
+    await world.boot()
+    await world.complete_passes(1)
+    world.clock.advance(300)
+    await world.stop(lease, reason)
+    await until(lambda: not world.cloud.running(), "its end")
+    await until(lambda: not world.store.write_behind._writes, "what is written meanwhile")
+    await world.complete_passes(1)
+    found = await costs(world, Dimension.PAYER, Dimension.USER, Dimension.CAUSE)
+    assert set(found) == {("hub", "", "unassigned")}
+
+
 async def test_overhead_has_its_cause_and_is_of_whoever_cancelled_the_start(priced: World) -> None:
     world = priced
     lease = await world.request("ada")

@@ -21,6 +21,7 @@ from ec2spawner.provisioner.homes import volumes
 from ec2spawner.provisioner.model.cloud.instance import POWERED_OFF, SPOT_TERMINATION
 from ec2spawner.provisioner.model.leases.lease import LIVE, Lease, LeaseState
 from ec2spawner.wire import SHUT_DOWN, IdlePolicy, Market, Stop
+from tests.unit.provisioner.costs import paid_for_nothing
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 RESUME = SleepRules(save_seconds=300.0, after_interruption="resume")
@@ -240,6 +241,18 @@ async def test_a_notice_that_was_withdrawn_does_not_keep_the_next_from_counting(
     await notice(world, agent)
     await world.complete_passes(2)
     assert len(world.cloud.running()) == 2
+
+
+async def test_what_is_bought_at_a_notice_that_goes_again_is_its_users(priced: World) -> None:
+    """The agent may have reported one that AWS has never given."""
+    lease, agent = await priced.ready(sleep=RESUME)
+    await notice(priced, agent)
+    await priced.boot(2)
+    priced.clock.advance(10)
+    await agent.heartbeat()
+    await until(lambda: priced.cloud.running() == [agent.instance_id], "the other one to end")
+    assert successor(priced, lease).segments == ()
+    assert await paid_for_nothing(priced) == {"ada"}
 
 
 async def test_a_notice_that_comes_and_goes_buys_one_instance(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from ec2spawner.provisioner.lifecycle.server_moves import CannotMove
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import IdlePolicy, Market
+from tests.unit.provisioner.costs import paid_for_nothing
 from tests.unit.provisioner.lifecycle.test_continuation import RESUME, boot_for, notice
 from tests.unit.provisioner.world import SPEC, World, until
 
@@ -41,6 +43,22 @@ async def continues_on(
     )
     await world.provisioner.moves.begin(found)
     return found
+
+
+@pytest.mark.parametrize(("reason", "payers"), [("lost", {"ada"}), ("admin", {""})])
+async def test_what_was_bought_for_a_move_is_paid_by_who_ended_the_server(
+    priced: World, reason: Any, payers: set[str]
+) -> None:
+    lease, agent = await priced.ready()
+    await continues_on(priced, lease)
+    await priced.boot(2)
+    priced.silence_agents()
+    async with priced.no_pass:  # which would begin the move
+        priced.clock.advance(60)
+        await priced.stop(lease, reason)
+    await until(lambda: not priced.cloud.running(), "the end of both")
+    assert agent.instance_id not in priced.cloud.running()
+    assert await paid_for_nothing(priced) == payers
 
 
 @pytest.mark.parametrize("save_seconds", [0.0, 300.0])

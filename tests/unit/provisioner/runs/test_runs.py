@@ -18,6 +18,7 @@ from ec2spawner.provisioner.model.leases.run import RunState
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.provisioner.runs.runs import LIMIT_PAUSE, NoSuchRun, Owner
 from ec2spawner.provisioner.store.store import StoreError
+from tests.unit.provisioner.costs import paid_for_nothing
 from tests.unit.provisioner.monitoring.test_alarms import evaluate, raised
 from tests.unit.provisioner.runs.submitted import (
     SOURCE,
@@ -291,6 +292,18 @@ async def test_a_run_ends_at_its_deadline_done_or_not(world: World, starts: bool
     await until_cleared(world, number)
     assert seen(world, number).outcome == "deadline"
     assert world.cloud.running() == []
+
+
+async def test_what_was_bought_for_a_run_whose_deadline_is_reached_is_its_users(
+    priced: World,
+) -> None:
+    [number] = await submit(priced, deadline=priced.clock() + timedelta(hours=1))
+    await start_due(priced)
+    await priced.boot()
+    priced.clock.advance(3601)
+    priced.provisioner._state.wake()
+    await until_cleared(priced, number)
+    assert await paid_for_nothing(priced) == {"ada"}
 
 
 # --- the hub is killed, or its store fails ---
