@@ -8,12 +8,13 @@ from datetime import datetime
 
 from ..aws.compute.templates import Template
 from ..core.instances.leaks import GRACE, Kind, Known, Resource, Verdict, verdict
+from ..core.instances.retention_rules import Kept
 from ..core.tags import HOME, INTENT, LEASE, SERVER, STORE, USER
 from ..provisioner.garbage_collection import TEMPLATES_KEPT
 from ..provisioner.model.cloud.instance import GONE, Instance, InstanceState
 from ..provisioner.model.cloud.network import Interface, PlacementGroup, SecurityGroup
 from ..provisioner.model.cloud.volume import Volume, VolumeSnapshot
-from ..provisioner.model.leases.lease import IntentState, LeaseState
+from ..provisioner.model.leases.lease import IntentState, Lease, LeaseState
 from ..provisioner.store.read_only import Peek
 
 
@@ -121,12 +122,11 @@ def _held(account: Account, peek: Peek, other_store: str) -> dict[str, str]:
         if instance.tags.get(STORE) != other_store and (said := _held_by_tags(instance, peek))
     }
     for kept in peek.snapshot.kept:
-        whom = "the warm pool" if kept.is_of_pool else _server(kept.user, kept.server)
+        whom = "the warm pool" if kept.is_of_pool else _server_of(peek, kept)
         held[kept.instance_id] = f"it is kept for {whom}"
     for lease in peek.snapshot.leases:
         if lease.instance_id is not None:
-            server = _server(lease.user, lease.server)
-            held[lease.instance_id] = f"a lease holds it: {server}, {lease.state}"
+            held[lease.instance_id] = f"a lease holds it: {_server_of(peek, lease)}, {lease.state}"
     return held
 
 
@@ -144,9 +144,9 @@ def _groups_in_use(account: Account, peek: Peek | None) -> dict[str, str]:
     tags_of = {each.group_id: each.tags for each in account.security_groups}
     tags_of |= {each.name: each.tags for each in account.placement_groups}
     of_clusters = {
-        group: f"the cluster of {_server(head.user, head.server)} has it"
+        group: f"the cluster of {_server_of(peek, head)} has it"
         for group, tags in tags_of.items()
-        if (head := heads.get(tags.get(LEASE, ""))) is not None
+        if peek is not None and (head := heads.get(tags.get(LEASE, ""))) is not None
     }
     return used | of_clusters
 
@@ -237,6 +237,10 @@ def _row(
         usd_per_hour=usd_per_hour,
         store=resource.tags.get(STORE, ""),
     )
+
+
+def _server_of(peek: Peek, record: Lease | Kept) -> str:
+    return _server(peek.names.name(record.user), record.server)
 
 
 def _server(user: str, server: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -149,7 +149,7 @@ class ProfileModel(Model):
     can_start: bool
     """False where no payer can pay for its first hour, or a limit of servers is reached."""
     refusals: dict[str, str]
-    """Payer -> why it cannot pay now; others can."""
+    """Payer, as in `payers` of the answer -> why it cannot pay now; others can."""
 
 
 class Profiles(Model):
@@ -183,23 +183,23 @@ class ProfilesHandler(UserCall):
         hub, provisioner = running()
         options, cards = await cards_of(user.spawner, hub.options, provisioner)
         account = account_of(provisioner.accounts, user)
-        payers = map(provisioner.accounts.scope, payers_of(options, account, user.spawner))
+        payers = payers_of(options, account, user.spawner)
+        names = {payer: provisioner.accounts.scope(payer) for payer in payers}
         now = provisioner.now()
-        self.finish(
-            await asyncio.to_thread(profiles_json, options.region, cards, now, tuple(payers))
-        )
+        self.finish(await asyncio.to_thread(profiles_json, options.region, cards, now, names))
 
 
 def profiles_json(
-    region: str, cards: Sequence[Card], now: datetime, payers: Sequence[str] = ()
+    region: str, cards: Sequence[Card], now: datetime, payers: Mapping[str, str]
 ) -> str:
-    """The cards as JSON; about 300 KB for thirty, so it is made off the event loop."""
-    profiles = tuple(map(_profile, cards))
-    answer = Profiles(now=now, region=region, payers=tuple(payers), profiles=profiles)
+    """The cards as JSON; about 300 KB for thirty, so it is made off the event loop. `payers` has
+    what each payer is called."""
+    profiles = tuple(_profile(card, payers) for card in cards)
+    answer = Profiles(now=now, region=region, payers=tuple(payers.values()), profiles=profiles)
     return answer.model_dump_json()
 
 
-def _profile(card: Card) -> ProfileModel:
+def _profile(card: Card, payers: Mapping[str, str]) -> ProfileModel:
     first = {way: card.first(way) for way in card.ways}
     line, hardware = card.line, card.hardware
     return ProfileModel(
@@ -236,7 +236,7 @@ def _profile(card: Card) -> ProfileModel:
         and ValueModel(t4s=card.value.t4s, usd_per_t4_hour=card.value.usd_per_t4_hour),
         elsewhere=_elsewhere(card),
         can_start=not card.cannot_start,
-        refusals=dict(card.refusals),
+        refusals={payers.get(payer, payer): why for payer, why in card.refusals.items()},
     )
 
 

@@ -75,9 +75,10 @@ class PayerStops:
         AdminActions(self.state).message(lease, text)
 
     async def _end(self, lease: Lease) -> None:
+        accounts = self.state.accounts
         words = (
-            f"It was charged to {scope_words(lease.payer)}, which no longer pays for "
-            f"{lease.user}. Start it again with another payer"
+            f"It was charged to {scope_words(accounts.scope(lease.payer))}, which no longer pays "
+            f"for {accounts.name(lease.user)}. Start it again with another payer"
         )
         reason = "budget" if lease.ready_at else "failed"
         await self.state.end(lease.lease_id, Stop(reason=reason, message=words))

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
@@ -50,6 +50,8 @@ class Peek:
     snapshot: Snapshot
     lease_states: Mapping[str, LeaseState]
     """Of the leases that were asked for and that the store knows."""
+    names: AccountNames = field(default_factory=AccountNames)
+    """Of the users whose keys are in the snapshot."""
 
 
 async def peek(url: str, lease_ids: Collection[str], *, now: datetime) -> Peek:
@@ -66,12 +68,12 @@ def _peek(url: str, lease_ids: Collection[str], now: datetime) -> Peek:
             hub_runs=False,
             snapshot=queries.snapshot(connection, now - RECENT, date.max),
             lease_states=queries.lease_states(connection, lease_ids),
+            names=AccountNames(user_accounts.load(connection)),
         )
 
     with _explained(database):
         hub_runs = database.is_held()
-        found = database.peek(read)
-    return Peek(found.store_id, hub_runs, found.snapshot, found.lease_states)
+        return replace(database.peek(read), hub_runs=hub_runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +230,15 @@ def _named(connection: Connection, starts: Sequence[MeasuredStart]) -> Sequence[
         column.instance_id,
     ).where(column.lease_id.in_([start.lease_id for start in starts]))
     leases = {row.lease_id: row for row in connection.execute(query)}
+    names = AccountNames(user_accounts.load(connection))
     return [
-        SlowStart(start, row.requested_at, row.user_name, row.server_name, row.instance_id or "")
+        SlowStart(
+            start,
+            row.requested_at,
+            names.name(row.user_name),
+            row.server_name,
+            row.instance_id or "",
+        )
         for start in starts
         if (row := leases.get(start.lease_id)) is not None
     ]

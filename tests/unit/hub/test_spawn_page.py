@@ -21,6 +21,7 @@ from ec2spawner.core.offers.sold_out import Mark
 from ec2spawner.core.pricing.gpu_value import Several, Value
 from ec2spawner.core.pricing.price_history import Pace, Steadiness
 from ec2spawner.core.profiles.profiles import Hardware
+from ec2spawner.hub.api.user import profiles_json
 from ec2spawner.hub.pages.jinja_environment import TEMPLATES
 from ec2spawner.hub.pages.spawn_page.affordable_cards import payer_label
 from ec2spawner.hub.pages.spawn_page.profile_card import (
@@ -958,6 +959,14 @@ def test_what_one_payer_cannot_pay_says_which_and_can_be_chosen() -> None:
     assert "disabled" not in seen.radios[0]
     assert "Not charged to Group lab: $0 is left" in seen.text
     assert json.loads(seen.radios[0]["data-refusals"] or "") == card.refusals
+
+
+def test_the_api_names_payers_and_their_refusals_alike() -> None:
+    card = replace(T4, refusals={"user:ann/7": "$0 is left"})
+    names = {"group:lab": "group:lab", "user:ann/7": "user:ann"}
+    answer = json.loads(profiles_json("us-east-1", [card], NOW, names))
+    assert answer["payers"] == ["group:lab", "user:ann"]
+    assert answer["profiles"][0]["refusals"] == {"user:ann": "$0 is left"}
 
 
 def test_a_user_with_several_payers_chooses_one() -> None:

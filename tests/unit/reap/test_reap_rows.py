@@ -12,11 +12,13 @@ from rich.console import Console
 
 from ec2spawner.aws.compute.templates import Template
 from ec2spawner.core.tags import HUB, INTENT, LEASE, STORE
+from ec2spawner.provisioner.model.account_names import AccountNames
 from ec2spawner.provisioner.model.cloud.instance import Instance, InstanceState
 from ec2spawner.provisioner.model.cloud.network import PlacementGroup, SecurityGroup
 from ec2spawner.provisioner.model.cloud.volume import Volume
 from ec2spawner.provisioner.model.leases.cluster import Cluster
 from ec2spawner.provisioner.model.leases.lease import IntentState, LeaseState, Snapshot
+from ec2spawner.provisioner.model.user_account import Identity, UserAccount
 from ec2spawner.provisioner.store.read_only import Peek
 from ec2spawner.reap.command import status_of
 from ec2spawner.reap.report import Report, as_json, print_table
@@ -61,6 +63,18 @@ def test_an_instance_is_protected_by_lease_launch_call_and_age() -> None:
     assert row_of(instance(), peek(holding)).why == "a lease holds it: ada, ready"
     called = Snapshot(intents=(intent("spot-1", IntentState.OPEN, NOW - HOUR),))
     assert "has no answer yet" in row_of(instance(), peek(called)).why
+
+
+def test_what_holds_a_resource_has_what_its_user_is_called_now() -> None:
+    names = AccountNames([UserAccount("ada", "lovelace", Identity(1, None), NOW)])
+    of_server = Snapshot(
+        leases=(lease(instance_id="i-1", state=LeaseState.READY, cluster=CLUSTER),),
+    )
+    seen = replace(peek(of_server), names=names)
+    assert row_of(instance(), seen).why == "a lease holds it: lovelace, ready"
+    group = SecurityGroup("sg-1", "g", OURS | {LEASE: "lease-1"})
+    [row] = rows_of(Account(security_groups=[group]), seen, "hub", NOW)
+    assert "lovelace" in row.why
 
 
 def test_an_ended_lease_protects_nothing_and_an_unknown_one_does() -> None:

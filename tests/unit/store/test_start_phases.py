@@ -11,6 +11,7 @@ from ec2spawner.core.starts.outcome import Outcome
 from ec2spawner.core.starts.phases import Marks, Phase
 from ec2spawner.core.starts.summary import GroupOfStarts
 from ec2spawner.provisioner.model.leases.lease import Attempt, AttemptOutcome, Lease, LeaseState
+from ec2spawner.provisioner.model.user_account import Identity, UserAccount
 from ec2spawner.provisioner.store.read_only import SlowStart, read_starts
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market, Stop
@@ -97,6 +98,14 @@ async def test_a_failed_start_counts_by_what_became_of_it(store: Store, url: str
     [slow] = slowest
     assert (slow.start.lease_id, slow.user, slow.instance_id) == ("lease-1", "ada", "i-1")
     assert set((await read(url, "l4"))[0]) == {"l4"}
+
+
+async def test_the_slowest_starts_have_what_their_users_are_called_now(
+    store: Store, url: str
+) -> None:
+    await store.save_lease(READY)
+    await store.save_user_accounts([UserAccount("ada", "lovelace", Identity(1, None), NOW)])
+    assert [slow.user for slow in (await read(url))[1]] == ["lovelace"]
 
 
 async def test_starts_outside_the_period_are_left_out(store: Store, url: str) -> None:

@@ -25,6 +25,7 @@ from ec2spawner.provisioner.limits.controller import in_order
 from ec2spawner.provisioner.limits.reaches import Reach
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.user_account import Identity, UserAccount
 from ec2spawner.wire import Market
 from tests.unit.notebook.test_notices import status
 from tests.unit.provisioner.costs import costs, spent
@@ -612,6 +613,20 @@ async def test_a_server_stops_once_its_user_has_left_the_group_that_pays(world: 
     assert is_ready(world, ada)
     assert is_ready(world, bob)
     assert (own.payer, of_bob.payer) == ("", "group:lab")
+
+
+async def test_whose_payer_is_lost_reads_names_and_no_keys(world: World) -> None:
+    """Of a second account with the name, and where one user pays for another."""
+    key = "ada/7"
+    lease, agent = await world.ready(key, payer="user:bob/9")
+    for each, name in ((key, "ada"), ("bob/9", "bob")):
+        identity = Identity(int(each[-1]), world.clock())
+        world.provisioner.accounts._put(UserAccount(each, name, identity, world.clock()))
+    world.lost_payers = {(key, "user:bob/9")}
+    await pass_time(world, agent, seconds=900)
+    ended = await world.state(lease, LeaseState.ENDED)
+    assert ended.stop is not None
+    assert "charged to bob, which no longer pays for ada." in ended.stop.message
 
 
 async def test_a_start_that_waits_ends_at_once_and_who_is_back_in_the_group_stays(
