@@ -31,7 +31,8 @@ class ServerHandler(TakesTurns, UserServerAPIHandler):
 
     @needs_scope("start:servers")
     async def post(self, user_name: str, server_name: str = "") -> None:
-        """Start; 400 while the server is under check after a hub start."""
+        """Start; 400 while the server is under check after a hub start, 429 for too many calls."""
+        self.count_call(user_name)
         if self._under_check(user_name, server_name) is not None:
             raise HTTPError(
                 400,
@@ -43,7 +44,12 @@ class ServerHandler(TakesTurns, UserServerAPIHandler):
 
     @needs_scope("delete:servers")
     async def delete(self, user_name: str, server_name: str = "") -> None:
-        """Stop, remembering the caller; first ends a check, and is 503 if EC2 does not answer."""
+        """Stop, remembering the caller; first ends a check, and is 503 if EC2 does not answer.
+
+        No rate refuses to stop a running server: only calls that find none are counted.
+        """
+        if not self._can_stop(user_name, server_name):
+            self.count_call(user_name)
         caller = self.current_user
         _caller.set((getattr(caller, "kind", ""), getattr(caller, "name", "")))
         await self._end_move(user_name, server_name)
@@ -72,6 +78,13 @@ class ServerHandler(TakesTurns, UserServerAPIHandler):
         provisioner = service.current_provisioner()
         if spawner is not None and provisioner is not None:
             spawner.start_check.resume(spawner, provisioner)
+
+    def _can_stop(self, user_name: str, server_name: str) -> bool:
+        user = self.find_user(user_name)
+        if user is None or server_name not in user.spawners:
+            return False
+        spawner = user.spawners[server_name]
+        return bool(spawner.active and spawner.pending != "stop")
 
     def _under_check(self, user_name: str, server_name: str) -> Spawner | None:
         """The server's spawner while JupyterHub checks it after a hub start."""

@@ -26,7 +26,7 @@ PENDING_SECONDS: Final = 30.0
 
 
 class TakesTurns(BaseHandler):
-    """A handler whose `POST` starts a server; a `DELETE` stops one.
+    """A handler whose `POST` starts a server.
 
     It takes its turn before the user is identified, so that nothing is awaited between JupyterHub's
     check that the server does not run and its mark that the server is being started. Who sends
@@ -34,23 +34,28 @@ class TakesTurns(BaseHandler):
     """
 
     async def prepare(self) -> None:
-        """Wait for the turn of a `POST`, then identify the user. Raises `HTTPError` (429) for one
-        who starts or stops servers too often."""
+        """Wait for the turn of a `POST`, then identify the user."""
         running = service.current()
         headers = self.request.headers
         may_start = "Cookie" in headers or "Authorization" in headers
         if running is not None and self.request.method == "POST" and may_start:
             await running.start_turns.take()
         await super().prepare()
-        caller, now = self.current_user, time.monotonic()
-        if running is None or self.request.method not in {"POST", "DELETE"}:
+
+    def count_call(self, user_name: str) -> None:
+        """Count a call that starts or stops a server of this user, and that its sender may make.
+        Raises `HTTPError` (429) where there are too many.
+
+        It counts as that user's, so that a teacher can start and stop the servers of a class.
+        """
+        running, user, now = service.current(), self.find_user(user_name), time.monotonic()
+        if running is None or user is None or has_scope(self):
             return
-        if not isinstance(caller, User) or has_scope(self):
-            return
-        limit, account = running.limits.server_calls, account_of(running.accounts, caller)
+        limit, account = running.limits.server_calls, account_of(running.accounts, user)
         if not limit.take(account, now):
             seconds = limit.wait_seconds(account, now)
-            raise too_many("You start and stop servers too often: try again soon", seconds)
+            words = f"Servers of {user_name} are started and stopped too often: try again soon"
+            raise too_many(words, seconds)
 
     async def spawn_single_user(self, user: User, *arguments: Any, **options: Any) -> Any:
         """As JupyterHub does it; 429 if the user starts too many servers, 503 if JupyterHub's
@@ -72,10 +77,6 @@ class TakesTurns(BaseHandler):
         running, now = service.current(), time.monotonic()
         if running is None or has_scope(self):
             return
-        limit, account = running.limits.user_starts, account_of(running.accounts, user)
-        if not limit.take(account, now):
-            seconds = limit.wait_seconds(account, now)
-            raise too_many(f"{TOO_MANY_STARTS}: try again in {in_words(seconds)}", seconds)
         at_once: int = self.concurrent_spawn_limit
         if at_once:
             own = sum(each.pending == "spawn" for each in user.spawners.values())
@@ -83,6 +84,10 @@ class TakesTurns(BaseHandler):
             if own and own >= share(at_once, in_all - own):
                 words = f"{own} of your servers are starting: wait until one has started"
                 raise too_many(words, PENDING_SECONDS)
+        limit, account = running.limits.user_starts, account_of(running.accounts, user)
+        if not limit.take(account, now):
+            seconds = limit.wait_seconds(account, now)
+            raise too_many(f"{TOO_MANY_STARTS}: try again in {in_words(seconds)}", seconds)
 
 
 def too_many(message: str, seconds: float) -> HTTPError:

@@ -35,6 +35,8 @@ class Checked(SimpleNamespace):
             name="",
             start_timeout=300,
             ready=True,
+            active=True,
+            pending="check",
             _check_pending=True,
             _log_name="ada",
         )

@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jupyterhub.apihandlers.users import UserServerAPIHandler
 from jupyterhub.handlers.base import BaseHandler
+from jupyterhub.scopes import parse_scopes
 from tornado.web import HTTPError
 
 from ec2spawner.core.rate_limit import Rate, RateLimit
+from ec2spawner.hub.api.jupyterhub_server_api import ServerHandler
 from ec2spawner.hub.app import service
 from ec2spawner.hub.app.start_requests import TakesTurns
 from ec2spawner.hub.security.instances_scope import SCOPE
@@ -23,8 +26,6 @@ class Handler(TakesTurns):
     concurrent_spawn_limit = 20
     expanded_scopes: frozenset[str] = frozenset()
     users: Any = None
-    request: Any = None
-    current_user: Any = None
 
     def __init__(self, others: int = 0) -> None:
         self.started = 0
@@ -85,27 +86,80 @@ async def test_who_starts_servers_again_and_again_waits(hub: service.HubService)
     assert await handler.start(1) == 201
 
 
-@pytest.mark.parametrize("method", ["POST", "DELETE"])
-async def test_calls_that_start_or_stop_servers_have_a_rate(
-    hub: service.HubService, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    """Also those that change nothing."""
+class Api(ServerHandler):
+    """A call to JupyterHub's API by this user, with these scopes, on a hub where every user but
+    `idle` has a running server."""
 
-    async def identified(_: Handler) -> None:
+    db = None
+
+    def __init__(self, caller: str, *scopes: str) -> None:
+        self._jupyterhub_user = Caller(caller)
+        self.expanded_scopes = frozenset(scopes)
+        self.parsed_scopes = parse_scopes(scopes)
+
+    def find_user(self, name: str) -> Any:
+        running = SimpleNamespace(active=name != "idle", pending=None, _check_pending=False)
+        return fake_user(name, spawners={"": running})
+
+    async def status(self, method: str, user: str) -> int:
+        """Of the answer to such a call about the server of `user`."""
+        self.request = SimpleNamespace(method=method, headers={}, path=f"/users/{user}/server")
+        try:
+            await self.prepare()
+            await getattr(self, method.lower())(user)
+        except HTTPError as error:
+            return error.status_code
+        return 202
+
+
+@pytest.fixture
+def one_call(hub: service.HubService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each user may make one call, and no other for hours. JupyterHub does all that it is asked."""
+
+    async def done(*_: Any) -> None:
         pass
 
-    monkeypatch.setattr(BaseHandler, "prepare", identified)
-    hub.limits.server_calls = RateLimit(Rate(burst=2, per_second=1e-3))
-    handler = Handler()
-    handler.request = SimpleNamespace(method=method, headers={})
-    handler.current_user = Caller("ann")
-    for _ in range(2):
-        await handler.prepare()
-    with pytest.raises(HTTPError) as refused:
-        await handler.prepare()
-    assert refused.value.status_code == 429
-    handler.current_user = Caller("bob")
-    await handler.prepare()
+    monkeypatch.setattr(BaseHandler, "prepare", done)
+    monkeypatch.setattr(UserServerAPIHandler, "post", done)
+    monkeypatch.setattr(UserServerAPIHandler, "delete", done)
+    hub.limits.server_calls = RateLimit(Rate(burst=1, per_second=1e-4))
+
+
+@pytest.mark.usefixtures("one_call")
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+async def test_calls_that_start_or_stop_servers_have_a_rate(method: str) -> None:
+    """Also those that change nothing."""
+    owner = Api("idle", "servers!user=idle", "start:servers!user=idle", "delete:servers!user=idle")
+    assert await owner.status(method, "idle") == 202
+    assert await owner.status(method, "idle") == 429
+
+
+@pytest.mark.usefixtures("one_call")
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+async def test_refused_calls_take_nothing_of_what_their_user_may_call(method: str) -> None:
+    """Everyone with access to a server has its token."""
+    of_server = Api("idle", "users:activity!user=idle", "access:servers!server=idle/")
+    for _ in range(5):
+        assert await of_server.status(method, "idle") in {403, 404}
+    owner = Api("idle", "start:servers!user=idle", "delete:servers!user=idle")
+    assert await owner.status(method, "idle") == 202
+
+
+@pytest.mark.usefixtures("one_call")
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+async def test_calls_for_other_users_servers_count_as_those_users(method: str) -> None:
+    teacher = Api("teacher", "start:servers", "delete:servers")
+    for number in range(30):
+        assert await teacher.status(method, f"student-{number}") == 202
+    assert await teacher.status("POST", "teacher") == 202
+
+
+@pytest.mark.usefixtures("one_call")
+async def test_no_rate_refuses_the_stop_of_a_running_server() -> None:
+    owner = Api("ann", "start:servers!user=ann", "delete:servers!user=ann")
+    assert [await owner.status("POST", "ann") for _ in range(2)] == [202, 429]
+    for _ in range(3):
+        assert await owner.status("DELETE", "ann") == 202
 
 
 async def test_an_admin_starts_as_many_as_needed(hub: service.HubService) -> None:
