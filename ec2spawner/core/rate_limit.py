@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 MAX_BUCKETS = 4096
 """Keys that are remembered. Beyond them the fullest buckets are forgotten, which forgives a
@@ -23,6 +25,11 @@ class Rate:
     """So many at once."""
     per_second: float
     """And so many again in each second after that."""
+
+    @property
+    def half(self) -> Rate:
+        """Of both; a token at least."""
+        return Rate(max(self.burst // 2, 1), self.per_second / 2)
 
 
 @dataclass(slots=True)
@@ -74,20 +81,49 @@ class TokenBucket:
         return self._tokens
 
 
+class Share(NamedTuple):
+    """A key that takes what belongs to another key: one server's, or one program's, of a user's."""
+
+    of: Hashable
+    part: Hashable
+
+
 @dataclass(slots=True)
 class RateLimit:
-    """One rate for many keys, each with a bucket of its own. Times in seconds of any one clock."""
+    """One rate for many keys, each with a bucket of its own. Times in seconds of any one clock.
+
+    What a `Share` takes is taken from `of`. Each has half the rate at most, and all of them leave
+    half of the bucket to `of` itself.
+    """
 
     rate: Rate
     _buckets: dict[Hashable, TokenBucket] = field(default_factory=dict)
 
     def take(self, key: Hashable, now: float, tokens: int = 1) -> bool:
         """Take so many; False, and nothing is taken, where there are fewer."""
-        return self._bucket(key, now).take(now, tokens)
+        if self.wait_seconds(key, now, tokens):
+            return False
+        for bucket in self._drawn(key, now):
+            bucket.take(now, tokens)
+        return True
 
     def wait_seconds(self, key: Hashable, now: float, tokens: int = 1) -> float:
         """How long until so many are there; 0 where they are."""
-        return self._bucket(key, now).wait_seconds(now, tokens)
+        waits = self._bucket(key, now).wait_seconds(now, tokens)
+        if isinstance(key, Share):
+            left = self.rate.burst // 2
+            waits = max(waits, self._bucket(key.of, now).wait_seconds(now, tokens + left))
+        return waits
+
+    @contextmanager
+    def returned_on_error(self, key: Hashable, now: float) -> Iterator[None]:
+        """Return the token that `key` took at `now` if the block raises: then it bought nothing."""
+        try:
+            yield
+        except BaseException:
+            for bucket in self._drawn(key, now):
+                bucket.give_back(now, 1)
+            raise
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -96,8 +132,14 @@ class RateLimit:
         if key not in self._buckets:
             if len(self._buckets) >= MAX_BUCKETS:
                 self._forget(now)
-            self._buckets[key] = TokenBucket(self.rate)
+            is_share = isinstance(key, Share)
+            self._buckets[key] = TokenBucket(self.rate.half if is_share else self.rate)
         return self._buckets[key]
+
+    def _drawn(self, key: Hashable, now: float) -> list[TokenBucket]:
+        """The buckets that `key` takes from."""
+        keys = (key, key.of) if isinstance(key, Share) else (key,)
+        return [self._bucket(each, now) for each in keys]
 
     def _forget(self, now: float) -> None:
         """Keep the emptier half: who has spent most is remembered longest."""

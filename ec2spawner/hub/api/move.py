@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -75,11 +76,13 @@ class ContinueHandler(UserCall):
         wanted = self.get_json_body() or {}
         if not isinstance(wanted, dict) or server_name not in owner.orm_spawners:
             raise HTTPError(400, "the body is an object with the options of a start")
-        self.check_rate(hub.limits.user_starts, "you have started servers too often lately")
+        limit, now = hub.limits.user_starts, time.monotonic()
+        self.check_rate(limit, "you have started servers too often lately")
         spawner = owner.spawners[server_name]
         url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub.options)
         try:
-            await continue_on(hub, provisioner, spawner, url, wanted)
+            with limit.returned_on_error(self.rate_key, now):
+                await continue_on(hub, provisioner, spawner, url, wanted)
         except OptionsRefused as error:
             raise HTTPError(400, str(error)) from error
         except ProfileListError as error:

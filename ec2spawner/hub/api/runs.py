@@ -95,12 +95,13 @@ class RunListHandler(RunsApiHandler):
     MAX_BODY_BYTES = MAX_RUN_BODY_BYTES
 
     async def admit(self) -> None:
-        """Check the rate of submissions, and let bodies that may be large come one after the
-        other."""
+        """Check scope and rate of submissions, and let bodies that may be large come one after
+        the other."""
         await super().admit()
         hub = service.current()
         if hub is None or self.request.method != "POST" or not self.caller:
             return
+        self.owner(SUBMIT_SCOPE)
         hint = "too many submissions: send several parameters as one array"
         self.check_rate(hub.limits.run_submissions, hint)
         if self.may_be_large:

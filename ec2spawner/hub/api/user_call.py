@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Hashable
 from typing import ClassVar, Final, TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
@@ -12,7 +13,7 @@ from jupyterhub.user import User
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tornado.web import HTTPError
 
-from ...core.rate_limit import RateLimit
+from ...core.rate_limit import RateLimit, Share
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ..app import service
@@ -28,6 +29,9 @@ M = TypeVar("M", bound=BaseModel)
 OWN_SCOPE = "read:servers"
 """Required to read the caller's own usage. A user's login and own tokens have it; the token of a
 server, which everyone with access to that server can read, does not."""
+
+OWN_SCOPES: Final = (OWN_SCOPE, "start:servers", "delete:servers")
+"""What a token needs one of, for its user, to do anything about them here."""
 
 
 class Model(BaseModel):
@@ -47,7 +51,7 @@ class TooManyCalls(HTTPError):
 class UserCall(BoundedBody):
     """A call of a user or a program: how many one user makes is bounded before a body is read.
 
-    Admins, and services with their scope, have no bound.
+    Services, and admins with our scope, have no bound.
     """
 
     CALL_TOKENS: ClassVar[int] = 1
@@ -61,11 +65,24 @@ class UserCall(BoundedBody):
 
     def check_rate(self, limit: RateLimit, message: str, tokens: int = 1) -> None:
         """Raises `TooManyCalls` with this message if too few tokens are left of the caller."""
-        caller, now = self.caller, time.monotonic()
-        if not caller or has_scope(self):
+        if not self.caller or has_scope(self):
             return
-        if not limit.take(caller, now, tokens):
-            raise TooManyCalls(message, limit.wait_seconds(caller, now, tokens))
+        key, now = self.rate_key, time.monotonic()
+        if not limit.take(key, now, tokens):
+            raise TooManyCalls(message, limit.wait_seconds(key, now, tokens))
+
+    @property
+    def rate_key(self) -> Hashable:
+        """What the call counts as: its user's, or a share of that for a token of theirs.
+
+        Tokens that may do nothing for their user have a rate of their own, together: a server has
+        such tokens of all who have used it.
+        """
+        token, account = self.get_token(), self.caller
+        if token is None:
+            return account
+        is_own = any(self.has_scope(f"{x}!user={self.current_user.name}") for x in OWN_SCOPES)
+        return Share(account if is_own else ("no scope", account), token.id)
 
     @property
     def caller(self) -> str:

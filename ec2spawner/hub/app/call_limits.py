@@ -1,6 +1,7 @@
 """How often, and how many at a time, one user and one instance may call the hub.
 
 What a user does by page, by program and by their servers counts together, under the user's account.
+Each program and each server is a `Share` of it, since others may have its token.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ DEAR_CALL: Final = 10
 """Tokens of a call that lists or prices much."""
 
 SERVER_CALLS: Final = Rate(burst=20, per_second=0.5)
-"""Calls of one user that start or stop a server, also those that change nothing: each takes
-JupyterHub 10 to 25 ms of the event loop."""
+"""Calls that start or stop a server of one user, also those that change nothing: each takes
+JupyterHub 10 to 25 ms of the event loop. Stops of running servers do not count."""
 
 USER_STARTS: Final = Rate(burst=30, per_second=1 / 60)
 """Starts of servers by one user, and their moves to other hardware: each leaves a record of some KB
@@ -43,10 +44,10 @@ RUN_DOCUMENTS: Final = Rate(burst=10, per_second=0.5)
 """What the instance of one run begins with, and results that it reports: each is a read or write of
 up to some megabytes."""
 
-RUN_RESULTS: Final = Rate(burst=20, per_second=2.0)
-"""Results that one user reads. One of 4 MiB, the largest, holds up the event loop for 11 ms;
-through REST it is sent unpacked, in pieces. Most have some kilobytes and take none. Those of an
-array of 1000, the largest, are read in 8 minutes."""
+RUN_RESULTS: Final = Rate(burst=40, per_second=4.0)
+"""Results that one user reads, of which one server may read half. One of 4 MiB, the largest, holds
+up the event loop for 11 ms; through REST it is sent unpacked, in pieces. Most have some kilobytes
+and take none. One server reads those of an array of 1000, the largest, in 8 minutes."""
 
 RUN_RESULTS_AT_ONCE: Final = 2
 """Results that one user reads at a time through REST: the hub holds each, of 7 MiB at most, until

@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from ec2spawner.core.rate_limit import Share
 from ec2spawner.hub.app.call_limits import CallLimits
 from tests.bench.figures import Figure, p95
 from tests.bench.scale.rig.canned_site import CannedSite
@@ -135,17 +137,18 @@ class Stub:
     def _wait(self, line: str, body: bytes) -> float:
         """Seconds until such a call may be tried; 0 if it is answered."""
         limits, now, tokens = self._limits, time.monotonic(), 1
+        key: Hashable = Share(USER, "lease" if "/leases/" in line else "token")
         limit = limits.user_calls
         if "/servers/" in line:
-            limit = limits.server_calls
+            limit, key = limits.server_calls, USER
         elif "/beat" in line:
-            limit = limits.lease_calls
+            limit, key = limits.lease_calls, "lease"
         elif b'"parameters"' in body:
             limit = limits.run_submissions
         elif line.startswith("get ") or "/hardware" in line:
             tokens = 10
-        taken = limit.take(USER, now, tokens)
-        return 0.0 if taken else limit.wait_seconds(USER, now, tokens)
+        taken = limit.take(key, now, tokens)
+        return 0.0 if taken else limit.wait_seconds(key, now, tokens)
 
 
 def show(idle: Flooded, busy: Flooded, console: Console) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core import rate_limit
-from ec2spawner.core.rate_limit import Rate, RateLimit, TokenBucket
+from ec2spawner.core.rate_limit import Rate, RateLimit, Share, TokenBucket
 
 RATE = Rate(burst=3, per_second=2.0)
 
@@ -112,3 +113,43 @@ def test_a_bucket_without_refill_stays_empty() -> None:
     bucket = TokenBucket(Rate(1, 0))
     assert bucket.take(0.0)
     assert bucket.wait_seconds(1e9) == float("inf")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3), st.floats(0, 2)), max_size=80),
+    st.integers(1, 20),
+)
+def test_shares_never_take_more_than_the_half_that_is_theirs(
+    takes: list[tuple[int, int, float]], burst: int
+) -> None:
+    """And each of them has half the rate, whoever else takes."""
+    limit, now, taken = RateLimit(Rate(burst, 2.0)), 0.0, dict.fromkeys(range(6), 0)
+    for part, tokens, pause in takes:
+        if limit.take(Share("one", part), now, tokens):
+            taken[part] += tokens
+        assert sum(taken.values()) <= burst - burst // 2 + now * 2 + 1e-3
+        assert taken[part] <= max(burst // 2, 1) + now + 1e-3
+        now += pause
+    assert not burst // 2 or limit.take("one", now, burst // 2)
+
+
+def test_a_share_that_waits_as_long_as_reported_is_served() -> None:
+    limit = RateLimit(Rate(burst=8, per_second=2.0))
+    shares = [Share("one", part) for part in range(3)]
+    for share in shares:
+        while limit.take(share, 0.0):
+            pass
+    assert limit.take("one", 0.0, 4)
+    wait = limit.wait_seconds(shares[2], 0.0)
+    assert wait == 2.5
+    assert not limit.take(shares[2], wait - 0.1)
+    assert limit.take(shares[2], wait)
+
+
+def test_what_bought_nothing_is_returned() -> None:
+    limit, share = RateLimit(Rate(burst=8, per_second=0.0)), Share("one", 1)
+    for _ in range(20):
+        assert limit.take(share, 0.0)
+        with pytest.raises(ValueError, match="refused"), limit.returned_on_error(share, 0.0):
+            raise ValueError("refused")
+    assert limit.take("one", 0.0, 8)

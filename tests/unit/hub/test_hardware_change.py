@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from ec2spawner.core.profiles.choices import OptionsRefused
+from ec2spawner.hub.api.agents.hardware import ContinueHandler
 from ec2spawner.hub.api.move import _move as move_of
 from ec2spawner.hub.security.sealed_start import NotebookStart
 from ec2spawner.hub.spawn.allowed_profiles import payers_of
 from ec2spawner.hub.spawn.hardware_change import continue_on
 from ec2spawner.provisioner.model.leases.lease import LeaseState, StepEvent
-from ec2spawner.wire import Step, Stop
+from ec2spawner.wire import ContinueRequest, Step, Stop
 from tests import stored
 from tests.unit.provisioner.world import World
 
@@ -74,6 +75,53 @@ async def test_another_payer_can_be_named_to_the_hub(world: World, before: str) 
 
 async def test_where_there_is_no_choice_no_payer_is_stored_for_later_starts(world: World) -> None:
     assert await payer_after(world, "", {}) == ""
+
+
+class Limited(Exception):
+    pass
+
+
+class Refused(Exception):
+    pass
+
+
+class Continue(ContinueHandler):
+    """A call of the agent of ann's server."""
+
+    service: Any = None
+    provisioner: Any = None
+
+    def __init__(self, world: World, spawner: Any, profile: str) -> None:
+        self.provisioner, self.spawner, self.profile = world.provisioner, spawner, profile
+
+    def owners_spawner(self, lease: Any) -> Any:
+        return self.spawner
+
+    def read(self, *_: Any) -> Any:
+        return ContinueRequest(profile=self.profile)
+
+    def refuse(self, *_: Any) -> NoReturn:
+        raise Refused
+
+    async def refuse_for_now(self, *_: Any) -> NoReturn:
+        raise Limited
+
+    def answer(self, *_: Any) -> None:
+        pass
+
+
+async def test_a_move_that_is_refused_takes_none_of_the_moves_that_are_allowed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawner = spawner_of()
+    monkeypatch.setattr(spawner, "get_env", lambda: {"JUPYTERHUB_API_URL": URL})
+    hub = service(spawner, {})
+    monkeypatch.setattr(Continue, "service", hub)
+    lease, _ = await world.ready("ann", sealed_start=hub.seal.close(START))
+    for _ in range(40):
+        with pytest.raises(Refused):
+            await Continue(world, spawner, "none-of-ours").call(lease)
+    await Continue(world, spawner, "t4").call(lease)
 
 
 @pytest.mark.parametrize(

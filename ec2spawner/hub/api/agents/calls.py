@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from ....aws.identity import IdentityBusyError, IdentityRefused
 from ....core.names import sha256_hex
-from ....core.rate_limit import RateLimit
+from ....core.rate_limit import RateLimit, Share
 from ....provisioner.instances.claims import (
     Claimant,
     ClaimRefused,
@@ -196,7 +196,8 @@ class LeaseHandler(AgentHandler):
     """A call about one lease by its agent: token and rates are checked before its body is read."""
 
     CALL_TOKENS: ClassVar[int | None] = None
-    """Of its user's `user_calls`, for what the user asks for; None for what the agent reports."""
+    """Of its user's `user_calls`, for what the user asks for, and none for what no other server
+    may prevent; None for what the agent reports."""
 
     async def admit(self) -> None:
         """Check token and rates; 401, 404, 410 or 429 where they refuse."""
@@ -206,8 +207,11 @@ class LeaseHandler(AgentHandler):
         """End the request with 429 for too many calls about this lease, or of this user."""
         limits, tokens = self.service.limits, self.CALL_TOKENS
         await self.check_rate(limits.lease_calls, lease.lease_id, "too many calls about this lease")
-        of_user = limits.user_reports if tokens is None else limits.user_calls
-        await self.check_rate(of_user, lease.user, "too many calls of this user", tokens or 1)
+        too_many = "too many calls of this user"
+        if tokens is None:
+            await self.check_rate(limits.user_reports, lease.user, too_many)
+        elif tokens:
+            await self.check_rate(limits.user_calls, share_of(lease), too_many, tokens)
 
     async def check_rate(
         self, limit: RateLimit, key: Hashable, message: str, tokens: int = 1
@@ -298,7 +302,7 @@ class HeartbeatHandler(LeaseHandler):
 class ExtendHandler(LeaseHandler):
     """`POST leases/{id}/extend`: keep the server, bounded by its policy; 409 unless it is ready."""
 
-    CALL_TOKENS = 1
+    CALL_TOKENS = 0
 
     async def call(self, lease: Lease) -> None:
         """Answer until when the server is kept."""
@@ -310,7 +314,7 @@ class ExtendHandler(LeaseHandler):
 class IdleHandler(LeaseHandler):
     """`POST leases/{id}/idle`: the user's idle time; 403 if the policy leaves no choice."""
 
-    CALL_TOKENS = 1
+    CALL_TOKENS = 0
 
     async def call(self, lease: Lease) -> None:
         """Answer the policy that is now in force."""
@@ -325,7 +329,7 @@ class IdleHandler(LeaseHandler):
 class StopHandler(LeaseHandler):
     """`POST leases/{id}/stop`: begin the stop that the user requested in the notebook."""
 
-    CALL_TOKENS = 1
+    CALL_TOKENS = 0
 
     async def call(self, lease: Lease) -> None:
         """End the lease; 204, or 409 if it is to sleep and cannot."""
@@ -344,6 +348,12 @@ class StopHandler(LeaseHandler):
         except CannotSleep as error:
             self.refuse(409, str(error))
         self.set_status(204)
+
+
+def share_of(lease: Lease) -> Share:
+    """What a lease's calls on its user's behalf count as: everyone with access to the server can
+    make them."""
+    return Share(lease.user, lease.lease_id)
 
 
 def _upload_to(lease: Lease) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, get_args
@@ -32,7 +33,7 @@ from ...security.sealed_start import SealBroken
 from ...spawn.cluster_request import joining, max_workers, wanted_cluster
 from ...spawn.limits import limit_words_of
 from ...spawn.server_options import ProfileListError
-from .calls import LEASE
+from .calls import LEASE, share_of
 from .owner import OwnersHandler
 
 
@@ -47,11 +48,11 @@ class ClusterHandler(OwnersHandler):
             self.refuse(409, "a worker or a run has no cluster of its own")
         if request.action != "status":
             self.refuse_unless_ready(lease)
-        if request.action in {"start", "scale"}:
-            limit, too_many = self.service.limits.cluster_changes, "too many changes of clusters"
-            await self.check_rate(limit, lease.user, too_many)
         try:
-            price = await self.follow(lease, request)
+            if request.action in {"start", "scale"}:
+                price = await self.change(lease, request)
+            else:
+                price = await self.follow(lease, request)
         except ProfileListError as error:
             self.refuse(503, str(error))
         except LimitReached as error:
@@ -67,6 +68,14 @@ class ClusterHandler(OwnersHandler):
         most = max_workers(self.service.options, current)
         status = status_of(self.provisioner, current, most)
         self.answer(200, ClusterAnswer(status=status, price=price))
+
+    async def change(self, lease: Lease, request: ClusterRequest) -> ClusterPrice | None:
+        """Do what may buy workers; ends the request with 429 for too many changes. Raises why
+        not."""
+        limit, share, now = self.service.limits.cluster_changes, share_of(lease), time.monotonic()
+        await self.check_rate(limit, share, "too many changes of clusters")
+        with limit.returned_on_error(share, now):
+            return await self.follow(lease, request)
 
     async def follow(self, lease: Lease, request: ClusterRequest) -> ClusterPrice | None:
         """Do what is asked. Raises why not."""

@@ -3,6 +3,7 @@ not use the owner's own login at the hub."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from ...spawn.allowed_profiles import payer_from
 from ...spawn.hardware_change import continue_on
 from ...spawn.limits import limit_words_of
 from ...spawn.server_options import ProfileListError
-from .calls import LEASE
+from .calls import LEASE, share_of
 from .owner import OwnersHandler
 
 
@@ -63,10 +64,12 @@ class ContinueHandler(OwnersHandler):
     async def begin(self, lease: Lease, profile: str) -> None:
         """Buy the other instance; ends the request with 409 or 503 where that is refused."""
         spawner, hub = self.owners_spawner(lease), self.service
-        await self.check_rate(hub.limits.user_starts, lease.user, "too many moves")
+        limit, share, now = hub.limits.user_starts, share_of(lease), time.monotonic()
+        await self.check_rate(limit, share, "too many moves")
         url = reachable_api_url(spawner.get_env()["JUPYTERHUB_API_URL"], hub.options)
         try:
-            await continue_on(hub, self.provisioner, spawner, url, {"profile": profile})
+            with limit.returned_on_error(share, now):
+                await continue_on(hub, self.provisioner, spawner, url, {"profile": profile})
         except ProfileListError as error:
             self.refuse(503, str(error))
         except LimitReached as error:

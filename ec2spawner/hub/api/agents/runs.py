@@ -25,7 +25,7 @@ from ....wire.runs import (
 from ...runs.answers import runs_json, tokens_of
 from ...runs.submission import CannotRun, submit
 from ...spawn.server_options import ProfileListError
-from .calls import LEASE
+from .calls import LEASE, share_of
 from .owner import OwnersHandler
 
 BUSY_SECONDS = 2.0
@@ -84,9 +84,9 @@ class RunsHandler(DocumentsHandler):
         await self.check_submissions(lease)
 
     async def check_submissions(self, lease: Lease) -> None:
-        """End the request with 429 for too many submissions of this user."""
+        """End the request with 429 for too many submissions."""
         limit, hint = self.service.limits.run_submissions, "too many submissions: send an array"
-        await self.check_rate(limit, lease.user, hint)
+        await self.check_rate(limit, share_of(lease), hint)
 
     async def call(self, lease: Lease) -> None:
         """Answer a `RunsAnswer`; 409 with the reason where that is refused, 404 for a run that is
@@ -119,7 +119,7 @@ class RunsHandler(DocumentsHandler):
         runs, owner = self.provisioner.runs, self.owner(lease)
         run = runs.one(owner, number)
         too_many = "too many documents of runs"
-        await self.check_rate(self.service.limits.run_results, lease.user, too_many)
+        await self.check_rate(self.service.limits.run_results, share_of(lease), too_many)
 
         async def answer() -> RunsAnswer:
             shown = await runs.summaries([run])
@@ -132,7 +132,7 @@ class RunsHandler(DocumentsHandler):
         found, limits = await self.follow(lease, request), self.service.limits
         if tokens := tokens_of(found):
             too_many = "too many long lists of runs"
-            await self.check_rate(limits.user_calls, lease.user, too_many, tokens)
+            await self.check_rate(limits.user_calls, share_of(lease), too_many, tokens)
         self.finish(await runs_json(limits, self.provisioner, lease.user, found, {}))
 
     async def follow(self, lease: Lease, request: RunsRequest) -> Sequence[Run]:
