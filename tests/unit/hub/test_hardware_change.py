@@ -7,13 +7,15 @@ from typing import Any, NoReturn
 import pytest
 
 from ec2spawner.core.profiles.choices import OptionsRefused
+from ec2spawner.hub.api.agents.clusters import ClusterHandler
 from ec2spawner.hub.api.agents.hardware import ContinueHandler
+from ec2spawner.hub.api.agents.owner import OwnersHandler
 from ec2spawner.hub.api.move import _move as move_of
 from ec2spawner.hub.security.sealed_start import NotebookStart
 from ec2spawner.hub.spawn.allowed_profiles import payers_of
 from ec2spawner.hub.spawn.hardware_change import continue_on
 from ec2spawner.provisioner.model.leases.lease import LeaseState, StepEvent
-from ec2spawner.wire import ContinueRequest, Step, Stop
+from ec2spawner.wire import ClusterRequest, ContinueRequest, Step, Stop
 from tests import stored
 from tests.unit.provisioner.world import World
 
@@ -85,20 +87,25 @@ class Refused(Exception):
     pass
 
 
-class Continue(ContinueHandler):
+class OfAnn(OwnersHandler):
     """A call of the agent of ann's server."""
 
-    service: Any = None
-    provisioner: Any = None
+    def __init__(self, world: World, hub: Any, spawner: Any, message: Any) -> None:
+        self.world, self.hub_of_ann, self.spawner, self.message = world, hub, spawner, message
 
-    def __init__(self, world: World, spawner: Any, profile: str) -> None:
-        self.provisioner, self.spawner, self.profile = world.provisioner, spawner, profile
+    @property
+    def service(self) -> Any:
+        return self.hub_of_ann
+
+    @property
+    def provisioner(self) -> Any:
+        return self.world.provisioner
 
     def owners_spawner(self, lease: Any) -> Any:
         return self.spawner
 
     def read(self, *_: Any) -> Any:
-        return ContinueRequest(profile=self.profile)
+        return self.message
 
     def refuse(self, *_: Any) -> NoReturn:
         raise Refused
@@ -110,18 +117,34 @@ class Continue(ContinueHandler):
         pass
 
 
-async def test_a_move_that_is_refused_takes_none_of_the_moves_that_are_allowed(
-    world: World, monkeypatch: pytest.MonkeyPatch
+class Continue(OfAnn, ContinueHandler):
+    pass
+
+
+class ChangeCluster(OfAnn, ClusterHandler):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("handler", "refused"),
+    [
+        (Continue, ContinueRequest(profile="none-of-ours")),
+        (ChangeCluster, ClusterRequest(action="start", workers=1)),
+        (ChangeCluster, ClusterRequest(action="scale", workers=1)),
+    ],
+)
+async def test_what_is_refused_takes_nothing_of_what_is_allowed(
+    world: World, monkeypatch: pytest.MonkeyPatch, handler: type[OfAnn], refused: Any
 ) -> None:
+    """The hub has no profile of that name, and no clusters."""
     spawner = spawner_of()
     monkeypatch.setattr(spawner, "get_env", lambda: {"JUPYTERHUB_API_URL": URL})
     hub = service(spawner, {})
-    monkeypatch.setattr(Continue, "service", hub)
     lease, _ = await world.ready("ann", sealed_start=hub.seal.close(START))
     for _ in range(40):
         with pytest.raises(Refused):
-            await Continue(world, spawner, "none-of-ours").call(lease)
-    await Continue(world, spawner, "t4").call(lease)
+            await handler(world, hub, spawner, refused).call(lease)
+    await Continue(world, hub, spawner, ContinueRequest(profile="t4")).call(lease)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -333,6 +333,15 @@ class Submitting(runs_api.RunListHandler, WithoutHub):
         self.set_status(201)
 
 
+class Unscoped(runs_api.RunListHandler, WithoutHub):
+    """Has a token without scopes."""
+
+    parsed_scopes: ClassVar[dict[str, Any]] = {}
+
+    def check_xsrf_cookie(self) -> None:
+        pass
+
+
 @pytest.fixture
 def submitting() -> type[Submitting]:
     Submitting.begun, Submitting.may_answer = 0, asyncio.Event()
@@ -404,6 +413,20 @@ async def test_large_bodies_of_one_user_are_read_one_after_the_other(
         submitting.may_answer.set()
         for each in (first, second, other, small):
             assert (await each).status_code == 201
+
+
+async def test_a_token_without_the_scope_takes_no_turn_of_its_user(
+    hub: service.HubService, submitting: type[Submitting]
+) -> None:
+    large = bytes(2**20)
+    submitting.may_answer.set()
+    async with served(Unscoped, "/runs") as guest, served(submitting, "/runs") as client:
+        _, held = await begin_to_send(guest, "/runs", len(large), "ann")
+        refused = await guest.post("/runs", content=b"{}")
+        assert refused.status_code == 403
+        async with asyncio.timeout(5):
+            assert (await client.post("/runs", content=large)).status_code == 201
+        held.transport.abort()
 
 
 async def begun(submitting: type[Submitting], count: int) -> None:
