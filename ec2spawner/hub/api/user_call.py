@@ -30,8 +30,8 @@ OWN_SCOPE = "read:servers"
 """Required to read the caller's own usage. A user's login and own tokens have it; the token of a
 server, which everyone with access to that server can read, does not."""
 
-OWN_SCOPES: Final = (OWN_SCOPE, "start:servers", "delete:servers")
-"""What a token needs one of, for its user, to do anything about them here."""
+USED_SCOPES: Final = (OWN_SCOPE, "start:servers", "delete:servers", "admin:users")
+"""What a token needs one of, for anybody, to do anything here without our scope."""
 
 
 class Model(BaseModel):
@@ -75,14 +75,15 @@ class UserCall(BoundedBody):
     def rate_key(self) -> Hashable:
         """What the call counts as: its user's, or a share of that for a token of theirs.
 
-        Tokens that may do nothing for their user have a rate of their own, together: a server has
+        Tokens of a user that may do nothing here have a rate of their own, together: a server has
         such tokens of all who have used it.
         """
         token, account = self.get_token(), self.caller
         if token is None:
             return account
-        is_own = any(self.has_scope(f"{x}!user={self.current_user.name}") for x in OWN_SCOPES)
-        return Share(account if is_own else ("no scope", account), token.id)
+        if self.parsed_scopes.keys().isdisjoint(USED_SCOPES):
+            return "without scope", account
+        return Share(account, token.id)
 
     @property
     def caller(self) -> str:

@@ -22,7 +22,7 @@ USER_REPORTS: Final = Rate(burst=500, per_second=100.0)
 """Heartbeats, steps of starts and reports of runs, of all leases of one user: a thousand leases
 send 20 a second, and each takes the event loop 1 ms."""
 
-USER_CALLS: Final = Rate(burst=200, per_second=10.0)
+USER_CALLS: Final = Rate(burst=400, per_second=10.0)
 """Tokens of what one user asks for. A call takes one, or as many as its handler says: those that
 take the hub tens of milliseconds take ten."""
 
@@ -45,9 +45,10 @@ RUN_DOCUMENTS: Final = Rate(burst=10, per_second=0.5)
 up to some megabytes."""
 
 RUN_RESULTS: Final = Rate(burst=40, per_second=4.0)
-"""Results that one user reads, of which one server may read half. One of 4 MiB, the largest, holds
-up the event loop for 11 ms; through REST it is sent unpacked, in pieces. Most have some kilobytes
-and take none. One server reads those of an array of 1000, the largest, in 8 minutes."""
+"""Results that one user reads, of which one program or server may read half. One of 4 MiB, the
+largest, holds up the event loop for 11 ms; through REST it is sent unpacked, in pieces. Most have
+some kilobytes and take none. One server reads those of an array of 1000, the largest, in 8 minutes.
+"""
 
 RUN_RESULTS_AT_ONCE: Final = 2
 """Results that one user reads at a time through REST: the hub holds each, of 7 MiB at most, until
@@ -56,8 +57,8 @@ the client has read it."""
 RUN_RESULTS_IN_ALL: Final = 16
 """The same of all users."""
 
-RUN_SUBMISSIONS: Final = Rate(burst=20, per_second=0.1)
-"""Of one user."""
+RUN_SUBMISSIONS: Final = Rate(burst=40, per_second=0.2)
+"""Of one user, of which one program or server may send half."""
 
 DOCUMENTS_AT_ONCE: Final = 8
 """Users who send a document at the same time, and who get one: one each, of some megabytes."""
