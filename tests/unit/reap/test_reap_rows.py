@@ -66,7 +66,7 @@ def test_an_instance_is_protected_by_lease_launch_call_and_age() -> None:
 
 
 def test_what_holds_a_resource_has_what_its_user_is_called_now() -> None:
-    names = AccountNames([UserAccount("ada", "lovelace", Identity(1, None), NOW)])
+    names = AccountNames([UserAccount("ada", "1", "lovelace", Identity(1, None), NOW)])
     of_server = Snapshot(
         leases=(lease(instance_id="i-1", state=LeaseState.READY, cluster=CLUSTER),),
     )

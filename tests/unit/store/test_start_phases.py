@@ -104,7 +104,7 @@ async def test_the_slowest_starts_have_what_their_users_are_called_now(
     store: Store, url: str
 ) -> None:
     await store.save_lease(READY)
-    await store.save_user_accounts([UserAccount("ada", "lovelace", Identity(1, None), NOW)])
+    await store.save_user_accounts([UserAccount("ada", "1", "lovelace", Identity(1, None), NOW)])
     assert [slow.user for slow in (await read(url))[1]] == ["lovelace"]
 
 

@@ -621,7 +621,7 @@ async def test_whose_payer_is_lost_reads_names_and_no_keys(world: World) -> None
     lease, agent = await world.ready(key, payer="user:bob/9")
     for each, name in ((key, "ada"), ("bob/9", "bob")):
         identity = Identity(int(each[-1]), world.clock())
-        world.provisioner.accounts._put(UserAccount(each, name, identity, world.clock()))
+        world.provisioner.accounts._put(UserAccount(each, each, name, identity, world.clock()))
     world.lost_payers = {(key, "user:bob/9")}
     await pass_time(world, agent, seconds=900)
     ended = await world.state(lease, LeaseState.ENDED)
