@@ -160,7 +160,9 @@ async def test_what_was_bought_for_a_start_is_charged_to_the_user_who_cancels_it
     async def is_charged() -> bool:
         path = "ec2/usage/costs"
         costs = await hub.api.get(path, params={"by": "cause"}, headers=own)
-        return [each["key"] for each in costs.json()["sums"]] == [["unassigned"]]
+        # Asked often, the hub answers 429 for a moment.
+        sums = costs.json()["sums"] if costs.is_success else ()
+        return ["unassigned"] in [each["key"] for each in sums]
 
     await until(is_charged, 20, "what was bought to be charged")
 
