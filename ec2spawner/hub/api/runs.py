@@ -73,15 +73,19 @@ class RunsApiHandler(UserCall):
             raise HTTPError(403, f"this needs the scope {scope} for that user")
         return Owner(named(self, name))
 
-    async def send(self, runs: list[Run], status: int = 200) -> None:
-        """Answer these runs; 429 for too many long lists."""
-        service, provisioner = running()
-        limits = service.limits
+    def check_length(self, runs: int) -> None:
+        """Raises `TooManyCalls` for too many long answers; before anything is done, which a client
+        that is refused would have done again."""
+        service, _ = running()
         if tokens := tokens_of(runs):
-            self.check_rate(limits.user_calls, "too many long lists of runs", tokens)
+            self.check_rate(service.limits.user_calls, "too many long lists of runs", tokens)
+
+    async def send(self, runs: list[Run], status: int = 200) -> None:
+        """Answer these runs."""
+        service, provisioner = running()
         others = {"now": _INSTANT.dump_json(provisioner.now()).decode()}
         try:
-            answer = await runs_json(limits, provisioner, self.caller, runs, others)
+            answer = await runs_json(service.limits, provisioner, self.caller, runs, others)
         except TooManyAtOnce as error:
             raise TooManyCalls("you are reading other lists of runs", BUSY_SECONDS) from error
         self.set_status(status)
@@ -113,13 +117,16 @@ class RunListHandler(RunsApiHandler):
     async def get(self) -> None:
         """The caller's runs, the newest first; with `user=` those of another."""
         owner, (_, provisioner) = self.whose(OWN_SCOPE), running()
-        await self.send(provisioner.runs.of_user(owner, MAX_SHOWN_RUNS))
+        found = provisioner.runs.of_user(owner, MAX_SHOWN_RUNS)
+        self.check_length(len(found))
+        await self.send(found)
 
     async def post(self) -> None:
         """Submit; 201 with the runs that were made, 400 with the field that is wrong, 429 while too
         many wait or run."""
         user, (service, provisioner) = self.owner(SUBMIT_SCOPE), running()
         submission = self.submission()
+        self.check_length(len(submission.parameters))
         try:
             spawner, owner = user.spawners[""], owner_of(user)
             added = await submit(service, provisioner, spawner, owner, submission)
@@ -156,16 +163,7 @@ class RunHandler(RunsApiHandler):
 
     async def get(self, number: str) -> None:
         """The run; with `?array` all of its array."""
-        owner, (_, provisioner) = self.whose(OWN_SCOPE), running()
-        runs = provisioner.runs
-        try:
-            if self.is_for_array():
-                found = runs.array(owner, int(number))
-            else:
-                found = [runs.one(owner, int(number))]
-        except NoSuchRun as error:
-            raise HTTPError(404, str(error)) from error
-        await self.send(found)
+        await self.send(self.asked(self.whose(OWN_SCOPE), int(number)))
 
     async def delete(self, number: str) -> None:
         """Cancel it; with `?array` all of its array."""
@@ -173,15 +171,28 @@ class RunHandler(RunsApiHandler):
         caller = self.current_user
         is_own = isinstance(caller, User) and owner_of(caller) == owner
         words = "You cancelled it" if is_own else f"{caller.name} cancelled it"
+        self.asked(owner, int(number))
         try:
             found = await provisioner.runs.cancel(
                 owner, int(number), words, all_of_array=self.is_for_array()
             )
-        except NoSuchRun as error:
-            raise HTTPError(404, str(error)) from error
         except StoreError as error:
             raise store_failed(self, error, "cancelled, but not stored yet") from error
         await self.send(found)
+
+    def asked(self, owner: Owner, number: int) -> list[Run]:
+        """The runs that the call is about. Raises `HTTPError`: 404 where there are none, 429 for
+        too many long answers."""
+        _, provisioner = running()
+        runs = provisioner.runs
+        try:
+            if not self.is_for_array():
+                return [runs.one(owner, number)]
+            found = runs.array(owner, number)
+        except NoSuchRun as error:
+            raise HTTPError(404, str(error)) from error
+        self.check_length(len(found))
+        return found
 
     def is_for_array(self) -> bool:
         """Whether the number stands for the whole array of that run. Raises `HTTPError` (400)

@@ -18,9 +18,9 @@ RUNS_PER_TOKEN: Final = 100
 """A call whose answer has so many more runs takes one more token of its user's."""
 
 
-def tokens_of(runs: Sequence[Run]) -> int:
-    """What an answer with these runs takes, besides the one of its call."""
-    return len(runs) // RUNS_PER_TOKEN
+def tokens_of(runs: int) -> int:
+    """What an answer with so many runs takes, besides the token of its call."""
+    return runs // RUNS_PER_TOKEN
 
 
 async def runs_json(

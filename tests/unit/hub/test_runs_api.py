@@ -40,6 +40,8 @@ class Runs:
     def __init__(self) -> None:
         self.plain: bytes | None = None
         self.cancelled: list[int] = []
+        self.added = 0
+        """Submissions."""
 
     def one(self, owner: Owner, number: int) -> RunSummary:
         if number > 20:
@@ -56,10 +58,10 @@ class Runs:
         return pack([self.plain or f"result {number} of {owner.user}".encode()])
 
     async def cancel(
-        self, owner: Owner, number: int, words: str, *, all_of_array: bool
+        self, owner: Owner, number: int, words: str = "", *, all_of_array: bool
     ) -> list[RunSummary]:
         self.cancelled.append(number)
-        return []
+        return self.array(owner, number) if all_of_array else []
 
     def submitted(self, owner: Owner, request_id: str) -> list[RunSummary]:
         """Two runs, if it is the submission `sweep`."""
@@ -127,6 +129,11 @@ class OfAgent(RunsHandler, WithoutHub):
     def owner(self, lease: Any) -> Owner:
         return Owner(lease.user)
 
+    async def submit(self, lease: Any, owner: Owner, request: Any) -> list[Any]:
+        runs: Any = self.provisioner.runs
+        runs.added += 1
+        return list(runs.array(owner, 12))
+
 
 class OfInstance(RunHandler, WithoutHub):
     """Answers a lease that executes the run 12."""
@@ -139,6 +146,16 @@ class Cancelling(runs_api.RunHandler, WithoutHub):
     """Answers an admin who cancels runs of ann."""
 
     current_user = fake_user("admin")
+
+    def check_xsrf_cookie(self) -> None:
+        pass
+
+    def whose(self, scope: str) -> Owner:
+        return Owner("ann")
+
+
+class OfArrays(runs_api.RunHandler, WithoutHub):
+    """Cancels runs of ann for her."""
 
     def check_xsrf_cookie(self) -> None:
         pass
@@ -518,6 +535,24 @@ async def test_long_lists_take_more_of_what_a_user_may_ask(hub: service.HubServi
             assert len(RunsAnswer.model_validate_json(reply.content).runs) == 1000
         assert (await client.post("/first", json=array)).status_code == 429
         assert (await client.post("/first", json={"action": "list", "request_id": "x"})).is_success
+
+
+@pytest.mark.parametrize("action", ["cancel", "submit"])
+async def test_nothing_is_done_where_its_answer_would_be_too_long(
+    hub: service.HubService, action: str
+) -> None:
+    """Whoever reads 429 asks again: a submission without an id would be made twice."""
+    provisioner: Any = hub.provisioner
+    every = [summary(n) for n in range(1, 1001)]
+    provisioner.runs.array = lambda owner, number: every
+    hub.limits.user_calls = RateLimit(Rate(burst=10, per_second=1e-4))
+    submission = {"path": "a.py", "document": "", "profile": "t4", "parameters": [{}] * 1000}
+    sent = {"action": action, "number": 12, "array": True, "submission": submission}
+    async with served(OfAgent, r"/([a-z]+)") as client:
+        assert (await client.post("/first", json=sent)).status_code == 429
+    async with served(OfArrays, r"/runs/([0-9]+)") as client:
+        assert (await client.delete("/runs/12?array")).status_code == 429
+    assert (provisioner.runs.cancelled, provisioner.runs.added) == ([], 0)
 
 
 async def test_documents_go_to_the_instances_of_a_user_one_after_the_other(

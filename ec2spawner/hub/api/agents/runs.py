@@ -129,11 +129,29 @@ class RunsHandler(DocumentsHandler):
 
     async def answer_runs(self, lease: Lease, request: RunsRequest) -> None:
         """Do what is asked, and send the runs that it concerns. Raises why not."""
-        found, limits = await self.follow(lease, request), self.service.limits
-        if tokens := tokens_of(found):
-            too_many = "too many long lists of runs"
-            await self.check_rate(limits.user_calls, share_of(lease), too_many, tokens)
+        if is_change := request.action in {"submit", "cancel"}:
+            # Before it is done: a client that is refused would have it done again.
+            await self.check_length(lease, self.concerned(lease, request))
+        found = await self.follow(lease, request)
+        if not is_change:
+            await self.check_length(lease, len(found))
+        limits = self.service.limits
         self.finish(await runs_json(limits, self.provisioner, lease.user, found, {}))
+
+    async def check_length(self, lease: Lease, runs: int) -> None:
+        """End the request with 429 for too many long answers."""
+        if tokens := tokens_of(runs):
+            limit, too_many = self.service.limits.user_calls, "too many long lists of runs"
+            await self.check_rate(limit, share_of(lease), too_many, tokens)
+
+    def concerned(self, lease: Lease, request: RunsRequest) -> int:
+        """How many runs a change is about. Raises `NoSuchRun`."""
+        runs, owner = self.provisioner.runs, self.owner(lease)
+        if request.action == "submit":
+            return len(request.submission.parameters) if request.submission else 0
+        if request.request_id:
+            return len(runs.submitted(owner, request.request_id))
+        return len(runs.array(owner, request.number or 0)) if request.array else 1
 
     async def follow(self, lease: Lease, request: RunsRequest) -> Sequence[Run]:
         """Do what is asked. Raises why not."""
