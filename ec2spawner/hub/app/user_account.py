@@ -52,15 +52,16 @@ def account_named(accounts: UserAccounts, users: UserDict, name: str) -> str | N
 
 def names_now(db: Session, accounts: UserAccounts, keys: Collection[str]) -> Mapping[str, str]:
     """Account -> what JupyterHub's database calls its user at this moment, of those that it has,
-    for JupyterHub's event loop: one query."""
-    identities = {key: accounts.identity(key) for key in keys}
-    ids = {each.jupyterhub_id for each in identities.values() if each is not None}
-    query = db.query(orm.User.id, orm.User.created, orm.User.name)
-    if len(ids) <= MAX_NAMED_USERS:
-        query = query.filter(orm.User.id.in_(ids))
+    for JupyterHub's event loop: a query for each `MAX_NAMED_USERS`, whatever it has besides."""
+    identities = {key: each for key in keys if (each := accounts.identity(key)) is not None}
+    ids = sorted({each.jupyterhub_id for each in identities.values()})
+    found: dict[int, tuple[Identity, str]] = {}
     with db.no_autoflush:  # JupyterHub may be in the middle of a change
-        found = {user_id: (_identity(user_id, created), name) for user_id, created, name in query}
-    known = ((key, each, found.get(each.jupyterhub_id)) for key, each in identities.items() if each)
+        for begin in range(0, len(ids), MAX_NAMED_USERS):
+            query = db.query(orm.User.id, orm.User.created, orm.User.name)
+            query = query.filter(orm.User.id.in_(ids[begin : begin + MAX_NAMED_USERS]))
+            found |= {row[0]: (_identity(row[0], row[1]), row[2]) for row in query}
+    known = ((key, each, found.get(each.jupyterhub_id)) for key, each in identities.items())
     return {key: now[1] for key, each, now in known if now and now[0].is_same(each)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -118,6 +118,10 @@ class _ByAccount(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, scope: str) -> T:
         return self.configured[self.names.scope(scope)]
+
+    def values(self) -> ValuesView[T]:
+        """Those of names that no account has, too: all limits are gone over at each sum."""
+        return self.configured.values()
 
     def __iter__(self) -> Iterator[str]:
         scopes = map(self.names.scope_named, self.configured)

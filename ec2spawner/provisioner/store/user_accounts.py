@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from ..model.user_account import Claim, Identity, UserAccount
-from .statements import upsert
 from .tables import user_account_table
 
 
 def save(connection: Connection, accounts: Sequence[UserAccount]) -> None:
-    """Insert or replace."""
-    for account in accounts:
-        row = {
+    """Insert or replace. Of ten thousand, which a hub's first start may find, each statement is
+    executed once for all."""
+    rows = [
+        {
             "account_key": account.key,
             "number": account.number,
             "name": account.name,
@@ -23,7 +23,13 @@ def save(connection: Connection, accounts: Sequence[UserAccount]) -> None:
             "named_at": account.named_at,
             "claim": account.claim.value,
         }
-        upsert(connection, user_account_table, row)
+        for account in accounts
+    ]
+    if rows:
+        same = user_account_table.c.account_key == bindparam("key")
+        keys = [{"key": row["account_key"]} for row in rows]
+        connection.execute(delete(user_account_table).where(same), keys)
+        connection.execute(insert(user_account_table), rows)
 
 
 def load(connection: Connection) -> tuple[UserAccount, ...]:

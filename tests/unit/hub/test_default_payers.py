@@ -105,6 +105,14 @@ def test_a_rename_ends_nothing(db: Session) -> None:
     assert of({("ada", "group:lab")}) == set()
 
 
+def test_many_users_are_asked_for_in_several_queries(db: Session) -> None:
+    db.add_all([orm.User(name=f"u{number}") for number in range(250)])
+    db.commit()
+    of = lost_payers(Payers(groups=("lab",)), lambda: db, seen(db))
+    charges = {(f"u{number}", "group:lab") for number in range(250)}
+    assert of(charges | {("ada", "group:lab"), ("gone", "group:lab")}) == charges
+
+
 def test_a_database_that_does_not_answer_ends_nothing(db: Session) -> None:
     of = lost_payers(Payers(groups=("lab",)), lambda: db, seen(db))
     orm.Base.metadata.drop_all(db.get_bind())
