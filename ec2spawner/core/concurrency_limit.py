@@ -19,9 +19,9 @@ class ConcurrencyLimit:
     """One limit for many keys."""
 
     at_once: int
-    """Of one key."""
+    """Calls of one key."""
     in_all: int
-    """Of all: each key has a share of these, see `core.fair_share`."""
+    """Calls of all keys: each has a share of these, see `core.fair_share`."""
     _held: Counter[Hashable] = field(default_factory=Counter)
 
     @contextmanager

@@ -28,7 +28,7 @@ class Rate:
 
     @property
     def half(self) -> Rate:
-        """Of both; a token at least."""
+        """Half of size and refill; a token at least."""
         return Rate(max(self.burst // 2, 1), self.per_second / 2)
 
 

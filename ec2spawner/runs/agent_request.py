@@ -52,7 +52,7 @@ def ask(request: RunsRequest) -> RunsAnswer:
 
 
 Asking = Callable[[RunsRequest], RunsAnswer]
-"""As `ask`."""
+"""Asks as `ask` does."""
 
 
 def ask_patiently(request: RunsRequest, asking: Asking = ask) -> RunsAnswer:

@@ -17,7 +17,8 @@ from .mount_points import MountError
 FIREWALL_SECONDS: Final = 20.0
 
 PORTS: Final = "2049,20049:21049"
-"""Of NFS, and of the local ends of amazon-efs-utils's tunnels, in its default configuration."""
+"""TCP ports of NFS, and of the local ends of amazon-efs-utils's tunnels in its default
+configuration."""
 
 USERS: Final = "1-4294967294"
 """Every user id but root's, also those of the user's own namespaces."""

@@ -13,8 +13,8 @@ from ..text.untrusted import visible
 from .alarm import Alarm, Kind
 
 MAX_GROUPED: Final = 500
-"""Of one kind in an hour: further ones are not stored, and the message about the rest says that
-there were at least so many."""
+"""Alarms of one kind in an hour that are grouped. Further ones are not stored, and the message
+about the rest says that there were at least so many."""
 
 HOUR: Final = timedelta(hours=1)
 

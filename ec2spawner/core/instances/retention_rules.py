@@ -77,7 +77,7 @@ class Kept:
     disk_usd_per_month: float | None = None
     """What its disks cost, as it was known last; None is unknown."""
     payer: str = ""
-    """Of that lease, such as `group:research`; empty is its user."""
+    """Who pays for the lease that it outlives, such as `group:research`; empty is its user."""
 
     @property
     def is_of_pool(self) -> bool:

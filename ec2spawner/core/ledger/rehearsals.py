@@ -17,7 +17,8 @@ KEY: Final = "rehearsal"
 interrupted on purpose, so it is stored before AWS is asked."""
 
 USD_PER_MINUTE: Final = 0.10
-"""Of an action (AWS's FIS price page, November 2026), in every commercial region."""
+"""What a minute of an action costs in every commercial region (AWS's FIS price page, November
+2026)."""
 
 GOVCLOUD_USD_PER_MINUTE: Final = 0.12
 

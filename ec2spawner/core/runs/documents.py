@@ -14,7 +14,7 @@ MAX_PACKED_BYTES: Final = MAX_DOCUMENT_BYTES // 4 * 3
 """Compressed, so that base64 of it is no longer than a message may have."""
 
 PIECE_BYTES: Final = 256 * 1024
-"""Of a document that are unpacked at a time."""
+"""So much of a document is unpacked at a time."""
 
 LEVEL: Final = 6
 """Of zlib. A notebook of 64 MB takes a second; level 9 takes three times as long for a hundredth

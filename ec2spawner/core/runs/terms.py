@@ -11,7 +11,7 @@ class Terms(NamedTuple):
 
     user: str
     server: str
-    """Of the user, which sent it: its volume may begin as a copy of that server's home."""
+    """Name of the server that sent it: its volume may begin as a copy of that server's home."""
     payer: str
     """Empty is the user."""
     profile: str

@@ -140,7 +140,7 @@ class FaultInjection:
         await self.allow(key, f"fis:{action}", arn, tags)
 
     async def _allow_tags(self, key: AccessKey, resource: str, tags: Mapping[str, str]) -> None:
-        """Of what is created."""
+        """Require the right to tag what is created."""
         if tags:
             await self._allow(key, "TagResource", resource, tags)
 

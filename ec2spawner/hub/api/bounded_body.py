@@ -35,10 +35,10 @@ class BoundedBody(APIHandler):
     """
 
     MAX_BODY_BYTES: ClassVar[int] = MAX_BODY_BYTES
-    """Of a request of this kind."""
+    """The largest body of a request of this kind."""
 
     is_preparing = True
-    """Until its body is read."""
+    """Whether its body is yet to be read."""
     _refusal: Exception | None = None
     _turn: Turn | None = None
     _has_arrived = False

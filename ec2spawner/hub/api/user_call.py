@@ -55,7 +55,7 @@ class UserCall(BoundedBody):
     """
 
     CALL_TOKENS: ClassVar[int] = 1
-    """Of its user's `user_calls`."""
+    """How many of its user's `user_calls` a call takes."""
 
     async def admit(self) -> None:
         """Raises `TooManyCalls` for a caller who has called too often."""

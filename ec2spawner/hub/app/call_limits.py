@@ -55,10 +55,10 @@ RUN_RESULTS_AT_ONCE: Final = 2
 the client has read it."""
 
 RUN_RESULTS_IN_ALL: Final = 16
-"""The same of all users."""
+"""Results that all users together read at a time."""
 
 RUN_SUBMISSIONS: Final = Rate(burst=40, per_second=0.2)
-"""Of one user, of which one program or server may send half."""
+"""Submissions of one user, of which one program or server may send half."""
 
 DOCUMENTS_AT_ONCE: Final = 8
 """Users who send a document at the same time, and who get one: one each, of some megabytes."""
@@ -99,5 +99,5 @@ class CallLimits:
     """Until the agent has read the answer."""
     unpacking: UserTurns = field(default_factory=lambda: UserTurns(UNPACKED_AT_ONCE, MAX_WAITING))
     lists: UserTurns = field(default_factory=lambda: UserTurns(1, MAX_WAITING))
-    """Of a thousand runs: to write one takes 40 ms of another thread, which the event loop feels.
-    """
+    """One for each long list of runs: to write a thousand takes 40 ms of another thread, which the
+    event loop feels."""

@@ -43,7 +43,7 @@ def default_payers(
 def lost_payers(
     payers: Payers, db: Callable[[], Session], accounts: UserAccounts
 ) -> Callable[[Collection[tuple[str, str]]], Set[tuple[str, str]]]:
-    """Of pairs of an account and a payer, those in which the user may no longer charge that payer.
+    """Returns, of pairs of an account and a payer, those that the user may no longer charge.
 
     Only of payers that are still configured, and of users whom JupyterHub knows, by whatever name:
     one who was deleted, or a database that does not answer, ends no server.

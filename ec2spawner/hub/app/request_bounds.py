@@ -13,7 +13,7 @@ MAX_BODY_BYTES: Final = 1024 * 1024
 """A thousand users that an admin adds have 20 KB. Our own handlers have bounds of their own."""
 
 BODY_SECONDS: Final = 60.0
-"""For the whole body."""
+"""The whole body must have arrived by then."""
 
 
 async def bound_requests(app: JupyterHub) -> None:

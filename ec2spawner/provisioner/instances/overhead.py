@@ -56,7 +56,7 @@ class Overhead:
         return Cause.POOL if self.state.pool.is_of_pool(instance) else Cause.UNASSIGNED
 
     def _account(self, instance: Instance, cause: Cause) -> Account:
-        """Of the time before its first lease: that of the start that it was bought for."""
+        """Who pays for the time before its first lease: whoever began the start that it was for."""
         is_unassigned = cause is Cause.UNASSIGNED
         return self.state.abandoned_starts.account_of(instance) if is_unassigned else HUBS
 
@@ -134,7 +134,7 @@ class Overhead:
         await self.store.write_behind.now_or_later(about, store)
 
     async def of_rehearsal(self, segment: Segment, minutes: int, account: Account) -> None:
-        """Of an interruption on purpose that takes so many minutes; 0 for one that AWS refused.
+        """Store what an interruption on purpose costs; 0 minutes for one that AWS refused.
         Raises `StoreError`; then each pass retries."""
         now, key = self.state.clock.now(), (segment.instance_id, KEY)
         costs = rehearsal_costs(segment, minutes, account, now, self.state.settings.time_zone)

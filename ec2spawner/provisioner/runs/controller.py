@@ -154,7 +154,7 @@ class RunLeases:
         self.tasks.spawn(self._forget_documents(now, sources), "old documents of runs")
 
     async def _forget_records(self) -> None:
-        """Of runs that memory has forgotten; a killed hub loads them, and forgets them again."""
+        """Delete records that memory has forgotten; a killed hub loads and forgets them again."""
         numbers = sorted(self.state.runs.forgotten)[:FORGOTTEN_AT_ONCE]
         if not numbers:
             return

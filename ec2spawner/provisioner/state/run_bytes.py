@@ -10,7 +10,8 @@ from ...core.text import sizes
 from ..model.leases.run import Run
 
 MAX_BYTES: Final = 5 * 2**30
-"""Of what all runs execute and have brought, as it is stored. A hub's disk has 20 GiB."""
+"""What all runs execute and have brought takes so much at most, as it is stored. A hub's disk has
+20 GiB."""
 
 
 class RunBytes:

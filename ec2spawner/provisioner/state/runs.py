@@ -21,13 +21,14 @@ MAX_OPEN: Final = 10_000
 takes up to 50 ms. Of these, as of all that is bounded here, each user has a share."""
 
 MAX_OPEN_OF_USER: Final = MAX_OPEN // PART
-"""Of one user, where nobody else has any."""
+"""Open runs of one user, where nobody else has any."""
 
 MAX_KNOWN: Final = 30_000
 """Runs in memory and in the store, with those that have ended: each takes some KB."""
 
 MAX_UNSTORED_BYTES: Final = 32 * 2**20
-"""Of results in memory that the store has not taken yet; their instances keep further ones."""
+"""Results in memory that the store has not taken yet have so much; their instances keep further
+ones."""
 
 
 class TooManyRuns(Exception):

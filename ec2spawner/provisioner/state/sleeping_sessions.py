@@ -23,11 +23,11 @@ from ..store.store import Store
 from .lease_events import LeaseEvents
 
 MAX_BYTES: Final = 32 * 2**20
-"""Of what all agents have said of sleeping sessions, as JSON; it takes some times as much memory.
-Most have some KB."""
+"""All sleeping sessions that agents have described have so much, as JSON, which takes some times as
+much memory. Most have some KB."""
 
 MIN_BYTES: Final = 1024
-"""Of one session, without details: each server has one at most."""
+"""What one session has without details: each server has one at most."""
 
 
 class SleepingSessions:

@@ -25,7 +25,7 @@ OfUser = TypeVar("OfUser", Lease, Kept, DeniedStart, Run)
 OfScope = TypeVar("OfScope", Refusal, Standing)
 
 SUBJECT = "user accounts"
-"""Of their writes."""
+"""Names their writes in the queue."""
 
 
 class UserAccounts(AccountNames):
@@ -39,7 +39,7 @@ class UserAccounts(AccountNames):
         self._by_id: defaultdict[int, list[str]] = defaultdict(list)
         """JupyterHub's id of a user -> keys that its identity can claim."""
         self._numbers: set[str] = set()
-        """Of all accounts."""
+        """Those that accounts have already."""
         self._unstored: dict[str, UserAccount] = {}
         """By key: those that differ from the store's."""
 

@@ -51,7 +51,7 @@ class Peek:
     lease_states: Mapping[str, LeaseState]
     """Of the leases that were asked for and that the store knows."""
     names: AccountNames = field(default_factory=AccountNames)
-    """Of the users whose keys are in the snapshot."""
+    """What the users are called whose keys are in the snapshot."""
 
 
 async def peek(url: str, lease_ids: Collection[str], *, now: datetime) -> Peek:

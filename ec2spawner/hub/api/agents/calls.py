@@ -196,8 +196,8 @@ class LeaseHandler(AgentHandler):
     """A call about one lease by its agent: token and rates are checked before its body is read."""
 
     CALL_TOKENS: ClassVar[int | None] = None
-    """Of its user's `user_calls`, for what the user asks for, and none for what no other server
-    may prevent; None for what the agent reports."""
+    """How many of its user's `user_calls` a call takes: some for what the user asks for, and none
+    for what no other server may prevent. None for what the agent reports."""
 
     async def admit(self) -> None:
         """Check token and rates; 401, 404, 410 or 429 where they refuse."""

@@ -24,7 +24,7 @@ class UserTurns:
         self._max_waiting = max_waiting
         self._locks: dict[Hashable, asyncio.Lock] = {}
         self._calls: Counter[Hashable] = Counter()
-        """Of each user, those that have a turn or wait for one."""
+        """By user: the calls that have a turn or wait for one."""
 
     async def take(self, user: Hashable) -> Turn:
         """Wait for a turn; whoever has it gives it back. Raises `TooManyAtOnce`."""

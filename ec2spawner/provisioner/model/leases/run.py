@@ -106,9 +106,10 @@ class Run:
     cells_total: int = 0
     has_result: bool = False
     source_bytes: int = 0
-    """Of what it executes, in the store; that of an array counts once. 0 in old records."""
+    """What it executes takes so much in the store; that of an array counts once. 0 in records from
+    before."""
     result_bytes: int = 0
-    """Of its result, in the store."""
+    """Its result takes so much in the store."""
     delivered: bool = False
     """Whether its result is in the home of its server."""
     is_cleared: bool = False

@@ -15,13 +15,15 @@ from ...model.leases.lease import Intent, Lease
 from .launches import Launches
 
 MAX_STARTS: Final = 1000
-"""In memory. Their instances are found surplus within minutes: older starts have none."""
+"""So many are remembered. Their instances are found surplus within minutes: older starts have none.
+"""
 
 BY_USER: Final = frozenset({"user", "idle", "max-age"})
 """Reasons of an end that its user has caused."""
 
 BY_USER_OF_SERVER: Final = BY_USER | {"failed", "lost"}
-"""The same of a server that was ready: whoever is root on its instance can end it so."""
+"""Reasons that its user may have caused once the server was ready: whoever is root on its instance
+can end it so."""
 
 
 class _Abandoned(NamedTuple):
