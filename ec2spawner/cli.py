@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from . import iri_grammar
+from . import __version__, iri_grammar
 from .cli_help import SUMMARIES, description, epilog
 from .gpu_check.options import gpu_check_options
 from .load_test.options import load_test_options
@@ -103,6 +103,7 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[s
 def command_line() -> argparse.ArgumentParser:
     """All commands and options, for the documentation too."""
     parser = argparse.ArgumentParser(prog="ec2spawner", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     options_of = {
         "demo": _demo,
@@ -269,7 +270,8 @@ def _pool(pool: argparse.ArgumentParser) -> None:
         "--until",
         default="",
         metavar="TIME",
-        help="of set: until when, such as 18:00 or 2026-11-24T18:00+01:00; without it for a day",
+        help="of set: until when, such as 18:00 in the hub's time_zone, or 2026-11-24T18:00+01:00; "
+        "without it for a day",
     )
     pool.add_argument(
         "--market",

@@ -7,6 +7,7 @@ time. The best of several rounds counts: whatever disturbs a round only makes it
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,9 @@ from .matrix import matrix_products
 from .watchdog import watchdog
 
 MIB: Final = 2**20
+
+SIMULATED_GPU: Final = "EC2SPAWNER_SIMULATED_GPU"
+"""Set on an instance of the embedded EC2 whose type would have a GPU."""
 
 PINNED_BYTES: Final = 64 * MIB
 """Large enough that starting a copy takes under 1 % of its time, small enough to be pinned fast."""
@@ -197,6 +201,8 @@ def _used(gpu: GpuFigures, more: float | None) -> GpuFigures:
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, NoDriver) and os.environ.get(SIMULATED_GPU):
+        return "The GPU of this server is simulated: there is nothing to measure."
     if isinstance(error, NoDriver):
         return f"There is no NVIDIA driver here that CUDA programs can use: {error}."
     assert isinstance(error, CudaError)

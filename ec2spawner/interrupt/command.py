@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -45,14 +46,18 @@ def url_of(hub: str, server: str) -> str:
 
 
 def in_words(server: str, answer: Mapping[str, Any], seconds: float) -> str:
-    """One sentence on what happens, or would."""
+    """What happens, or would, for people."""
     which = f"{answer['instance_id']} ({answer['instance_type']}, {answer['zone']}) of {server}"
-    cost = f"${answer['usd']:.2f} for it, besides the instance"
+    cost = f"${answer['usd']:.2f} for the rehearsal, besides the instance"
     if answer["ends_at"]:
-        ends = f"it ends at about {answer['ends_at']}, and AWS charges {cost}"
-        return f"AWS interrupts {which}: {ends}"
+        ends = datetime.fromisoformat(answer["ends_at"]).astimezone(UTC)
+        return (
+            f"EC2 reclaims the spot instance {which}. It ends at about {ends:%H:%M:%S} UTC. "
+            f"AWS charges {cost}."
+        )
     return (
-        f"This would interrupt {which} in {seconds:g} seconds, as AWS reclaims a spot instance. "
-        f"AWS would charge {cost}. "
-        "What is running there is lost unless it is saved. Add --yes to do it"
+        f"This would let EC2 reclaim the spot instance {which} {seconds:g} seconds after the call. "
+        f"AWS would charge {cost}. Files stay in the home, and variables are saved as at a real "
+        "interruption; a cell that is running is cut off. "
+        "Nothing has been done: add --yes to do it."
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 from rich.console import Console
 from rich.table import Table
@@ -61,7 +62,7 @@ def _wrong(arguments: argparse.Namespace) -> str:
 def _done(arguments: argparse.Namespace, token: str, hub: str) -> dict[str, Any]:
     """Do what is asked; the pool as it stands then. Raises `HubRefused`, `UnknownTime`."""
     if arguments.action == "set":
-        until = instant(arguments.until, datetime.now().astimezone()) if arguments.until else None
+        until = _until(arguments.until, token, hub) if arguments.until else None
         body = {"running": arguments.running, "until": until and until.isoformat()}
         if arguments.stopped is not None:
             body["stopped"] = arguments.stopped
@@ -72,6 +73,13 @@ def _done(arguments: argparse.Namespace, token: str, hub: str) -> dict[str, Any]
         call("DELETE", _url(hub, arguments.profile), token)
     found: dict[str, Any] = call("GET", api_url(hub, "pool"), token)
     return found
+
+
+def _until(written: str, token: str, hub: str) -> datetime:
+    """The instant that is meant, with times of day in the hub's time zone: that of this machine may
+    be another, and on a server of the hub is UTC."""
+    found = call("GET", api_url(hub, "pool"), token)
+    return instant(written, datetime.now(ZoneInfo(found["time_zone"])))
 
 
 def _url(hub: str, profile: str) -> str:

@@ -12,7 +12,8 @@ class UnknownTime(ValueError):
 
 def instant(written: str, now: datetime) -> datetime:
     """The next instant at which the clock of `now` shows the written time, such as `18:00`; or the
-    written instant, in ISO 8601, in the time zone of `now` if it names none.
+    written instant, in ISO 8601, in the time zone of `now` if it names none. That is a place's, not
+    an offset from UTC, which summer time would shift by an hour.
 
     Raises `UnknownTime`.
     """

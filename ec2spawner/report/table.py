@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Final
 
 from rich.console import Console
@@ -9,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from .. import terminal
+from ..core.ledger.cost_lines import CostLine
 from . import wording
 from .contents import Report
 from .reconciled import Reconciled, headline, instance_words, reason_lines, remarks
@@ -20,6 +23,9 @@ UNSETTLED_SHOWN: Final = 20
 """Instances with an unexplained difference that are listed; `--json` has all."""
 
 _AMOUNTS: Final = ("USD", "used", "idle", "overhead", "saved", "hours", "GPU h")
+
+_LEFT_OUT_FIRST: Final = ("GPU h", "saved", "hours")
+"""In a narrow terminal. What was spent, and on what, stays."""
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -65,12 +71,18 @@ def print_reconciled(found: Reconciled, console: Console) -> None:
 
 
 def _print_lines(report: Report, console: Console) -> None:
-    """A table where the terminal is wide enough, else a few lines for each."""
-    table = _table(report)
+    """A table, without some of its columns where the terminal is narrow; where it is too narrow
+    for that too, a few lines for each."""
     room = console.options.update(width=WIDEST)
-    if console.measure(table, options=room).maximum <= console.width:
-        console.print(table)
-        return
+    for number in range(len(_LEFT_OUT_FIRST) + 1):
+        left_out = _LEFT_OUT_FIRST[:number]
+        table = _table(report, left_out)
+        if console.measure(table, options=room).maximum <= console.width:
+            console.print(table)
+            if left_out:
+                said = f"Not shown here: {', '.join(left_out)}. --csv and --json have everything."
+                console.print(terminal.text(said, "dim"))
+            return
     for line in report.lines:
         console.print(terminal.text(", ".join(wording.named(line.key)), "cyan"))
         cells = zip(_AMOUNTS, wording.amounts(line), strict=True)
@@ -78,14 +90,18 @@ def _print_lines(report: Report, console: Console) -> None:
         console.print(Padding(terminal.text(words), (0, 0, 0, 2)))
 
 
-def _table(report: Report) -> Table:
+def _table(report: Report, left_out: Sequence[str]) -> Table:
+    shown = [title not in left_out for title in _AMOUNTS]
+
+    def cells(line: CostLine) -> Iterable[str]:
+        return compress(wording.amounts(line), shown)
+
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
-    total = wording.amounts(report.total)
     for place, title in enumerate(report.scope.by):
         table.add_column(title, footer="total" if not place else "")
-    for title, footer in zip(_AMOUNTS, total, strict=True):
+    for title, footer in zip(compress(_AMOUNTS, shown), cells(report.total), strict=True):
         table.add_column(title, footer=footer, justify="right")
     table.columns[len(report.scope.by)].style = "bold"
     for line in report.lines:
-        table.add_row(*map(terminal.text, [*wording.named(line.key), *wording.amounts(line)]))
+        table.add_row(*map(terminal.text, [*wording.named(line.key), *cells(line)]))
     return table

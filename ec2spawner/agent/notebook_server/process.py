@@ -58,6 +58,8 @@ CHECK_TIMEOUT = aiohttp.ClientTimeout(total=CHECK_SECONDS)
 PR_SET_CHILD_SUBREAPER = 36
 
 NOT_FOR_NOTEBOOKS = ("EC2SPAWNER_", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SUDO_")
+SIMULATED_GPU = "EC2SPAWNER_SIMULATED_GPU"
+"""Passed on: `%gpu_check` says that there is no GPU to measure."""
 
 
 CUDA_PROGRAMS = Path("/usr/local/cuda/bin")
@@ -79,7 +81,9 @@ def base_environment(
 ) -> dict[str, str]:
     """The notebook's environment before a lease: the agent's, without the agent's own variables."""
     inherited = {
-        name: value for name, value in environment.items() if not name.startswith(NOT_FOR_NOTEBOOKS)
+        name: value
+        for name, value in environment.items()
+        if name == SIMULATED_GPU or not name.startswith(NOT_FOR_NOTEBOOKS)
     }
     # As in an activated environment, so that `!pip` and terminals use the notebook's.
     path = [str(Path(sys.executable).parent), inherited.get("PATH") or os.defpath]

@@ -101,6 +101,8 @@ class PoolModel(Model):
     """`GET pool`."""
 
     now: AwareDatetime
+    time_zone: str
+    """That of the hub, in which `ec2spawner pool` reads times of day: the option `time_zone`."""
     usd_per_hour: float
     """Of all instances of the pool, as far as prices are known."""
     max_usd_per_hour: float | None
@@ -177,6 +179,7 @@ def pool_model(options: Options, provisioner: Provisioner) -> PoolModel:
     zone = provisioner.settings.time_zone
     return PoolModel(
         now=provisioner.now(),
+        time_zone=str(zone),
         usd_per_hour=sum(each.usd_per_hour for each in standings),
         max_usd_per_hour=provisioner.settings.pool.usd_per_hour,
         places=tuple(

@@ -30,6 +30,11 @@ OWN_SCOPE = "read:servers"
 """Required to read the caller's own usage. A user's login and own tokens have it; the token of a
 server, which everyone with access to that server can read, does not."""
 
+UNKNOWN_CALLER: Final = (
+    "the token is missing, wrong or expired: the hub's page Token shows yours and makes new ones"
+)
+"""Before any scope is asked for: a token that the hub does not know has none."""
+
 USED_SCOPES: Final = (OWN_SCOPE, "start:servers", "delete:servers", "admin:users")
 """What a token needs one of, for anybody, to do anything here without our scope."""
 
@@ -58,7 +63,10 @@ class UserCall(BoundedBody):
     """How many of its user's `user_calls` a call takes."""
 
     async def admit(self) -> None:
-        """Raises `TooManyCalls` for a caller who has called too often."""
+        """Raises `HTTPError` (403) for nobody, and `TooManyCalls` for a caller who has called too
+        often."""
+        if self.current_user is None:
+            raise HTTPError(403, UNKNOWN_CALLER)
         hub = service.current()
         if hub is not None:
             self.check_rate(hub.limits.user_calls, "too many calls", self.CALL_TOKENS)

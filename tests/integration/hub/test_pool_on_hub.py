@@ -30,6 +30,7 @@ CONFIG = (
     {"display_name": "Still", "slug": "still", "vcpus": 8, "memory_gib": 16, "market": "on-demand"},
 ]""",
     'c.EC2Spawner.warm_pool = [{"profile": "small", "running": 2}]',
+    'c.EC2Spawner.time_zone = "Asia/Kolkata"',
     f"c.JupyterHub.load_roles = [*c.JupyterHub.load_roles, {ROLE!r}]",
     'c.JupyterHub.load_groups = {"all": {"users": ["oscar", "eva"]}}',
 )
@@ -187,9 +188,11 @@ async def test_the_command_shows_the_pool_and_clears_what_was_set(
     hub: Hub, embedded: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     token = {"JUPYTERHUB_API_TOKEN": await hub.user_token("oscar")}
-    given = asked(hub, "set", "other", "1", "--json")
+    given = asked(hub, "set", "other", "1", "--until=18:00")
     assert await asyncio.to_thread(run_pool, given, token) == 0
     await waiting(hub, 1, "other")
+    [places] = [each for each in (await pool(hub)).places if each.profile == "other"]
+    assert ", 18:00 " in places.why[0], "on the hub's clock"
     capsys.readouterr()
     shown = asked(hub)
     assert await asyncio.to_thread(run_pool, shown, token) == 0

@@ -101,7 +101,9 @@ async def test_only_the_owner_and_admins_may(hub: Hub, agent: AgentByHand) -> No
     for user in ("eva", "admin"):
         await hub.add_user(user)
     assert (await send(hub, await hub.user_token("eva"), dry_run=True)).status_code in (403, 404)
-    assert (await send(hub, "wrong", dry_run=True)).status_code == 403
+    unknown = await send(hub, "wrong", dry_run=True)
+    assert unknown.status_code == 403
+    assert "wrong or expired" in unknown.json()["message"], "and not that it lacks a scope"
     server_token = agent.grant["environment"]["JUPYTERHUB_API_TOKEN"]
     assert (await send(hub, server_token, dry_run=True)).status_code == 403
     for user in ("ann", "admin"):
@@ -126,7 +128,7 @@ async def test_a_dry_run_changes_nothing(
 ) -> None:
     token = await hub.user_token("ann")
     assert await interrupt(hub, token) == WOULD_INTERRUPT
-    assert f"This would interrupt {agent.instance_id} (g4dn" in capsys.readouterr().out
+    assert f"reclaim the spot instance {agent.instance_id} (g4dn" in capsys.readouterr().out
     assert await notice_of(embedded, agent.instance_id) is None
 
 
@@ -158,7 +160,7 @@ async def test_a_rehearsal_gives_the_notice_of_aws(
     async with server_by_hand(hub, "bob") as agent:
         token = await hub.user_token("bob")
         assert await interrupt(hub, token, user="bob", yes=True) == 0
-        assert f"AWS interrupts {agent.instance_id}" in capsys.readouterr().out
+        assert f"EC2 reclaims the spot instance {agent.instance_id}" in capsys.readouterr().out
         again = await send(hub, token, path)
         assert again.status_code == 409
         assert "was interrupted on purpose before" in again.text

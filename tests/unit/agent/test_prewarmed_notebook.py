@@ -88,9 +88,11 @@ def test_the_notebooks_environment_is_activated(
 ) -> None:
     monkeypatch.setattr(process, "CUDA_PROGRAMS", tmp_path / "no-cuda")
     user = NotebookUser("ada", 1000, 1000, (), tmp_path, "/bin/bash")
-    given = base_environment(user, {"PATH": "/usr/bin:/bin", "EC2SPAWNER_RUN_DIR": "/run"})
+    own = {"EC2SPAWNER_RUN_DIR": "/run", "EC2SPAWNER_SIMULATED_GPU": "{}"}
+    given = base_environment(user, {"PATH": "/usr/bin:/bin", **own})
     assert given["PATH"] == f"{Path(sys.executable).parent}:/usr/bin:/bin"
     assert "EC2SPAWNER_RUN_DIR" not in given
+    assert given["EC2SPAWNER_SIMULATED_GPU"] == "{}", "%gpu_check reports it"
 
 
 def test_programs_of_the_cuda_toolkit_are_on_the_notebooks_path(

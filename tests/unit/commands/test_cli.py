@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ec2spawner import __version__
 from ec2spawner.cli import parse
 
 
@@ -12,6 +13,13 @@ def test_other_arguments_are_passed_to_jupyterhub() -> None:
     arguments, for_the_hub = parse(["demo", "--data-dir=d", *foreign, "--port=7"])
     assert for_the_hub == foreign
     assert (arguments.data_dir, arguments.port, arguments.json) == ("d", 7, False)
+
+
+def test_the_version_is_asked_for_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"ec2spawner {__version__}\n"
 
 
 @pytest.mark.parametrize("command", ["check", "prices"])

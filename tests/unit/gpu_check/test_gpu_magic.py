@@ -80,6 +80,16 @@ def test_a_failure_is_one_line_without_a_traceback(
     assert capsys.readouterr().out == "Could not be measured: it said nothing\n"
 
 
+def test_a_simulated_gpu_is_said_to_be_one(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EC2SPAWNER_SIMULATED_GPU", '{"name": "A10G", "count": 1}')
+    monkeypatch.setenv("LD_LIBRARY_PATH", "")
+    shell.run_line_magic("gpu_check", "--short")
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.endswith("The GPU of this server is simulated: there is nothing to measure.")
+
+
 def test_one_extension_loads_and_unloads_all_magics(shell: InteractiveShell) -> None:
     lines, cells = (shell.magics_manager.magics[kind] for kind in ("line", "cell"))
     assert {"cost", "gpu_check"} <= lines.keys()

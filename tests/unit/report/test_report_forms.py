@@ -102,6 +102,19 @@ def test_a_terminal_says_estimate_unknown_and_total(width: int) -> None:
         assert said in text
 
 
+def test_three_dimensions_are_a_table_in_80_columns_and_it_says_what_is_left_out() -> None:
+    found = report("user", "day", "cause")
+    wide, narrow = printed(found, 200), printed(found, 80)
+    [head] = [line for line in narrow.splitlines() if line.startswith("user ")]
+    assert head.split()[:6] == ["user", "day", "cause", "USD", "used", "idle"]
+    assert "GPU h" not in head
+    assert "Not shown here: GPU h." in narrow
+    [total] = [line.split() for line in narrow.splitlines() if line.startswith("total ")]
+    assert total[:4] == ["total", "≥", "4.80", "4.00"]
+    assert "GPU h" in wide
+    assert "Not shown here" not in wide
+
+
 def test_html_shows_hostile_names_as_text() -> None:
     page = report_html(report("user", "profile", rows=ROWS_OF_HOSTILES, user=HOSTILE[-1]))
     assert "<script" not in page
