@@ -13,13 +13,17 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 from jupyterhub.app import JupyterHub
-from traitlets import TraitError
+from traitlets import HasTraits, TraitError
+from traitlets.config import Configurable
 
 from ..config import Options, Problem, unsaved_sleep
 from .finding import Finding, failed, warning
 from .topics import Topic
+from .unread_options import unread_options, unreadable_options
 
 HUB_API_URL = "c.EC2Spawner.hub_api_url"
+SPAWNER_CLASS = "c.JupyterHub.spawner_class"
+USE_OURS = f'{SPAWNER_CLASS} = "ec2"'
 
 EVERY_ADDRESS = frozenset({None, "*", "0.0.0.0", "::"})  # noqa: S104 - read, not bound
 
@@ -52,12 +56,15 @@ class HubConfig:
     """What keeps a hub from starting with this configuration."""
     unsound: frozenset[str] = frozenset()
     """Names of options that cannot be followed, and of those that do not exist."""
+    unread: tuple[Finding, ...] = ()
+    """What the file sets of JupyterHub's classes and nothing reads."""
 
     @property
     def findings(self) -> list[Finding]:
         """A failure for each invalid option, and a warning for each that has no effect."""
         return [
             *(failed(Topic.OPTION, p.wrong, p.fix, name=p.option) for p in self.problems),
+            *self.unread,
             *(
                 warning(Topic.OPTION, p.wrong, p.fix, name=p.option)
                 for p in unsaved_sleep(self.options)
@@ -100,12 +107,12 @@ def load(path: Path, arguments: Sequence[str] = ()) -> HubConfig:
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise ConfigurationBroken([failed(Topic.CONFIGURATION, f"{path} {what}", fix)])
     app = JupyterHub(log_level=logging.CRITICAL)
+    app.log.disabled = True  # what is wrong is said in our findings
     # Standard output is for what we say: the file may print.
     with redirect_stdout(sys.stderr):
         _take_arguments(app, arguments)
         try:
             app.load_config_file(str(path.resolve()))
-            app.log_level = logging.CRITICAL  # what is wrong is said in our findings
         except (Exception, SystemExit) as error:
             # The file is Python: whatever an admin's code raises is a finding.
             raise ConfigurationBroken([_unreadable(path, error)]) from error
@@ -136,6 +143,14 @@ def _words(names: Iterable[str | tuple[str, ...]]) -> list[str]:
 
 
 def _unreadable(path: Path, error: BaseException) -> Finding:
+    # JupyterHub logs what is wrong with an option of its own, and exits.
+    if isinstance(error, SystemExit) and isinstance(error.__context__, TraitError):
+        error = error.__context__
+    if isinstance(error, TraitError) and (found := re.match(r"The '(\w+)' trait of", str(error))):
+        name = f"c.JupyterHub.{found[1]}"
+        if name == SPAWNER_CLASS:
+            return failed(Topic.OPTION, str(error).rpartition(", but ")[2], USE_OURS, name=name)
+        return failed(Topic.OPTION, str(error), "correct that option", name=name)
     line = f", line {error.lineno}" if isinstance(error, SyntaxError) else _line_in(path, error)
     return failed(
         Topic.CONFIGURATION, f"{path}{line}: {type(error).__name__}: {error}", "fix it in that file"
@@ -157,13 +172,15 @@ def _checked(app: JupyterHub) -> HubConfig:
     from ..hub.startup import judge
     from ..spawner import EC2Spawner
 
+    unread = unread_options(app.config, _classes(app, EC2Spawner))
     try:
         if not issubclass(app.spawner_class, EC2Spawner):
             wrong = f"is {app.spawner_class.__name__}, so ec2spawner is not used"
-            fix = 'c.JupyterHub.spawner_class = "ec2"'
             raise ConfigurationBroken(
-                [failed(Topic.OPTION, wrong, fix, name="c.JupyterHub.spawner_class")]
+                [failed(Topic.OPTION, wrong, USE_OURS, name=SPAWNER_CLASS), *unread]
             )
+        if unreadable := unreadable_options(app.config, app.spawner_class):
+            raise ConfigurationBroken([*unreadable, *unread])
         app.init_hub()
         judged = judge(app)
     except TraitError as error:
@@ -182,4 +199,11 @@ def _checked(app: JupyterHub) -> HubConfig:
         app.active_server_limit,
         judged.problems,
         judged.unsound,
+        tuple(unread),
     )
+
+
+def _classes(app: JupyterHub, spawner: type[Configurable]) -> list[type[HasTraits]]:
+    """All that read options of the file when this hub starts, and our spawner."""
+    configured = [app.spawner_class, app.authenticator_class, app.proxy_class]
+    return [type(app), *app.classes, *configured, spawner]

@@ -306,6 +306,7 @@ async def test_without_json_the_output_is_a_table(admin: Admin) -> None:
         ("c = get_config()\nc.JupyterHub.bind_url = undefined_name\n", "line 2: NameError"),
         ('import sys\nsys.exit("not today")\n', "line 2: SystemExit: not today"),
         ("c = \n", "line 1: SyntaxError"),
+        ('c.JupyterHub.spawner_class = "ec3"\n', "'ec3' could not be imported"),
         (None, "does not exist"),
     ],
 )
