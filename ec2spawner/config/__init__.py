@@ -20,12 +20,11 @@ from .entries.runs import RunsConfig
 from .entries.sleep import InterruptionConfig, SleepConfig
 from .entries.warm_pool import WarmPoolConfig
 from .options import Options
+from .problem import ConfigError, Problem
 from .root_disk import small_disks
 from .unsaved_sleep import unsaved_sleep
 from .validation import (
-    ConfigError,
     Judged,
-    Problem,
     change_options,
     judge_options,
     validate_options,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..provisioner.model.cloud.image import Image
 from .options import Options
-from .validation import Problem
+from .problem import Problem
 
 
 def small_disks(options: Options, image: Image) -> tuple[Problem, ...]:

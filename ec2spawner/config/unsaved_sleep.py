@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .entries.idle import IdleConfig
 from .options import Options
-from .validation import Problem
+from .problem import Problem
 
 
 def unsaved_sleep(options: Options) -> tuple[Problem, ...]:

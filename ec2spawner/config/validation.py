@@ -14,37 +14,14 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from .. import data
+from .combinations import impossible
 from .entries.limits import limit_problems
 from .entries.mounts import mount_problems
 from .entries.profile import Profile
 from .entries.warm_pool import pool_problems
 from .options import Options
+from .problem import ConfigError, Problem
 from .values import shown, suggest
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One option that cannot work, what is wrong with it, and how to fix it."""
-
-    option: str
-    """As the admin wrote it, such as `c.EC2Spawner.subnets`."""
-    wrong: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"{self.option}: {self.wrong}. Fix: {self.fix}"
-
-
-class ConfigError(ValueError):
-    """The configuration cannot work; the message has a line for each problem."""
-
-    def __init__(
-        self,
-        problems: Sequence[Problem],
-        heading: str = "ec2spawner cannot start with this configuration:",
-    ) -> None:
-        super().__init__("\n".join([heading, *(f"  {problem}" for problem in problems)]))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +210,7 @@ def _own_out_of_bounds(where: str, profile: Profile, options: Options) -> list[P
 
 def _across(options: Options) -> list[Problem]:
     """Other problems that no option has alone."""
-    problems = _mounts("c.EC2Spawner", options)
+    problems = [*_mounts("c.EC2Spawner", options), *impossible(options)]
     problems += [
         Problem(f"c.EC2Spawner.limits.{where}", wrong, fix)
         for where, wrong, fix in limit_problems(options.limits, options.payers)

@@ -33,7 +33,8 @@ async def _file_system(
     home = context.options.home
     if home.kind != "efs":
         return
-    findings.append(judge_shared_homes(home.file_system, stock=context.installs_at_boot))
+    if not context.options.image.is_stock:
+        findings.append(judge_shared_homes(home.file_system))
     if not subnets:
         return
     asked = context.account.mount_targets(home.file_system)

@@ -37,22 +37,16 @@ def judge_file_system(
     return ok(Topic.FILE_SYSTEM, f"{file_system} has a mount target in each zone of the subnets")
 
 
-def judge_shared_homes(file_system: str, *, stock: bool) -> Finding:
-    """Whether users are kept out of each other's homes on an EFS file system.
-
-    `stock`: instances boot AWS's own image, whose user can become root without a password. What
-    other images allow is seen on an instance, by its agent.
-    """
-    said = f"root on an instance can read and change all homes on {file_system}"
-    fix = (
+def judge_shared_homes(file_system: str) -> Finding:
+    """Whether users are kept out of each other's homes on an EFS file system: what an image allows
+    is seen on an instance, by its agent. AWS's own image is refused with the options."""
+    return unproved(
+        Topic.SHARED_HOMES,
+        f"root on an instance can read and change all homes on {file_system}: agents refuse to "
+        "mount them where the image lets its notebook user become root",
         'use "kind": "ebs" in c.EC2Spawner.home, or an image whose notebook user cannot become '
-        "root: see docs/security.md, Homes on EFS"
+        "root: see docs/security.md, Homes on EFS",
     )
-    if stock:
-        said = f"{said}, and the user of AWS's image can become root: agents refuse to mount them"
-        return failed(Topic.SHARED_HOMES, said, fix)
-    said = f"{said}: agents refuse to mount them where the image lets its notebook user become root"
-    return unproved(Topic.SHARED_HOMES, said, fix)
 
 
 def judge_snapshot(snapshot: str, state: str | None, error: CloudError | None) -> Finding:

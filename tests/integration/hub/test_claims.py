@@ -47,7 +47,10 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     embedded = await Embedded(directory / "embedded").start()
     silence_agents(embedded)
     image = {"id": embedded.described["image_id"], "container": CONTAINER}
-    config = demo_config(directory / "config", f"c.EC2Spawner.image = {image}")
+    none_in_containers = "c.EC2Spawner.clusters = c.EC2Spawner.runs = {}"
+    config = demo_config(
+        directory / "config", f"c.EC2Spawner.image = {image}\n{none_in_containers}"
+    )
     running = Hub(directory / "hub", embedded, config=config)
     try:
         yield await running.start()

@@ -22,7 +22,12 @@ EFS = {"kind": "efs", "file_system": "fs-0a1b2c3d"}
 
 
 def options(**changes: Any) -> Options:
-    base = {"region": "us-east-1", "subnets": ["subnet-1a"], "instance_profile": "notebooks"}
+    base = {
+        "region": "us-east-1",
+        "subnets": ["subnet-1a"],
+        "image": "ami-0a1b2c3d",
+        "instance_profile": "notebooks",
+    }
     return validate_options(base | changes, cleanup_servers=False, environ={})
 
 

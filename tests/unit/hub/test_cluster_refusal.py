@@ -27,6 +27,7 @@ CONFIGURED: dict[str, Any] = {
     "region": "us-east-1",
     "subnets": ["subnet-a", "subnet-b"],
     "security_groups": ["sg-0123456789abcdef0"],
+    "image": "ami-0a1b2c3d",
     "profile_list": [{"display_name": "T4", "slug": "t4", "instance_types": ["g4dn.xlarge"]}],
 }
 SHARED = {"kind": "efs", "file_system": "fs-0123456789abcdef0"}
