@@ -16,7 +16,7 @@ from jupyterhub.app import JupyterHub
 from traitlets import HasTraits, TraitError
 from traitlets.config import Configurable
 
-from ..config import Options, Problem, unsaved_sleep
+from ..config import Options, Problem, ineffective
 from .finding import Finding, failed, warning
 from .topics import Topic
 from .unread_options import unread_options, unreadable_options
@@ -58,6 +58,8 @@ class HubConfig:
     """Names of options that cannot be followed, and of those that do not exist."""
     unread: tuple[Finding, ...] = ()
     """What the file sets of JupyterHub's classes and nothing reads."""
+    ineffective: tuple[Problem, ...] = ()
+    """Options that have no effect beside others, as far as the configuration shows it."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -65,10 +67,7 @@ class HubConfig:
         return [
             *(failed(Topic.OPTION, p.wrong, p.fix, name=p.option) for p in self.problems),
             *self.unread,
-            *(
-                warning(Topic.OPTION, p.wrong, p.fix, name=p.option)
-                for p in unsaved_sleep(self.options)
-            ),
+            *(warning(Topic.OPTION, p.wrong, p.fix, name=p.option) for p in self.ineffective),
         ]
 
     @property
@@ -169,7 +168,8 @@ def _line_in(path: Path, error: BaseException) -> str:
 
 def _checked(app: JupyterHub) -> HubConfig:
     from ..hub.app.api_address import api_address, api_path
-    from ..hub.startup import judge
+    from ..hub.app.service import utc_now
+    from ..hub.configuration import beside, judge
     from ..spawner import EC2Spawner
 
     unread = unread_options(app.config, _classes(app, EC2Spawner))
@@ -188,6 +188,8 @@ def _checked(app: JupyterHub) -> HubConfig:
             [failed(Topic.CONFIGURATION, str(error), "correct that option")]
         ) from error
     address = api_address(app, judged.options)
+    # What an option that cannot be followed does beside others is unknown.
+    found = () if judged.unsound else ineffective(judged.options, beside(app), utc_now())
     bind = urlparse(app.hub.bind_url)
     return HubConfig(
         judged.options,
@@ -200,6 +202,7 @@ def _checked(app: JupyterHub) -> HubConfig:
         judged.problems,
         judged.unsound,
         tuple(unread),
+        found,
     )
 
 

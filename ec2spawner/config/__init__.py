@@ -5,6 +5,7 @@ reference are generated from its fields. Durations are texts such as `"1h"`, `"2
 or numbers of seconds; validated, they are seconds.
 """
 
+from .combinations import JupyterHubOptions, ineffective
 from .entries.after_stop import AfterStopConfig
 from .entries.alarms import AlarmsConfig
 from .entries.capacity_reservations import CapacityReservationsConfig
@@ -22,7 +23,6 @@ from .entries.warm_pool import WarmPoolConfig
 from .options import Options
 from .problem import ConfigError, Problem
 from .root_disk import small_disks
-from .unsaved_sleep import unsaved_sleep
 from .validation import (
     Judged,
     change_options,
@@ -50,6 +50,7 @@ __all__ = [
     "ImageConfig",
     "InterruptionConfig",
     "Judged",
+    "JupyterHubOptions",
     "LimitsConfig",
     "Options",
     "PayersConfig",
@@ -64,9 +65,9 @@ __all__ = [
     "WarmPoolConfig",
     "WorkingHoursConfig",
     "change_options",
+    "ineffective",
     "judge_options",
     "seconds",
     "small_disks",
-    "unsaved_sleep",
     "validate_options",
 ]

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -35,7 +34,7 @@ from ..alarms.destinations import destinations
 from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
 from ..aws.monitoring.spot_event_queue import SpotEventQueue
-from ..config import ConfigError, Judged, Options, judge_options, small_disks, unsaved_sleep
+from ..config import ConfigError, Options, small_disks
 from ..core.partitions import why_prices_are_unknown
 from ..provisioner.model.cloud.cloud import CloudError
 from ..provisioner.model.settings import Settings
@@ -60,7 +59,7 @@ from .api import usage as usage_api
 from .api import user as user_api
 from .api.agents import calls, clusters, hardware, runs
 from .api.save_before_stop import saving_before_stop
-from .app import api_address, internal_ssl
+from .app import api_address
 from .app.default_payers import default_payers, lost_payers
 from .app.event_loop.gc_pauses import GCPauses, nothing_starts_or_stops
 from .app.event_loop.route_activity import without_activity
@@ -74,6 +73,7 @@ from .app.route_times import noting_routes
 from .app.service import HubService, publish, utc_now
 from .app.user_account import all_users
 from .app.user_activity import keep_users_logged_in
+from .configuration import validate
 from .pages import runs_page, start_page, usage_pages
 from .pages.jinja_environment import TEMPLATES
 from .runs.starts import RunStarts
@@ -219,8 +219,6 @@ async def _begin(app: JupyterHub) -> None:
     options = validate(app)
     if unknown := why_prices_are_unknown(options.region):
         log.warning("Prices: %s", unknown)
-    for problem in unsaved_sleep(options):
-        log.warning("%s", problem)
     verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
     store = await _open_store(app, options)
     clock = Clock(utc_now)
@@ -319,25 +317,6 @@ async def _open_store(app: JupyterHub, options: Options) -> Store:
     raise AssertionError("unreachable: the last attempt raises")
 
 
-def validate(app: JupyterHub) -> Options:
-    """The hub's options, all checked. Raises `ConfigError`."""
-    judged = judge(app)
-    if judged.problems:
-        raise ConfigError(judged.problems)
-    return judged.options
-
-
-def judge(app: JupyterHub) -> Judged:
-    """The hub's options, and every problem with them and with the hub's address."""
-    judged = judge_options(configured(app), cleanup_servers=app.cleanup_servers)
-    if judged.unsound & {"endpoint_url", "hub_api_url"}:
-        return judged
-    found = internal_ssl.problems(app, judged.options) if app.internal_ssl else []
-    # If instances cannot reach the hub for two reasons, only the first is reported.
-    found = found or api_address.problems(app, judged.options)
-    return replace(judged, problems=(*judged.problems, *found))
-
-
 def authority(app: JupyterHub) -> NotebookAuthority | None:
     """The authority that signs the certificates of notebooks; None without `internal_ssl`."""
     if not app.internal_ssl:
@@ -346,14 +325,6 @@ def authority(app: JupyterHub) -> NotebookAuthority | None:
         Path(app.internal_certs_location).absolute(),
         lambda: Path(app.internal_trust_bundles[AUTHORITY]).absolute(),
     )
-
-
-def configured(app: JupyterHub) -> Mapping[str, Any]:
-    """Everything under `c.EC2Spawner`, from file or command line, including misspelt names."""
-    probe = app.spawner_class(config=app.config)
-    raw = {name: getattr(probe, name) for name in Options.model_fields}
-    written = app.config.get("EC2Spawner", {})
-    return raw | {name: written[name] for name in written if not probe.has_trait(name)}
 
 
 def settings_of(options: Options) -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ... import data
 from ...core import names
-from ...core.profiles.choices import MARKETS_OF
+from ...core.profiles.choices import MARKETS_OF, open_markets
 from ...core.profiles.placement import fits_cluster_placement
 from ...wire import Market
 from ..values import (
@@ -240,6 +240,11 @@ class Profile(Words):
     def markets(self) -> tuple[Market, ...]:
         """The markets to try, in order."""
         return MARKETS_OF[self.market]
+
+    @property
+    def every_market(self) -> Set[Market]:
+        """All that a server may run in, by the profile's own market or by its user's choice."""
+        return {market for word in open_markets(self) for market in MARKETS_OF[word]}
 
 
 def instance_type(name: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ...core.hours_of_week import Hours
 from ...core.pool.rules import Auto, PoolRule, PoolRules
-from ...core.profiles.choices import MARKETS_OF, open_markets
 from ...wire import Market
 from ..values import SpawnerFunction, Words, shown, suggest, wrong
 from ..working_hours import hours
@@ -219,7 +218,7 @@ def pool_problems(
         if entry.profile not in known:
             what = f"no profile has the slug {shown(entry.profile)}"
             yield f"[{place}].profile", what, suggest(entry.profile, known)
-        elif entry.market and Market(entry.market) not in _markets(known[entry.profile]):
+        elif entry.market and Market(entry.market) not in known[entry.profile].every_market:
             what = f"no server of {shown(entry.profile)} may take {entry.market} instances"
             first = known[entry.profile].markets[0]
             yield f"[{place}].market", what, f'write "{first}", or leave it out'
@@ -229,11 +228,6 @@ def pool_problems(
 
 
 def _on_demand_fix(profile: Profile) -> str:
-    if Market.ON_DEMAND in _markets(profile):
+    if Market.ON_DEMAND in profile.every_market:
         return _ON_DEMAND_FIX
     return 'leave out "stopped": no server of this profile may take on-demand instances'
-
-
-def _markets(profile: Profile) -> Set[Market]:
-    """All that a server of the profile may run in, by its own market or by its user's choice."""
-    return {market for word in open_markets(profile) for market in MARKETS_OF[word]}

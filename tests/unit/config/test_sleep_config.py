@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ec2spawner.config import ConfigError, Options, unsaved_sleep, validate_options
+from ec2spawner.config import (
+    ConfigError,
+    JupyterHubOptions,
+    Options,
+    Problem,
+    ineffective,
+    validate_options,
+)
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.hub.spawn.server_options import options_for
 from ec2spawner.spawner import EC2Spawner
 
 T4 = {"display_name": "T4", "slug": "t4", "gpu": "T4"}
+OTHER = {"display_name": "A10G", "slug": "a10g", "gpu": "A10G"}
 
 
 def options(**changed: Any) -> Options:
     raw = {"region": "us-east-1", "subnets": ["subnet-1"], "profile_list": [T4]}
     return validate_options({**raw, **changed}, cleanup_servers=False, environ={})
+
+
+def unsaved(judged: Options) -> tuple[Problem, ...]:
+    return ineffective(judged, JupyterHubOptions(), datetime.now(UTC))
 
 
 def rules(hub: Options) -> SleepRules:
@@ -32,7 +45,7 @@ def test_idle_servers_sleep_and_interrupted_ones_resume_by_default() -> None:
     hub = options()
     assert rules(hub) == SleepRules(300, 50 * 2**30, 30 * 86400, "resume")
     assert then(hub) == "sleep"
-    assert unsaved_sleep(hub) == ()
+    assert unsaved(hub) == ()
 
 
 def test_every_option_reaches_the_lease() -> None:
@@ -81,14 +94,14 @@ def test_what_can_save_nothing_stops_instead_and_says_so_where_sleep_is_written(
     silent = options(**changed)
     assert then(silent) == "stop"
     assert rules(silent).save_seconds == 0
-    assert unsaved_sleep(silent) == (), "a default is no mistake"
+    assert unsaved(silent) == (), "a default is no mistake"
     profile = {**T4, "idle": {"then": "sleep"}}
     groups = {"lab": {"then": "sleep"}, "class": {"then": "stop"}}
     written = options(
-        **changed, idle={"then": "sleep"}, idle_by_group=groups, profile_list=[profile]
+        **changed, idle={"then": "sleep"}, idle_by_group=groups, profile_list=[profile, OTHER]
     )
     assert then(written) == "stop"
-    problems = unsaved_sleep(written)
+    problems = unsaved(written)
     assert [problem.option for problem in problems] == [
         "c.EC2Spawner.idle",
         'c.EC2Spawner.idle_by_group["lab"]',

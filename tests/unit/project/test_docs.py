@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,8 +31,10 @@ from ec2spawner.config import (
     DiscountConfig,
     HomeConfig,
     IdleConfig,
+    JupyterHubOptions,
     Options,
     Profile,
+    ineffective,
     validate_options,
 )
 from ec2spawner.core import tags
@@ -93,16 +96,20 @@ def load_config(path: Path) -> Config:
     return config
 
 
-def assert_works(config: Config) -> Options:
-    """A hub would take this configuration: every name is known, every value valid."""
+def assert_works(config: Config, *, is_whole: bool = True) -> Options:
+    """A hub would take this configuration: every name is known, every value valid. A whole one has
+    no option without effect."""
     for class_name, section in config.items():
         unknown = [name for name in section if not CLASSES[class_name].class_traits().get(name)]
         assert not unknown, f"c.{class_name} has no {unknown}"
     hub = config.get("JupyterHub", {})
     assert hub["spawner_class"] == "ec2"
-    return validate_options(
+    options = validate_options(
         config["EC2Spawner"], cleanup_servers=hub["cleanup_servers"], environ={}
     )
+    now = datetime(2026, 12, 1, tzinfo=UTC)
+    assert not is_whole or ineffective(options, JupyterHubOptions(), now) == ()
+    return options
 
 
 # --- configurations to copy ------------------------------------------------------------------
@@ -207,7 +214,7 @@ def test_every_configuration_on_a_page_works(
     monkeypatch.setenv("LOAD_TEST_TOKEN", "0" * 32)
     file = tmp_path / "jupyterhub_config.py"
     file.write_text(f"{around}\n{snippet}", encoding="utf-8")
-    assert_works(load_config(file))
+    assert_works(load_config(file), is_whole=whole)
 
 
 def prepared_laptop(clone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
