@@ -5,7 +5,13 @@ reference are generated from its fields. Durations are texts such as `"1h"`, `"2
 or numbers of seconds; validated, they are seconds.
 """
 
-from .combinations import JupyterHubOptions, ineffective
+from .combinations import (
+    JupyterHubOptions,
+    KnownPrices,
+    bundled_prices,
+    ineffective,
+    priced,
+)
 from .entries.after_stop import AfterStopConfig
 from .entries.alarms import AlarmsConfig
 from .entries.capacity_reservations import CapacityReservationsConfig
@@ -51,6 +57,7 @@ __all__ = [
     "InterruptionConfig",
     "Judged",
     "JupyterHubOptions",
+    "KnownPrices",
     "LimitsConfig",
     "Options",
     "PayersConfig",
@@ -64,9 +71,11 @@ __all__ = [
     "UserMaySet",
     "WarmPoolConfig",
     "WorkingHoursConfig",
+    "bundled_prices",
     "change_options",
     "ineffective",
     "judge_options",
+    "priced",
     "seconds",
     "small_disks",
     "validate_options",

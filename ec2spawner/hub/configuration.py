@@ -15,8 +15,10 @@ from ..config import (
     Judged,
     JupyterHubOptions,
     Options,
+    bundled_prices,
     ineffective,
     judge_options,
+    priced,
 )
 from .app import api_address, internal_ssl
 from .app.service import utc_now
@@ -30,9 +32,11 @@ def validate(app: JupyterHub) -> Options:
     judged = judge(app)
     if judged.problems:
         raise ConfigError(judged.problems)
-    for problem in ineffective(judged.options, beside(app), utc_now()):
+    options, now = judged.options, utc_now()
+    known = bundled_prices(options)
+    for problem in (*ineffective(options, beside(app), now), *priced(options, known, now)):
         log.warning("%s", problem)
-    return judged.options
+    return options
 
 
 def judge(app: JupyterHub) -> Judged:

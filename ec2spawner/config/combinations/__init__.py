@@ -1,8 +1,9 @@
 """Options that are valid alone, and impossible or without effect together. Pure.
 
 `impossible` is what nobody could ever get: a hub with it does not start. `ineffective` is all else
-that follows from the configuration: warnings of the check, and lines of the hub's log. Nothing is
-reported that a default brings about, nor what is uncertain because a function of the admin decides.
+that follows from the configuration, and `priced` what follows with prices: warnings of the check,
+and lines of the hub's log. Nothing is reported that a default brings about, nor what is uncertain
+because a function of the admin decides.
 """
 
 from __future__ import annotations
@@ -18,12 +19,20 @@ from .homes import home_problems
 from .idle import idle_problems
 from .limits import limit_findings
 from .pool import pool_entry_problems
+from .prices import KnownPrices, bundled_prices, priced_problems
 from .profiles import profile_problems
 from .purchases import purchase_problems
 from .starts import start_problems
 from .workloads import workload_problems
 
-__all__ = ["JupyterHubOptions", "impossible", "ineffective"]
+__all__ = [
+    "JupyterHubOptions",
+    "KnownPrices",
+    "bundled_prices",
+    "impossible",
+    "ineffective",
+    "priced",
+]
 
 
 def ineffective(options: Options, hub: JupyterHubOptions, now: datetime) -> tuple[Problem, ...]:
@@ -39,3 +48,8 @@ def ineffective(options: Options, hub: JupyterHubOptions, now: datetime) -> tupl
         *limit_findings(options),
         *alarm_problems(options),
     )
+
+
+def priced(options: Options, prices: KnownPrices, now: datetime) -> tuple[Problem, ...]:
+    """Limits, caps and discounts that no price fits; `now` is UTC."""
+    return tuple(priced_problems(options, prices, now))

@@ -100,6 +100,12 @@ BROKEN: dict[str, UnhealthyInstances] = {
             "--test-alarms",
             "--EC2Spawner.alarms=['json://127.0.0.1:1/']",
             "--EC2Spawner.image=ami-0123456789abcdef0",
+            "--EC2Spawner.limits={'hub': {'usd_per_hour': 0.01}}",
+            "--EC2Spawner.warm_pool=[{'profile': 't4-16-gb', 'running': 1, 'usd_per_hour': 0.02}]",
+            (
+                "--EC2Spawner.discounts=[{'instance_type': 'g4dn.xlarge', 'usd_per_hour': 10, "
+                "'count': 1}]"
+            ),
         ),
         controls=(("addresses", {"subnet_id": "*", "available": 0}),),
         undo=(("addresses", {"subnet_id": "*", "available": None}),),
@@ -258,6 +264,26 @@ async def checked(admin: Admin, embedded: Embedded) -> dict[str, Ended]:
             for control in broken.undo:
                 await order(embedded, *control)
     return found
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("limits.hub.usd_per_hour", "USD 0.01 refuses every start: the cheapest of"),
+        ("warm_pool[0].running", "c.EC2Spawner.limits.hub.usd_per_hour is 0.01"),
+        ("discounts[0].usd_per_hour", 'USD 10 is more than "instance_type" g4dn.xlarge costs'),
+    ],
+)
+async def test_what_no_price_fits_is_a_warning(
+    checked: dict[str, Ended], option: str, said: str
+) -> None:
+    [finding] = [
+        each
+        for each in checked["image"].json["findings"]
+        if each["name"] == f"c.EC2Spawner.{option}"
+    ]
+    assert (finding["code"], finding["state"]) == ("option", "warning")
+    assert said in finding["said"]
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -14,6 +14,8 @@ from jupyterhub.app import JupyterHub
 
 from ec2spawner.check.finding import State
 from ec2spawner.check.hub_config import load
+from ec2spawner.config import bundled_prices, priced
+from ec2spawner.hub.app.service import utc_now
 from ec2spawner.hub.configuration import validate
 from tests.unit.project.test_sample_security import DEMO, HUB_SETTINGS, SAMPLES
 
@@ -124,16 +126,20 @@ def test_a_sample_has_no_option_without_effect(
     monkeypatch.setenv("ALARMS_TO", "arn:aws:sns:us-east-1:123456789012:gpu-hub")
     for name in re.findall(r'environ\["(HUB_\w+)"\]', sample.read_text(encoding="utf-8")):
         monkeypatch.setenv(name, HUB_SETTINGS.get(name, "some-value"))
-    assert load(sample).findings == []
+    config = load(sample)
+    assert config.findings == []
+    assert priced(config.options, bundled_prices(config.options), utc_now()) == ()
 
 
 def test_a_hub_logs_the_same_at_its_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = file_with(tmp_path, sleep={"max_disk_gib": 51})
+    file = file_with(tmp_path, sleep={"max_disk_gib": 51}, limits={"hub": {"usd_per_hour": 0.01}})
     app = JupyterHub(log_level=logging.CRITICAL)
     app.load_config_file(str(file))
     app.init_hub()
     with caplog.at_level(logging.WARNING, logger="ec2spawner"):
         validate(app)
     [finding] = load(file).findings
-    [logged] = [each.getMessage() for each in caplog.records]
-    assert logged == f"{finding.name}: {finding.said}. Fix: {finding.fix}"
+    logged = [each.getMessage() for each in caplog.records]
+    assert logged[0] == f"{finding.name}: {finding.said}. Fix: {finding.fix}"
+    assert logged[1].startswith("c.EC2Spawner.limits.hub.usd_per_hour: USD 0.01 refuses every")
+    assert len(logged) == 2

@@ -10,7 +10,9 @@ from ec2spawner.config import (
     JupyterHubOptions,
     Options,
     Problem,
+    bundled_prices,
     ineffective,
+    priced,
     validate_options,
 )
 
@@ -39,7 +41,9 @@ def options(changed: Mapping[str, Any]) -> Options:
 
 def found(changed: Mapping[str, Any], **hub: Any) -> list[Problem]:
     """What a hub with these options would log at its start."""
-    return list(ineffective(options(changed), JupyterHubOptions(**hub), NOW))
+    judged, beside = options(changed), JupyterHubOptions(**hub)
+    prices = bundled_prices(judged)
+    return [*ineffective(judged, beside, NOW), *priced(judged, prices, NOW)]
 
 
 class Case(NamedTuple):

@@ -11,6 +11,7 @@ from tests.unit.config.combined import (
     IMAGE,
     ON_DEMAND,
     RUNS,
+    SPOT,
     TOPIC,
     Case,
     assert_found,
@@ -133,6 +134,30 @@ CASES = {
         "limits.user.gpu_hours_per_month",
         "no profile of c.EC2Spawner.profile_list has a GPU",
         '"usd_per_month": 200',
+    ),
+    "limit-below-a-start": Case(
+        {"limits": {"user": {"usd_per_month": 0.5}}, "profile_list": [ON_DEMAND]},
+        {},
+        "limits.user.usd_per_month",
+        'the cheapest of c.EC2Spawner.profile_list, "T4", needs USD 0.526',
+        "add a cheaper profile",
+    ),
+    "rate-below-a-start-on-spot": Case(
+        {"limits": {"hub": {"usd_per_hour": 0.05}}, "profile_list": [SPOT]},
+        {},
+        "limits.hub.usd_per_hour",
+        "refuses every start",
+        "add a cheaper profile",
+    ),
+    "gpu-hours-below-a-start": Case(
+        {
+            "limits": {"user": {"gpu_hours_per_month": 3}},
+            "profile_list": [{"display_name": "4 T4", "gpu": "T4", "gpu_count": 4}],
+        },
+        {},
+        "limits.user.gpu_hours_per_month",
+        "each profile of c.EC2Spawner.profile_list needs 4",
+        "fewer GPUs",
     ),
     # --- idleness and age
     "idle-above-the-age": Case(

@@ -180,6 +180,13 @@ CASES = {
         "no profile of profile_list buys g5.xlarge on demand",
         "remove the discount",
     ),
+    "dear-discount": Case(
+        {"discounts": [DISCOUNT | {"usd_per_hour": 10}]},
+        {},
+        "discounts[0].usd_per_hour",
+        'USD 10 is more than "instance_type" g4dn.xlarge costs without a discount, USD 0.526',
+        "less than 0.526",
+    ),
     "order-of-no-reservations": Case(
         {"capacity_reservations": {"before_spot": False}},
         {},
@@ -229,6 +236,31 @@ CASES = {
         "warm_pool[0].running",
         "(c.JupyterHub.active_server_limit)",
         "write 1 or less",
+    ),
+    "cap-below-an-instance": Case(
+        {"warm_pool": [POOL | {"market": "on-demand", "usd_per_hour": 0.5}]},
+        {},
+        "warm_pool[0].running",
+        "costs USD 0.526 an hour or more, and c.EC2Spawner.warm_pool[0].usd_per_hour is 0.5",
+        "above 0.526",
+    ),
+    "cap-of-all-below-an-instance": Case(
+        {"warm_pool": [POOL], "warm_pool_usd_per_hour": 0.05},
+        {},
+        "warm_pool[0].running",
+        "c.EC2Spawner.warm_pool_usd_per_hour is 0.05",
+        "raise c.EC2Spawner.warm_pool_usd_per_hour",
+    ),
+    "limit-of-the-hub-below-the-pool": Case(
+        {
+            "profile_list": [ON_DEMAND, CPU],
+            "warm_pool": [POOL],
+            "limits": {"hub": {"usd_per_hour": 0.4}},
+        },
+        {},
+        "warm_pool[0].running",
+        "c.EC2Spawner.limits.hub.usd_per_hour is 0.4",
+        "above 0.526",
     ),
 }
 
