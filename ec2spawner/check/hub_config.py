@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -16,7 +16,7 @@ from jupyterhub.app import JupyterHub
 from traitlets import HasTraits, TraitError
 from traitlets.config import Configurable
 
-from ..config import Options, Problem, ineffective
+from ..config import JupyterHubOptions, Options, Problem, ineffective
 from .finding import Finding, failed, warning
 from .topics import Topic
 from .unread_options import unread_options, unreadable_options
@@ -60,6 +60,8 @@ class HubConfig:
     """What the file sets of JupyterHub's classes and nothing reads."""
     ineffective: tuple[Problem, ...] = ()
     """Options that have no effect beside others, as far as the configuration shows it."""
+    beside: JupyterHubOptions = field(default_factory=JupyterHubOptions)
+    """JupyterHub's own options that decide with ours whether something works."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -188,8 +190,9 @@ def _checked(app: JupyterHub) -> HubConfig:
             [failed(Topic.CONFIGURATION, str(error), "correct that option")]
         ) from error
     address = api_address(app, judged.options)
+    hub = beside(app, judged.options)
     # What an option that cannot be followed does beside others is unknown.
-    found = () if judged.unsound else ineffective(judged.options, beside(app), utc_now())
+    found = () if judged.unsound else ineffective(judged.options, hub, utc_now())
     bind = urlparse(app.hub.bind_url)
     return HubConfig(
         judged.options,
@@ -203,6 +206,7 @@ def _checked(app: JupyterHub) -> HubConfig:
         judged.unsound,
         tuple(unread),
         found,
+        hub,
     )
 
 

@@ -6,6 +6,7 @@ or numbers of seconds; validated, they are seconds.
 """
 
 from .combinations import (
+    GroupOverride,
     JupyterHubOptions,
     KnownPrices,
     bundled_prices,
@@ -49,6 +50,7 @@ __all__ = [
     "DataVolumeConfig",
     "DiscountConfig",
     "DiskBounds",
+    "GroupOverride",
     "HomeBounds",
     "HomeConfig",
     "IdleConfig",

@@ -22,6 +22,7 @@ from ..config import (
 )
 from .app import api_address, internal_ssl
 from .app.service import utc_now
+from .spawn.group_overrides import group_overrides
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +33,9 @@ def validate(app: JupyterHub) -> Options:
     judged = judge(app)
     if judged.problems:
         raise ConfigError(judged.problems)
-    options, now = judged.options, utc_now()
+    options, hub, now = judged.options, beside(app, judged.options), utc_now()
     known = bundled_prices(options)
-    for problem in (*ineffective(options, beside(app), now), *priced(options, known, now)):
+    for problem in (*ineffective(options, hub, now), *priced(options, hub, known, now)):
         log.warning("%s", problem)
     return options
 
@@ -58,11 +59,12 @@ def configured(app: JupyterHub) -> Mapping[str, Any]:
     return raw | {name: written[name] for name in written if not probe.has_trait(name)}
 
 
-def beside(app: JupyterHub) -> JupyterHubOptions:
-    """JupyterHub's own options that decide with ours whether something works."""
+def beside(app: JupyterHub, options: Options) -> JupyterHubOptions:
+    """JupyterHub's own options that decide with `options` whether something works."""
     probe = app.spawner_class(config=app.config)
     return JupyterHubOptions(
         start_timeout=probe.start_timeout,
         allow_named_servers=app.allow_named_servers,
         max_servers=app.active_server_limit or 0,
+        group_overrides=tuple(group_overrides(probe, options)),
     )

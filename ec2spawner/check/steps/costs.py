@@ -38,7 +38,7 @@ async def check_costs(
         return
     if not context.config.unsound:
         known = KnownPrices(resolved.types, lowest)
-        found = priced(context.options, known, context.now)
+        found = priced(context.options, context.config.beside, known, context.now)
         findings += [warning(Topic.OPTION, p.wrong, p.fix, name=p.option) for p in found]
     each = [_price(context, p, resolved.types[p.slug], prices) for p in resolved.profiles]
     findings += [judge_idle_hour(price, public_address=public) for price in each]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jupyterhub.app import JupyterHub
 
-from ec2spawner.check.finding import State
+from ec2spawner.check.finding import Finding, State
 from ec2spawner.check.hub_config import load
 from ec2spawner.config import bundled_prices, priced
 from ec2spawner.hub.app.service import utc_now
@@ -40,6 +40,12 @@ def file_with(folder: Path, **changed: Any) -> Path:
     file = folder / "jupyterhub_config.py"
     file.write_text("".join(f"c.{name} = {value!r}\n" for name, value in said.items()))
     return file
+
+
+def warnings(file: Path) -> dict[str, Finding]:
+    found = load(file).findings
+    assert [each for each in found if each.state is not State.WARNING] == []
+    return {each.name.removeprefix("c.EC2Spawner."): each for each in found}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +134,7 @@ def test_a_sample_has_no_option_without_effect(
         monkeypatch.setenv(name, HUB_SETTINGS.get(name, "some-value"))
     config = load(sample)
     assert config.findings == []
-    assert priced(config.options, bundled_prices(config.options), utc_now()) == ()
+    assert priced(config.options, config.beside, bundled_prices(config.options), utc_now()) == ()
 
 
 def test_a_hub_logs_the_same_at_its_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -143,3 +149,62 @@ def test_a_hub_logs_the_same_at_its_start(tmp_path: Path, caplog: pytest.LogCapt
     assert logged[0] == f"{finding.name}: {finding.said}. Fix: {finding.fix}"
     assert logged[1].startswith("c.EC2Spawner.limits.hub.usd_per_hour: USD 0.01 refuses every")
     assert len(logged) == 2
+
+
+# --- what groups override ----------------------------------------------------------------------
+
+
+def override(**changed: Any) -> dict[str, Any]:
+    return {"1-lab": {"groups": ["lab"], "spawner_override": changed}}
+
+
+IN_LAB = 'group_overrides["1-lab"]'
+
+
+@pytest.mark.parametrize(
+    ("changed", "option", "said"),
+    [
+        ({"sleep": {"max_disk_gib": 60}}, f"{IN_LAB}.sleep", "c.EC2Spawner.home has 50 GiB"),
+        ({"home": {"size_gib": 60}}, f"{IN_LAB}.home", "home holds for the whole hub"),
+        ({"slep": {"save": 0}}, f"{IN_LAB}.slep", "there is no such option"),
+        ({"idle": {"server": "soon"}}, f"{IN_LAB}.idle.server", '"soon"'),
+        ({"environment": {"A": "1"}}, "", ""),
+        ({"idle": {"server": "20m"}}, "", ""),
+    ],
+)
+def test_an_override_of_a_group_is_judged_beside_the_hubs_options(
+    changed: dict[str, Any], option: str, said: str, tmp_path: Path
+) -> None:
+    found = warnings(file_with(tmp_path, group_overrides=override(**changed)))
+    assert list(found) == ([option] if option else [])
+    assert all(said in each.said for each in found.values())
+
+
+def test_an_override_without_its_groups_fails_each_start(tmp_path: Path) -> None:
+    found = warnings(file_with(tmp_path, group_overrides={"1-lab": {"spawner_override": {}}}))
+    assert "JupyterHub fails at starts" in found[IN_LAB].said
+
+
+def test_what_has_an_effect_for_a_group_is_no_finding(tmp_path: Path) -> None:
+    on_demand = [{"display_name": "T4", "gpu": "T4", "market": "on-demand"}]
+    hub = {"after_stop": "stop", "profile_list": SPOT_ONLY}
+    assert list(warnings(file_with(tmp_path, **hub))) == ["after_stop.stop"]
+    overrides = override(profile_list=on_demand)
+    assert warnings(file_with(tmp_path, **hub, group_overrides=overrides)) == {}
+    smaller = override(sleep={"max_disk_gib": 20})
+    for_others = warnings(file_with(tmp_path, sleep={"max_disk_gib": 60}, group_overrides=smaller))
+    assert list(for_others) == ["sleep"], "it still has no effect for those outside of the group"
+
+
+def test_what_a_function_decides_for_groups_is_uncertain(tmp_path: Path) -> None:
+    file = file_with(
+        tmp_path,
+        after_stop="stop",
+        profile_list=SPOT_ONLY,
+        idle={"server": "12h", "max_age": "8h"},
+        sleep={"max_disk_gib": 60},
+    )
+    assert list(warnings(file)) == ["sleep", "idle", "after_stop.stop"]
+    with file.open("a") as config:
+        config.write("c.EC2Spawner.group_overrides = lambda spawner: {}\n")
+    assert list(warnings(file)) == ["sleep"]

@@ -43,7 +43,7 @@ def found(changed: Mapping[str, Any], **hub: Any) -> list[Problem]:
     """What a hub with these options would log at its start."""
     judged, beside = options(changed), JupyterHubOptions(**hub)
     prices = bundled_prices(judged)
-    return [*ineffective(judged, beside, NOW), *priced(judged, prices, NOW)]
+    return [*ineffective(judged, beside, NOW), *priced(judged, beside, prices, NOW)]
 
 
 class Case(NamedTuple):
