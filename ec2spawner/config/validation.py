@@ -230,9 +230,9 @@ def _across(options: Options) -> list[Problem]:
         *problems,
         Problem(
             "c.EC2Spawner.region",
-            f'no certificate for instance identities of "{options.region}" is known',
-            f"{suggest(options.region, known, all_known=False)}; or give its certificate in "
-            "c.EC2Spawner.identity_certificates",
+            f'"{options.region}" is no region that this version knows',
+            f"{suggest(options.region, known, all_known=False)} A newer region needs its "
+            "certificate for instance identities, in c.EC2Spawner.identity_certificates",
         ),
     ]
 

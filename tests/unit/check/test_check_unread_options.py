@@ -11,6 +11,8 @@ from ec2spawner.check.hub_config import ConfigurationBroken, load
 
 OURS = """c.JupyterHub.spawner_class = "ec2"
 c.EC2Spawner.region = "us-east-1"
+c.EC2Spawner.subnets = ["subnet-0123456789abcdef0"]
+c.EC2Spawner.security_groups = ["sg-0123456789abcdef0"]
 """
 
 
@@ -69,3 +71,10 @@ def test_a_hub_with_another_spawner_hears_of_the_misspelt_option_too(tmp_path: P
         "c.JupyterHub.spawner_class",
         "c.JupyterHub.spawner_clas",
     ]
+
+
+def test_a_misspelt_region_is_named_with_the_one_that_is_meant(tmp_path: Path) -> None:
+    config = load(written(tmp_path, OURS.replace("us-east-1", "us-est-1")))
+    [found] = [each for each in config.findings if each.name == "c.EC2Spawner.region"]
+    assert "no region" in found.said
+    assert "us-east-1" in found.fix.partition("?")[0]
