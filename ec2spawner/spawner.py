@@ -27,7 +27,9 @@ from .hub.app.restart_check import RestartCheck
 from .hub.app.resume import could_not_continue
 from .hub.app.server_rename import rename_server
 from .hub.app.service import HubService
+from .hub.app.spawn_error import SpawnError
 from .hub.app.user_account import account_of
+from .hub.app.user_rename import RENAMED, has_other_address
 from .hub.failure.explained_start import ExplainedStart, ec2_unanswered
 from .hub.pages.progress.progress_stream import progress_of
 from .hub.pages.spawn_page.spawn_page import render_options_form
@@ -74,6 +76,9 @@ class EC2Spawner(OptionTraits, Spawner):
         self._saved: SavedServer | None = None
         self._recovered = False
         super().__init__(**kwargs)
+        if self.orm_spawner is not None:
+            # JupyterHub makes it of names: the server `b` of `ann` would share that of `ann-b`.
+            self.oauth_client_id = f"jupyterhub-server-{self.orm_spawner.id}"
         self.configured = configured_options(self)
 
     # --- defaults that differ from a local server's ---
@@ -181,7 +186,8 @@ class EC2Spawner(OptionTraits, Spawner):
         """The server's URL on the instance on which it continues, with the token that it had."""
         self.lease_id = lease.lease_id
         running.spawners[self.lease_id] = self
-        self._take_token_back(lease.sealed_start)
+        if self._take_token_back(lease.sealed_start) not in {"", self.server.base_url}:
+            raise SpawnError(RENAMED.message, reason="renamed")
         explained = ExplainedStart(self, running.options, provisioner)
         return await self._ready_url(running, provisioner, explained, deadline)
 
@@ -203,6 +209,11 @@ class EC2Spawner(OptionTraits, Spawner):
         """None while there is a lease; 0 when there is none. Never asks AWS, never raises."""
         try:
             lease = await self._lease()
+            if lease is not None and lease.state in LIVE and self._is_elsewhere:
+                self.log.warning("%s runs at %s", self._log_name, self.server.base_url)
+                provisioner = await self._provisioner()
+                await provisioner.end_server(lease.lease_id, RENAMED)
+                lease = provisioner.lease(lease.lease_id)
         except (CloudError, StoreError) as error:
             # Unknown is not gone.
             self.log.warning("The state of %s is unknown right now: %s", self._log_name, error)
@@ -347,8 +358,10 @@ class EC2Spawner(OptionTraits, Spawner):
         self.lease_id = self._saved.lease_id
         self._take_token_back(self._saved.sealed_start)
 
-    def _take_token_back(self, sealed_start: str) -> None:
+    def _take_token_back(self, sealed_start: str) -> str:
         """Restore the server's token from an earlier process, so that a stop can revoke it.
+
+        Returns the address at which the server runs; empty if it is unknown.
 
         At once: JupyterHub records which token to revoke before it polls. `revoke_left_tokens`
         finds tokens by the server's URL, which has changed if the user was renamed since.
@@ -357,8 +370,9 @@ class EC2Spawner(OptionTraits, Spawner):
             start = Seal(self.user.settings["cookie_secret"]).open(sealed_start)
         except SealBroken as error:
             self.log.warning("The token of %s cannot be revoked: %s", self._log_name, error)
-        else:
-            self.api_token = start.api_token
+            return ""
+        self.api_token = start.api_token
+        return start.base_url
 
     def clear_state(self) -> None:
         """Forget the lease: the server has stopped."""
@@ -390,6 +404,12 @@ class EC2Spawner(OptionTraits, Spawner):
         if lease is not None:
             await self._recover(provisioner, lease)
         return lease
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether JupyterHub does not find this server where it runs: its user was renamed."""
+        is_changing = self._start_pending or self._stop_pending
+        return not is_changing and has_other_address(self)
 
     async def _recover(self, provisioner: Provisioner, lease: Lease) -> None:
         """Make a lease of an earlier process this spawner's own.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import quote
 
 from jupyterhub.user import User
 
@@ -29,6 +30,9 @@ def fake_user(name: str, *groups: str, **changes: Any) -> Any:
         "name": name,
         "groups": [SimpleNamespace(name=group) for group in groups],
         "created": None,
+        "settings": {},
+        "escaped_name": quote(name),
+        "base_url": f"/user/{quote(name)}/",
     }
     given |= changes
     return SimpleNamespace(**given, orm_user=SimpleNamespace(created=given["created"]))

@@ -48,6 +48,7 @@ from .api import (
     costs,
     instances,
     jupyterhub_server_api,
+    jupyterhub_user_api,
     move,
     pool,
     rehearsal,
@@ -110,9 +111,12 @@ API_HANDLERS: Final = tuple(
     )
     for handler in module.handlers
 )
+REPLACED_API_HANDLERS: Final = (*jupyterhub_server_api.handlers, *jupyterhub_user_api.handlers)
+"""Come before JupyterHub's own handlers of their paths."""
+
 PAGE_HANDLERS: Final = (*usage_pages.handlers, *runs_page.handlers)
 HANDLERS: Final = (
-    *jupyterhub_server_api.handlers,
+    *REPLACED_API_HANDLERS,
     *API_HANDLERS,
     *start_page.handlers,
     *PAGE_HANDLERS,
@@ -145,8 +149,7 @@ def arrange() -> None:
     except RuntimeError:
         return
     instances_scope.define(app)
-    # Those that replace JupyterHub's own come first.
-    apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
+    apihandlers.default_handlers[:0] = REPLACED_API_HANDLERS
     apihandlers.default_handlers.extend(API_HANDLERS)
     page_handlers.default_handlers[:0] = start_page.handlers
     page_handlers.default_handlers.extend(PAGE_HANDLERS)

@@ -31,6 +31,7 @@ from ..security.sealed_start import SealBroken
 from .orphaned_tokens import renew_client, revoke_left_tokens
 from .service import HubService
 from .user_account import user_of
+from .user_rename import follow_name
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +190,7 @@ class Resumes:
     def _start(self, user: User, lease: Lease) -> None:
         """As JupyterHub's own start, without a request and without its limit of concurrent ones:
         these servers have run."""
+        follow_name(user)  # as before each start; `EC2Spawner` refuses what has another address
         if user.spawners[lease.server]._failed:
             user.spawners.pop(lease.server)
         spawner = user.spawners[lease.server]

@@ -18,6 +18,7 @@ from ..security.instances_scope import has_scope
 from . import service
 from .spawn_error import DATABASE_FAILS
 from .user_account import account_of
+from .user_rename import STILL_STARTED, follow_name
 
 TOO_MANY_STARTS: Final = "You have started servers too often lately"
 
@@ -58,9 +59,11 @@ class TakesTurns(BaseHandler):
             raise too_many(words, seconds)
 
     async def spawn_single_user(self, user: User, *arguments: Any, **options: Any) -> Any:
-        """As JupyterHub does it; 429 if the user starts too many servers, 503 if JupyterHub's
-        database fails, as on a full disk."""
+        """As JupyterHub does it; 429 if the user starts too many
+        servers, 503 if JupyterHub's database fails, as on a full disk."""
         self._require_place(user)
+        if not follow_name(user):
+            raise HTTPError(409, STILL_STARTED)
         try:
             return await super().spawn_single_user(user, *arguments, **options)
         except DBAPIError as error:

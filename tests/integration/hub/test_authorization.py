@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, TOO_MANY = 401, 403, 404, 429
 
 READ, START, STOP = "read:servers", "start:servers", "delete:servers"
+CHANGE_USERS, DELETE_USERS = "admin:users", "delete:users"
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ NEEDS: dict[tuple[str, str], Need] = {
     ("EndHandler", "get"): Need(refused=frozenset({NOT_FOUND})),
     ("ServerHandler", "post"): needs(START, body=NOBODYS),
     ("ServerHandler", "delete"): needs(STOP),
+    ("UserHandler", "patch"): needs(CHANGE_USERS, body={"name": "eve"}),
+    ("UserHandler", "delete"): needs(DELETE_USERS),
     ("ProfilesHandler", "get"): needs(START, of_caller=True),
     ("OnDemandHandler", "post"): needs(START),
     ("ContinueHandler", "get"): needs(READ, owner_only=True),
@@ -222,7 +225,7 @@ async def tokens(hub: Hub, earlier_ann: str, ann: AgentByHand) -> list[Token]:
         Token(
             "admin who reads", await narrowed(hub, "admin", READ), "admin", only(READ), only(READ)
         ),
-        Token("the admins' service", ADMIN_TOKEN, for_ann=ALL),
+        Token("the admins' service", ADMIN_TOKEN, for_ann=ALL | {CHANGE_USERS, DELETE_USERS}),
         Token("revoked", await revoked(hub), "ann"),
     ]
     assert len({each.value for each in found}) == len(found)

@@ -342,24 +342,22 @@ async def test_without_notice_and_the_profile_withdrawn_meanwhile(
 
 
 @pytest.mark.nightly(
-    guard="tests/unit/provisioner/lifecycle/test_resume.py::"
-    "test_the_server_of_a_renamed_user_continues"
+    guard="tests/integration/hub/test_jupyterhub_faults_on_hub.py::"
+    "test_nobody_is_renamed_while_a_server_runs"
 )
-async def test_a_user_who_is_renamed_between_two_moves_and_deleted_then(
+async def test_a_user_is_not_renamed_between_two_moves_and_deleted_then(
     hub: Hub, embedded: Embedded
 ) -> None:
     await hub.start_server("jon", options={"profile": "many"})
-    at = await interrupt(embedded, await the_instance(embedded), 0)
-    await moved(hub, at, "jon")
-
-    reply = await hub.api.patch("/users/jon", json={"name": "joe"})
-    assert reply.is_success, reply.text
-    at = await interrupt(embedded, await the_instance(embedded), 0)
-    await moved(hub, at, "joe")
-    assert len(await server_tokens(hub, "joe")) == 1
+    for _ in range(2):
+        at = await interrupt(embedded, await the_instance(embedded), 0)
+        reply = await hub.api.patch("/users/jon", json={"name": "joe"})
+        assert reply.status_code == 409, "its server would continue at the old address"
+        await moved(hub, at, "jon")
+    assert len(await server_tokens(hub, "jon")) == 1
 
     async def is_deleted() -> bool:
-        reply = await hub.api.delete("/users/joe")  # 400 while its server is being stopped
+        reply = await hub.api.delete("/users/jon")  # 400 while its server is being stopped
         return reply.status_code in {204, 404}
 
     await until(is_deleted, 30, "the user to be deleted")

@@ -107,6 +107,9 @@ async def test_a_renamed_user_keeps_all_and_the_next_of_that_name_gets_nothing(
         submitted = await ann.post("/runs", json=RUN)
         assert submitted.status_code == 201, submitted.text
         [run] = [each["number"] for each in submitted.json()["runs"]]
+    refused = await hub.api.patch("/users/ann", json={"name": "bob"})
+    assert refused.status_code == 409, "its server runs"
+    await end_by_hand(agent, "ann")
     await rename(hub, "ann", "bob")
     await hub.add_user("ann")
 
@@ -124,33 +127,30 @@ async def test_a_renamed_user_keeps_all_and_the_next_of_that_name_gets_nothing(
         assert (await new.post(f"{server}/on-demand", json=on_demand)).status_code == 409
         interrupted = await new.post(f"{server}/interrupt", json={"dry_run": True})
         assert interrupted.status_code == 404
-        [shown] = (await bob.get("/usage")).json()["servers"]
-        assert (shown["user"], shown["payer"]) == ("bob", "user:bob")
+        [session] = (await bob.get("/usage")).json()["sessions"]
+        assert session["payer"] == "user:bob"
         listed = (await bob.get("/runs")).json()["runs"]
         assert [each["number"] for each in listed] == [run]
+        second = await started(hub, "ann")
+        third = await started(hub, "bob")
         async with await as_user(hub, "oscar") as admin:
-            [server_now] = (await admin.get("/instances")).json()["servers"]
-            assert server_now["user"] == "bob"
+            servers = (await admin.get("/instances")).json()["servers"]
+            assert {each["user"] for each in servers} == {"ann", "bob"}
             body = {"seconds": 60}
-            assert (await admin.post("/users/ann/server/keep", json=body)).status_code == 404
             assert (await admin.post("/users/bob/server/keep", json=body)).is_success
-        # The old lease is bob's: what its agent submits is charged to him, and new ann sees none.
-        reply = await agent.say("runs", {"action": "submit", "submission": RUN})
+        # What the agent of his server submits is charged to bob, and new ann sees none.
+        reply = await third.say("runs", {"action": "submit", "submission": RUN})
         assert reply.status_code == 200, reply.text
         assert (await new.get("/runs")).json()["runs"] == []
         assert len((await bob.get("/runs")).json()["runs"]) == 2
         for each in (await bob.get("/runs")).json()["runs"]:
             assert (await bob.delete(f"/runs/{each['number']}")).is_success
 
-    # JupyterHub names the OAuth client of a server after its user, and the renamed user has it.
-    await end_by_hand(agent, "bob")
-    second = await started(hub, "ann")
     found = await homes(embedded)
     assert len(found) == 2
     [other] = found.keys() - {home}
     assert second.grant["home"]["volume_id"] == other
     await end_by_hand(second, "ann")
-    third = await started(hub, "bob")
     assert third.grant["home"]["volume_id"] == home
     await end_by_hand(third, "bob")
     await delete(hub, "ann")

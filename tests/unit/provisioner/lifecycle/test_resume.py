@@ -22,6 +22,7 @@ from ec2spawner.config import validate_options
 from ec2spawner.hub.app import resume, service
 from ec2spawner.hub.app.resume import Resumes
 from ec2spawner.hub.app.spawn_error import SpawnError
+from ec2spawner.hub.app.user_rename import RENAMED
 from ec2spawner.hub.security.sealed_start import NotebookStart, Seal
 from ec2spawner.hub.spawn.notebook_port import NotebookNotReached
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
@@ -272,9 +273,10 @@ async def test_a_server_that_has_moved_outlives_a_rename_of_its_user(
 
 
 @pytest.mark.parametrize("is_seen_before_the_rename", [False, True])
-async def test_the_server_of_a_renamed_user_continues(
+async def test_the_server_of_a_user_whose_name_has_changed_does_not_continue(
     world: World, hub: JupyterHubByHand, is_seen_before_the_rename: bool
 ) -> None:
+    """Its notebook has the earlier name: JupyterHub would find nothing at the new address."""
     lease, agent = await runs(world)
     user = hub.add("ada")
     hub.runs(user, lease)
@@ -284,19 +286,20 @@ async def test_the_server_of_a_renamed_user_continues(
         await hub.resumes.reconcile()
     hub.rename(user, "eve")
     await hub.resumes.reconcile()
-    serving = asyncio.create_task(other.serve())
+    claim = asyncio.create_task(other.claim())
     await world.state(lease, LeaseState.ENDING)
+    claim.cancel()
     await agent.event("stopped")
 
     hub.has_seen_it_stop(user)
     await hub.resumes.reconcile()
     assert user.spawners[""].pending == "spawn"
 
-    assert await hub.started(user) == successor(world, lease).lease_id
-    assert (await serving).state is LeaseState.READY
-    assert user.spawners[""].ready
-    assert user.spawners[""].api_token == "token-ada"
-    assert hub.proxy.routes == ["eve/"]
+    with pytest.raises(SpawnError):
+        await hub.started(user)
+    stop = await world.stop_of(successor(world, lease))
+    assert stop.message == f"It could not continue: {RENAMED.message}"
+    assert hub.proxy.routes == []
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])

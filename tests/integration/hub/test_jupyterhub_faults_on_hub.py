@@ -1,0 +1,176 @@
+"""Where JupyterHub alone fails its users: names of users.
+
+`test_jupyterhub_faults.py` shows what JupyterHub does without us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import browser
+
+pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    """Each test has users of its own, and leaves no server."""
+    folder: Path = tmp_path_factory.mktemp("faults")
+    embedded = await Embedded(folder / "embedded").start()
+    config = demo_config(folder / "config", "c.JupyterHub.allow_named_servers = True")
+    running = Hub(folder / "hub", embedded, config=config)
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        await embedded.stop()
+        print(running.tail(300))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def slow_boots(hub: Hub) -> AsyncIterator[None]:
+    """No start completes during the test."""
+    await hub.embedded.control("boot", {"seconds": 3600})
+    yield
+    await hub.embedded.control("boot", {"seconds": 0})
+
+    async def none_left() -> bool:
+        return not await hub.embedded.instances()
+
+    await until(none_left, 30, "what still boots to be gone")  # it would serve the next start
+
+
+async def status(hub: Hub, user: str, token: str, server: str = "") -> tuple[int, bool]:
+    """The status of what answers at a server's address, and whether that is the server."""
+    path = f"/user/{user}/{server}/api/status" if server else f"/user/{user}/api/status"
+    headers = {"Authorization": f"token {token}"}
+    async with httpx.AsyncClient(headers=headers, timeout=60, verify=False) as client:
+        reply = await client.get(f"{hub.url}{path}")
+    return reply.status_code, reply.is_success and "started" in reply.json()
+
+
+async def rename(hub: Hub, user: str, new: str) -> httpx.Response:
+    return await hub.api.patch(f"/users/{user}", json={"name": new})
+
+
+async def restart(hub: Hub) -> None:
+    await hub.kill()
+    await hub.start()
+
+
+# --- names of users ---
+
+
+async def test_a_user_who_is_renamed_has_servers_at_the_new_address(hub: Hub) -> None:
+    await hub.start_server("ann")
+    await hub.stop_server("ann")
+    assert (await rename(hub, "ann", "bob")).is_success
+    await hub.start_server("bob")
+    model = await hub.start_server("bob", "lab")
+    assert model["url"] == "/user/bob/lab/"
+    token = await hub.user_token("bob")
+    # The next user of the name has the address, and a log-in, of her own.
+    await hub.start_server("ann")
+    new_token = await hub.user_token("ann")
+    for _ in range(2):
+        assert await status(hub, "bob", token) == (200, True)
+        assert await status(hub, "bob", token, "lab") == (200, True)
+        assert await status(hub, "ann", new_token) == (200, True)
+        await restart(hub)
+        for user, server in (("bob", ""), ("bob", "lab"), ("ann", "")):
+            await hub.wait_ready(user, server)
+    for user, server in (("bob", ""), ("bob", "lab"), ("ann", "")):
+        await hub.stop_server(user, server)
+
+
+@pytest.mark.parametrize("server", ["", "lab"])
+async def test_nobody_is_renamed_while_a_server_runs(hub: Hub, server: str) -> None:
+    """The server would let in the next user of the old name, and not its owner."""
+    user = f"cleo{server}"
+    await hub.start_server(user, server)
+    for _ in range(2):
+        reply = await rename(hub, user, f"{user}-new")
+        assert reply.status_code == 409
+        assert f"Stop first: {server or 'the default server'}" in reply.json()["message"]
+        await restart(hub)  # with the check after it, it still does not stop
+    await hub.wait_ready(user, server)
+    assert (await status(hub, user, await hub.user_token(user), server)) == (200, True)
+    await hub.stop_server(user, server)
+    assert (await rename(hub, user, f"{user}-new")).is_success
+
+
+@pytest.mark.usefixtures("slow_boots")
+async def test_nobody_is_renamed_while_a_server_starts(hub: Hub) -> None:
+    await hub.add_user("dora")
+    starting = asyncio.create_task(hub.request_server("dora"))
+    await until(lambda: pending(hub, "dora"), 20, "the start")
+    assert (await rename(hub, "dora", "dodo")).status_code == 409
+    assert (await hub.api.delete("/users/dora")).status_code == 409
+    await hub.stop_server("dora")
+    await starting
+
+
+async def pending(hub: Hub, user: str) -> bool:
+    model = await hub.model(user)
+    return model is not None and model["pending"] == "spawn"
+
+
+async def test_a_server_of_a_user_whose_name_has_changed_otherwise_ends(hub: Hub) -> None:
+    """As by a script that writes into JupyterHub's database: its address answers nobody."""
+    await hub.start_server("eva")
+    await hub.start_server("eva", "lab")
+    await hub.kill()
+    with closing(sqlite3.connect(hub.directory / "jupyterhub.sqlite")) as database, database:
+        database.execute("UPDATE users SET name = 'evi' WHERE name = 'eva'")
+    await hub.start()
+    await hub.wait_gone("evi")
+    await hub.wait_gone("evi", "lab")
+    async with browser(hub, "evi") as client:
+        page = (await client.get("/hub/spawn/evi")).text
+    assert "Your account was renamed" in page
+    await hub.start_server("evi")
+    assert await status(hub, "evi", await hub.user_token("evi")) == (200, True)
+    await hub.stop_server("evi")
+
+
+async def test_a_user_who_is_renamed_to_the_same_name_keeps_it(hub: Hub) -> None:
+    await hub.add_user("fay")
+    reply = await rename(hub, "fay", "fay")
+    assert (reply.status_code, reply.json()["name"]) == (200, "fay")
+    assert (await hub.api.get("/users/fay")).is_success
+
+
+async def test_a_user_with_a_named_server_that_runs_is_not_deleted(hub: Hub) -> None:
+    await hub.start_server("gil", "lab")
+    reply = await hub.api.delete("/users/gil")
+    assert reply.status_code == 409
+    assert "Stop first: lab" in reply.json()["message"]
+    await hub.stop_server("gil", "lab")
+    assert (await hub.api.delete("/users/gil")).status_code == 204
+
+
+async def test_a_named_server_and_a_user_of_that_name_have_log_ins_of_their_own(hub: Hub) -> None:
+    """JupyterHub would name the OAuth clients of both `jupyterhub-user-ian-b`."""
+    await hub.start_server("ian-b")
+    before = clients(hub)
+    await hub.start_server("ian", "b")
+    assert before.items() < clients(hub).items()
+    await asyncio.gather(hub.stop_server("ian-b"), hub.stop_server("ian", "b"))
+    assert clients(hub).keys() == {"jupyterhub"}
+
+
+def clients(hub: Hub) -> dict[str, Any]:
+    """OAuth client -> where it sends browsers, and its secret."""
+    with closing(sqlite3.connect(hub.directory / "jupyterhub.sqlite")) as database:
+        found = database.execute("SELECT identifier, redirect_uri, secret FROM oauth_clients")
+        return {identifier: rest for identifier, *rest in found}
