@@ -3,6 +3,7 @@ is no server where JupyterHub's own database cannot be written."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from typing import Any, Final
@@ -21,6 +22,8 @@ from .user_account import account_of
 from .user_rename import STILL_STARTED, follow_name
 
 TOO_MANY_STARTS: Final = "You have started servers too often lately"
+
+CANCELLED: Final = "The start of this server was cancelled. Start it again when you need it"
 
 PENDING_SECONDS: Final = 30.0
 """When to try again, for a user whose servers are starting."""
@@ -59,13 +62,20 @@ class TakesTurns(BaseHandler):
             raise too_many(words, seconds)
 
     async def spawn_single_user(self, user: User, *arguments: Any, **options: Any) -> Any:
-        """As JupyterHub does it; 429 if the user starts too many
+        """As JupyterHub does it; 409 if the start is cancelled, 429 if the user starts too many
         servers, 503 if JupyterHub's database fails, as on a full disk."""
         self._require_place(user)
         if not follow_name(user):
             raise HTTPError(409, STILL_STARTED)
         try:
             return await super().spawn_single_user(user, *arguments, **options)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise  # this request is cancelled, not the start
+            if self._finished:
+                return None  # the browser is on the page of the start by now, which reports it
+            raise HTTPError(409, CANCELLED) from error
         except DBAPIError as error:
             self.db.rollback()
             self.log.error("JupyterHub cannot write to its database: %s", error.orig)

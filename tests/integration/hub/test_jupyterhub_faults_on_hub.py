@@ -1,4 +1,4 @@
-"""Where JupyterHub alone fails its users: names of users.
+"""Where JupyterHub alone fails its users: names of users, cancelled starts.
 
 `test_jupyterhub_faults.py` shows what JupyterHub does without us.
 """
@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from tests.harness import Embedded, Hub, demo_config, until
-from tests.integration.hub.agent_by_hand import browser
+from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
 pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.asyncio(loop_scope="module")]
 
@@ -174,3 +174,26 @@ def clients(hub: Hub) -> dict[str, Any]:
     with closing(sqlite3.connect(hub.directory / "jupyterhub.sqlite")) as database:
         found = database.execute("SELECT identifier, redirect_uri, secret FROM oauth_clients")
         return {identifier: rest for identifier, *rest in found}
+
+
+# --- a start that its user cancels ---
+
+
+@pytest.mark.usefixtures("slow_boots")
+async def test_a_start_that_is_cancelled_says_so(hub: Hub) -> None:
+    logged = len(hub.log.read_text())
+    await hub.add_user("kim")
+    starting = asyncio.create_task(hub.request_server("kim"))
+    await until(lambda: pending(hub, "kim"), 20, "the start")
+    await hub.stop_server("kim")
+    reply = await starting
+    assert reply.status_code == 409
+    assert "was cancelled" in reply.json()["message"]
+    async with browser(hub, "kim") as client:
+        xsrf = await xsrf_of(client, "/hub/spawn/kim")
+        page = await client.post(f"/hub/spawn/kim?_xsrf={xsrf}", data={"profile": "cpu"})
+        assert page.url.path == "/hub/spawn-pending/kim"
+        await hub.stop_server("kim")
+        page = await client.get("/hub/spawn-pending/kim")
+        assert page.status_code == 200, page.text
+    assert "Traceback" not in hub.log.read_text()[logged:]
