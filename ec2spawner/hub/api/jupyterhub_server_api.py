@@ -1,33 +1,39 @@
-"""Replaces JupyterHub's REST handlers that start and stop a server.
+"""Replaces JupyterHub's REST handlers that create, change, start and stop a server.
 
 JupyterHub does not pass to a spawner's `stop` who requested it, which the server's user should
 know. And JupyterHub refuses to stop a server that it is still checking after a hub start. Starts
-take turns, see `hub.app.event_loop.loop_turns`.
+take turns, see `hub.app.event_loop.loop_turns`. And JupyterHub stores what a server is created or
+changed with for later starts, without a look at it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 from jupyterhub.apihandlers.users import UserServerAPIHandler
 from jupyterhub.scopes import needs_scope
 from jupyterhub.spawner import Spawner
 from tornado.web import HTTPError
 
+from ...core.profiles.choices import OptionsRefused
 from ...wire import Stop
 from ..app import service
 from ..app.start_requests import TakesTurns
 from ..app.user_account import account_of
 from ..security.instances_scope import note_start
+from ..spawn.user_options import check_lasting
+
+CHANGED: Final[dict[str, type]] = {"name": str, "display_name": str, "user_options": dict}
+"""What a `PATCH` may change, and the types of its values."""
 
 _caller: ContextVar[tuple[str, str]] = ContextVar("caller", default=("", ""))
 """(kind, name) of the caller; tasks that the request starts inherit it."""
 
 
 class ServerHandler(TakesTurns, UserServerAPIHandler):
-    """Start and stop of a server in the REST API."""
+    """A server in the REST API."""
 
     @needs_scope("start:servers")
     async def post(self, user_name: str, server_name: str = "") -> None:
@@ -41,6 +47,42 @@ class ServerHandler(TakesTurns, UserServerAPIHandler):
             )
         note_start(self)
         await super().post(user_name, server_name)
+
+    @needs_scope("start:servers")
+    async def put(self, user_name: str, server_name: str = "") -> None:
+        """Create a named server; 400 for options that its start would refuse."""
+        self.count_call(user_name)
+        await self._check_options(user_name, "", self.get_server_json_body()["user_options"])
+        await super().put(user_name, server_name)
+
+    @needs_scope("start:servers")
+    async def patch(self, user_name: str, server_name: str = "") -> None:
+        """Change a stopped server; 400 for options that its start would refuse."""
+        self.count_call(user_name)
+        body = self.get_json_body()
+        if not isinstance(body, dict) or not body or body.keys() - CHANGED.keys():
+            raise HTTPError(400, f"send an object with one or more of {', '.join(CHANGED)}")
+        for name, value in body.items():
+            if not isinstance(value, CHANGED[name]):
+                kind = "a text" if CHANGED[name] is str else "an object"
+                raise HTTPError(400, f"{name}: must be {kind}")
+        await self._check_options(user_name, server_name, body.get("user_options"))
+        await super().patch(user_name, server_name)
+
+    async def _check_options(
+        self, user_name: str, server_name: str, user_options: dict[str, Any] | None
+    ) -> None:
+        """Raises `HTTPError` (400) for options that are to be stored, and `SpawnError`.
+
+        JupyterHub stores them unseen, for every later start that sends none.
+        """
+        user = self.find_user(user_name)
+        if not user_options or user is None or server_name not in user.orm_spawners:
+            return
+        try:
+            await check_lasting(user.spawners[server_name], user_options)
+        except OptionsRefused as error:
+            raise HTTPError(400, str(error)) from error
 
     @needs_scope("delete:servers")
     async def delete(self, user_name: str, server_name: str = "") -> None:

@@ -72,6 +72,28 @@ async def resolve(
 
     For `Spawner.apply_user_options`. Raises `SpawnError`: 400 for options that cannot be followed.
     """
+    try:
+        return await _choice(spawner, user_options)
+    except OptionsRefused as error:
+        # JupyterHub has stored them already, for every later start that sends none.
+        store(spawner, {})
+        raise SpawnError(str(error), reason="options") from error
+
+
+async def check_lasting(spawner: Spawner, user_options: Mapping[str, object]) -> None:
+    """Check options that are to be stored without a start, for the server of this spawner.
+
+    Raises `OptionsRefused`, or `SpawnError` (503) while nothing can be checked.
+    """
+    once = [name for name in user_options if name in ONCE]
+    if once:
+        raise OptionsRefused(f"{', '.join(once)}: for one start only. Send it with the start.")
+    await _choice(spawner, user_options)
+
+
+async def _choice(
+    spawner: Spawner, user_options: Mapping[str, object]
+) -> tuple[Options, Choice[Profile]]:
     running = service.current()
     if running is None:
         raise SpawnError(HUB_STARTING, reason="hub", status_code=503)
@@ -79,16 +101,11 @@ async def resolve(
         options = await options_for(running.options, spawner)
     except ProfileListError as error:
         raise SpawnError(str(error), reason="profiles", status_code=503) from error
-    try:
-        account = account_of(running.accounts, spawner.user)
-        choice = await choose(options, account, spawner, user_options)
-        if choice.temporary_seconds is not None and not start_has_scope():
-            raise OptionsRefused(f"temporary: it needs the scope {SCOPE}. Leave it out.")
-        return options, choice
-    except OptionsRefused as error:
-        # JupyterHub has stored them already, for every later start that sends none.
-        store(spawner, {})
-        raise SpawnError(str(error), reason="options") from error
+    account = account_of(running.accounts, spawner.user)
+    choice = await choose(options, account, spawner, user_options)
+    if choice.temporary_seconds is not None and not start_has_scope():
+        raise OptionsRefused(f"temporary: it needs the scope {SCOPE}. Leave it out.")
+    return options, choice
 
 
 def store(spawner: Spawner, options: dict[str, object]) -> None:

@@ -70,6 +70,8 @@ NEEDS: dict[tuple[str, str], Need] = {
     ("agents.RunHandler", "post"): OF_INSTANCE,
     ("EndHandler", "get"): Need(refused=frozenset({NOT_FOUND})),
     ("ServerHandler", "post"): needs(START, body=NOBODYS),
+    ("ServerHandler", "put"): needs(START, body=NOBODYS),
+    ("ServerHandler", "patch"): needs(START, body={"user_options": NOBODYS}),
     ("ServerHandler", "delete"): needs(STOP),
     ("UserHandler", "patch"): needs(CHANGE_USERS, body={"name": "eve"}),
     ("UserHandler", "delete"): needs(DELETE_USERS),

@@ -1,4 +1,4 @@
-"""Where JupyterHub alone fails its users: names of users, cancelled starts.
+"""Where JupyterHub alone fails its users: names of users, cancelled starts, stored options.
 
 `test_jupyterhub_faults.py` shows what JupyterHub does without us.
 """
@@ -197,3 +197,44 @@ async def test_a_start_that_is_cancelled_says_so(hub: Hub) -> None:
         page = await client.get("/hub/spawn-pending/kim")
         assert page.status_code == 200, page.text
     assert "Traceback" not in hub.log.read_text()[logged:]
+
+
+# --- options that are stored without a start ---
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "no such option": {"image": "mine"},
+    "no such profile": {"profile": "none-of-ours"},
+    "for one start only": {"session": "fresh"},
+    "needs the scope": {"temporary": 600},
+}
+
+
+@pytest.mark.parametrize("options", REFUSED.values(), ids=REFUSED)
+async def test_options_that_no_start_would_follow_are_not_stored(
+    hub: Hub, options: dict[str, Any]
+) -> None:
+    await hub.add_user("lea")
+    headers = {"Authorization": f"token {await hub.user_token('lea')}"}
+    async with httpx.AsyncClient(
+        base_url=f"{hub.url}/hub/api", headers=headers, verify=False, timeout=60
+    ) as lea:
+        path = f"/users/lea/servers/x{list(REFUSED.values()).index(options)}"
+        for body in (options, {"user_options": options}):
+            assert (await lea.put(path, json=body)).status_code == 400
+        assert (await lea.get(path)).status_code == 404
+        assert (await lea.put(path, json={"profile": "cpu"})).status_code == 201
+        reply = await lea.patch(path, json={"user_options": options})
+        assert reply.status_code == 400
+        assert reply.json()["message"]
+        assert (await lea.get(path)).json()["user_options"] == {"profile": "cpu"}
+
+
+@pytest.mark.parametrize(
+    "body", [[], [1], {}, {"other": 1}, {"name": 5}, {"display_name": None}, {"user_options": []}]
+)
+async def test_a_change_of_a_server_that_is_none_is_refused(hub: Hub, body: Any) -> None:
+    await hub.add_user("mia")
+    await hub.api.put("/users/mia/servers/lab", json={})
+    reply = await hub.api.patch("/users/mia/servers/lab", json=body)
+    assert reply.status_code == 400
+    assert reply.json()["message"]
