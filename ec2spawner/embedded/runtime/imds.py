@@ -3,8 +3,8 @@
 Only IMDSv2 is answered: a token by PUT first, then GET with it. Real instances find the service
 at 169.254.169.254, which only the instance can reach; these find it by
 `AWS_EC2_METADATA_SERVICE_ENDPOINT`. Every user of the laptop can reach a loopback address, so the
-endpoint's path is secret. The power button and the page cache are here too, because this listener
-knows the instance by its address.
+endpoint's path is secret. The power button, the page cache and systemd's control groups are here,
+too, because this listener knows the instance by its address.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ PowerButton = Callable[[Literal["off", "reboot"]], None]
 
 Flush = Callable[[], Awaitable[None]]
 
+KillUnit = Callable[[str, float], Awaitable[None]]
+"""Ends all that a unit has started, killing what is left after so many seconds."""
 
 VERSIONS = r"(?:latest|1\.0|\d{4}-\d\d-\d\d)"
 """Each version of the service has a path; clients such as cloud-init ask for one by its date."""
@@ -67,6 +69,7 @@ class MetadataService:
         signer: IdentitySigner,
         power: PowerButton,
         flush: Flush,
+        kill_unit: KillUnit,
         role_key: AccessKey | None,
     ) -> None:
         """Listen. Raises OSError when the address and port are taken."""
@@ -76,7 +79,8 @@ class MetadataService:
         application = metadata_application(instance, signer, role_key)
         button = (r"/embedded/power/(off|reboot)", _PowerHandler, {"power": power})
         cache = (r"/embedded/flush", _FlushHandler, {"flush": flush})
-        application.add_handlers(".*", [button, cache])
+        kill = (r"/embedded/units/([\w.-]+)/kill/([\d.]+)", _KillHandler, {"kill_unit": kill_unit})
+        application.add_handlers(".*", [button, cache, kill])
         served = NoBrowsers(application, {host}, root)
         self._server = HTTPServer(served, max_body_size=4096)
         self._server.add_sockets(bind_sockets(PORT, instance.address))
@@ -227,4 +231,13 @@ class _FlushHandler(RequestHandler):
 
     async def put(self) -> None:
         await self._flush()
+        self.set_status(204)
+
+
+class _KillHandler(RequestHandler):
+    def initialize(self, kill_unit: KillUnit) -> None:
+        self._kill_unit = kill_unit
+
+    async def put(self, unit: str, grace: str) -> None:
+        await self._kill_unit(unit, float(grace))
         self.set_status(204)

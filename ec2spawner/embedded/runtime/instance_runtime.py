@@ -39,7 +39,7 @@ from .flushed_volumes import FlushedVolumes
 from .identity import IdentitySigner
 from .imds import MetadataService
 from .instance import SimulatedInstance
-from .processes import INSTANCE_VARIABLE, RUNTIME_VARIABLE, Mark
+from .processes import INSTANCE_VARIABLE, RUNTIME_VARIABLE, UNIT_VARIABLE, Mark
 from .workspace import Leader, Workspace
 
 log = logging.getLogger(__name__)
@@ -129,8 +129,9 @@ class InstanceRuntime:
             workspace.role_key = self._keys.issue_for_instance()
         press = partial(self._power_event, instance.instance_id)
         flush = partial(self._flush, workspace)
+        kill = partial(self._kill_unit, instance.instance_id)
         workspace.metadata = MetadataService(
-            instance, self._signer, press, flush, workspace.role_key
+            instance, self._signer, press, flush, kill, workspace.role_key
         )
         self.consoles.post(instance.instance_id)
         if command is None:
@@ -216,6 +217,11 @@ class InstanceRuntime:
             self.detached_while_mounted.append((instance_id, volume_id))
             await self._in_thread(self._flushed.lose_the_rest, volume_id)
         await self._in_thread(self._flushed.forget, volume_id)
+
+    async def _kill_unit(self, instance_id: str, unit: str, grace: float) -> None:
+        """End what is left of a unit of the instance, as systemd does once its main process has."""
+        marks = self._mark, Mark(INSTANCE_VARIABLE, instance_id), Mark(UNIT_VARIABLE, unit)
+        await self._in_thread(processes.end, marks, grace)
 
     async def _flush(self, workspace: Workspace) -> None:
         """Write the page cache of the instance to its volumes, as `sync` does."""
@@ -345,24 +351,12 @@ class InstanceRuntime:
         path = [str(self._shims), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         environment = {
             "PATH": os.pathsep.join(filter(None, path)),
-            "HOME": str(workspace.directory / "root"),
             "LANG": "C.UTF-8",
             "TZ": os.environ.get("TZ", "UTC"),
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata,
             "EC2SPAWNER_BOOTED_US": str(int((time.time() - CLOUD_INIT_AT) * 1e6)),
-            "EC2SPAWNER_CONSOLE": str(workspace.console),
-            "EC2SPAWNER_DEVICES": str(workspace.devices),
-            "EC2SPAWNER_JOURNAL": str(workspace.journal),
-            "EC2SPAWNER_NOTEBOOK_HOME": str(workspace.home),
-            "EC2SPAWNER_NOTEBOOK_USER": f"{workspace.user_id}:{workspace.group_id}",
-            "EC2SPAWNER_RUN_DIR": str(workspace.run_directory),
-            "EC2SPAWNER_STATE_DIR": str(workspace.directory / "state"),
-            "EC2SPAWNER_UNITS": str(workspace.directory / "units"),
-            "EC2SPAWNER_ROOT": str(workspace.root),
             "EC2SPAWNER_FILE_SYSTEMS": str(self._file_systems),
-            # A GPU of the laptop's is none of the instance's.
-            "EC2SPAWNER_GPU_DEVICE": str(workspace.directory / "dev" / "nvidia0"),
-            "EC2SPAWNER_PCI_DEVICES": str(workspace.pci_devices),
+            **workspace.environment,
             mount_s3.ENDPOINT: self.s3_endpoint,
             INSTANCE_VARIABLE: instance.instance_id,
             self._mark.name: self._mark.value,

@@ -19,6 +19,8 @@ from pathlib import Path
 # Named unlike the agent's own variables, which it keeps from the notebook: these must go along.
 INSTANCE_VARIABLE = "EMBEDDED_EC2_INSTANCE"
 RUNTIME_VARIABLE = "EMBEDDED_EC2_RUNTIME"
+UNIT_VARIABLE = "EMBEDDED_EC2_UNIT"
+"""In all that a unit of an instance's systemd has started: what is in its control group on EC2."""
 
 KILL_ROUNDS = 20
 """Scans after SIGKILL: one finds the children that were forked while the scan before it ran."""
@@ -71,11 +73,12 @@ def command(pid: int) -> str:
 
 
 def end(marks: tuple[Mark, ...], grace: float) -> int:
-    """End every process with the marks: SIGTERM, after `grace` seconds SIGKILL.
+    """End every process with the marks: SIGTERM, after `grace` seconds SIGKILL; that at once for 0.
 
     Returns how many outlived even that: 0, unless a process cannot be killed.
     """
-    _signal_and_wait(find(*marks), signal.SIGTERM, grace, marks)
+    if grace:
+        _signal_and_wait(find(*marks), signal.SIGTERM, grace, marks)
     return len(_kill_all(lambda: find(*marks), marks))
 
 

@@ -84,6 +84,25 @@ class Workspace:
         """What systemd's journal is on EC2: the output of units, and of user-data."""
         return self.directory / "journal.log"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where the instance's programs find what is its own."""
+        return {
+            "HOME": str(self.directory / "root"),
+            "EC2SPAWNER_CONSOLE": str(self.console),
+            "EC2SPAWNER_DEVICES": str(self.devices),
+            "EC2SPAWNER_JOURNAL": str(self.journal),
+            "EC2SPAWNER_NOTEBOOK_HOME": str(self.home),
+            "EC2SPAWNER_NOTEBOOK_USER": f"{self.user_id}:{self.group_id}",
+            "EC2SPAWNER_RUN_DIR": str(self.run_directory),
+            "EC2SPAWNER_STATE_DIR": str(self.directory / "state"),
+            "EC2SPAWNER_UNITS": str(self.directory / "units"),
+            "EC2SPAWNER_ROOT": str(self.root),
+            # A GPU of the laptop's is none of the instance's.
+            "EC2SPAWNER_GPU_DEVICE": str(self.directory / "dev" / "nvidia0"),
+            "EC2SPAWNER_PCI_DEVICES": str(self.pci_devices),
+        }
+
     def print_on_console(self, lines: Iterable[str]) -> None:
         """Append lines, as a serial console ends them. Blocks."""
         with self.console.open("ab") as console:
