@@ -59,6 +59,7 @@ from .lifecycle.server_moves import ServerMoves
 from .lifecycle.spot_events import SpotEvents
 from .lifecycle.start import Start
 from .lifecycle.start_timeout import LostStarts, SilentInstances, StartFailures, StartTimeouts
+from .lifecycle.stored_waits import StoredWaits
 from .lifecycle.tagging import Tagging
 from .lifecycle.termination import Termination
 from .lifecycle.unhealthy_instance import UnhealthyInstances
@@ -164,6 +165,7 @@ class Provisioner:
             StartTimeouts(state, failures),
             Placement(state),
             heartbeats,
+            StoredWaits(state),
             LimitStops(state, market),
             PayerStops(state, lost_payers),
             WaitingStarts(state, market),

@@ -45,7 +45,8 @@ class RestartCheck:
     async def wait(self, spawner: Spawner, provisioner: Provisioner, lease: Lease) -> Lease | None:
         """The lease once its server is known to run; None once it ended or a stop was requested.
 
-        Waits without a timeout: a server whose agent is silent may still run.
+        Has no timeout of its own: a server whose agent is silent may still run, until the
+        provisioner ends it.
         """
         settings, base_url = spawner.user.settings, spawner.server.base_url
         context = make_ssl_context(

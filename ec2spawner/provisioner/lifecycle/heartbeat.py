@@ -97,6 +97,10 @@ class Heartbeats:
         """The agent has spoken."""
         contact = self.state.leases.contact(lease_id)
         contact.heard_at = self.state.clock.uptime()
+        lease = self.state.leases.get(lease_id)
+        if lease is not None and lease.waited and lease.state is LeaseState.READY:
+            self.state.leases.remember(lease_id, waited=0.0)
+            self.state.wake()  # stored at once: the next process would wait for less time
         return contact
 
     def take_in(self, lease: Lease, heartbeat: Heartbeat) -> Held:

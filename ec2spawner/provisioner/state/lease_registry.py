@@ -222,7 +222,10 @@ class LeaseRegistry:
         return self._store.write_behind.begin(lease_id, self._write_of(lease))
 
     def _replace(self, lease_id: str, changes: dict[str, Any]) -> Lease:
-        lease = replace(self._leases[lease_id], **changes)
+        lease = self._leases[lease_id]
+        if changes.get("state", lease.state) is not lease.state:
+            changes = {"waited": 0.0, **changes}
+        lease = replace(lease, **changes)
         self._leases[lease_id] = lease
         self.announce(lease_id)
         if lease.state is LeaseState.ENDED and lease.is_server and not self._was_continued(lease):

@@ -46,6 +46,7 @@ from .spending.home_storage import HomeStorage
 from .spending.spending import Spending
 from .termination_brake import Brake
 from .user_accounts import UserAccounts
+from .waits import carried_over
 from .zones import Zones
 
 log = logging.getLogger(__name__)
@@ -150,7 +151,10 @@ class State:
         interrupted = (*snapshot.interrupted, *snapshot.leases)
         self.interruptions.load(interrupted, snapshot.rehearsed)
         for lease in snapshot.leases:
-            self.leases.contact(lease.lease_id).heard_at = self.loaded_at
+            began_at = self.loaded_at - carried_over(lease, self.settings)
+            self.leases.contact(lease.lease_id).heard_at = began_at
+            if lease.state is LeaseState.STARTING:
+                self.held_since[lease.lease_id, lease.instance_id] = began_at
         self.spending.load(snapshot.costs, self.leases, snapshot.storage_costs)
         self.home_storage.stored_until = snapshot.storage_counted_until
         self.earlier_ran_until = snapshot.storage_counted_until

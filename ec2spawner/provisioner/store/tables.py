@@ -120,6 +120,8 @@ lease_table = Table(
     Column("cluster", JSON(none_as_null=True)),
     # Of a worker: id of the lease of the server that it works for; empty for a server.
     Column("head", String, nullable=False, server_default=""),
+    # Seconds for which its agent was awaited: a restart of the hub continues the wait.
+    Column("waited", Float, nullable=False, server_default="0"),
     Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),

@@ -178,6 +178,9 @@ class Lease:
     """Of a worker: id of the lease of the server that it works for. Empty for all others."""
     run: int = 0
     """Number of the run that it is an attempt of; 0 for all others."""
+    waited: float = 0.0
+    """Seconds of the hub's uptime for which its agent has been awaited, as far as that is stored:
+    to be ready while it starts, to call once it is. Zero again with each change of its state."""
 
     @property
     def is_server(self) -> bool:
