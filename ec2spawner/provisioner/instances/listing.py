@@ -44,6 +44,10 @@ IN_TRANSITION: Final = frozenset(
     {InstanceState.PENDING, InstanceState.STOPPING, InstanceState.SHUTTING_DOWN}
 )
 
+CUT_OFF_LISTED: Final = 60.0
+"""Seconds for which listings are frequent after an agent has hung up: systemd restarts one that
+crashed after five, and EC2 shows half a minute later at most that it powered the instance off."""
+
 AGENT_SILENCE: Final = 75.0
 """Seconds after which a silent agent's instance is asked about: one that lives is heard at least
 every 50 s, and a call takes a moment."""
@@ -151,9 +155,12 @@ def _is_being_stopped(state: State, kept: Kept) -> bool:
 
 
 def _may_be_gone(state: State, lease: Lease) -> bool:
-    """True for a server under check after the hub's start whose instance EC2 does not list."""
-    unheard = not state.leases.contact(lease.lease_id).heartbeats
-    return unheard and state.instances.is_missing(lease.instance_id or "")
+    """True for a server under check after the hub's start whose instance EC2 does not list, and for
+    one whose agent has just hung up."""
+    contact = state.leases.contact(lease.lease_id)
+    if contact.hung_up_at is not None:
+        return state.clock.uptime() - contact.hung_up_at < CUT_OFF_LISTED
+    return not contact.heartbeats and state.instances.is_missing(lease.instance_id or "")
 
 
 def in_question(state: State) -> set[str]:
@@ -171,7 +178,9 @@ def in_question(state: State) -> set[str]:
             continue
         heard_at = state.leases.contact(lease.lease_id).heard_at
         is_silent = heard_at is None or uptime - heard_at > AGENT_SILENCE
-        if lease.state is not LeaseState.READY or is_silent or lease.instance_id not in listed:
+        is_listed = lease.instance_id in listed
+        is_sure = lease.state is LeaseState.READY and is_listed and not is_silent
+        if not is_sure or _may_be_gone(state, lease):
             ids.add(lease.instance_id)
     return ids
 

@@ -170,6 +170,10 @@ class AgentCalls:
         """Answer at once, or when there is news, within the heartbeat's `hold_seconds`."""
         return await self.heartbeats.news(held)
 
+    def hung_up(self, held: Held) -> None:
+        """The agent has closed the connection of a heartbeat that was held."""
+        self.heartbeats.hung_up(held)
+
     async def extend(self, lease: Lease, seconds: float) -> ExtendResponse:
         """Push the idle stop away, as far as the lease's policy allows. Raises `StoreError`."""
         return await self.heartbeats.extend(lease, seconds)

@@ -70,6 +70,10 @@ SHORTEST_HOLD = 0.8
 next heartbeats together, for good, and each long turn of the event loop adds to them: with 2,000
 servers a turn of 114 ms was measured after five minutes."""
 
+HANG_UP_PAUSE = 3.0
+"""Seconds in which an agent that has closed the connection of a heartbeat sends another one, unless
+it has ended: one that has news does so at once."""
+
 UNHEARD_PAUSE = 30.0
 """Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
 
@@ -108,6 +112,7 @@ class Heartbeats:
         contact, now = self.heard(lease.lease_id), self.state.clock.now()
         contact.protocol = heartbeat.protocol
         contact.heartbeats = mine = contact.heartbeats + 1
+        contact.hung_up_at = None
         self.state.leases.announce(lease.lease_id)
         before, contact.idle_since = contact.idle_since, _by_our_clock(heartbeat, lease, now)
         if contact.idle_since is not None and (before is None or contact.idle_since < before):
@@ -142,6 +147,19 @@ class Heartbeats:
         ):
             await leases.wait_for_change(lease_id, left)
         return self.answer(leases.get(lease_id) or held.lease)
+
+    def hung_up(self, held: Held) -> None:
+        """Its agent has closed the connection of a heartbeat: have its instance listed if no other
+        heartbeat follows, because an instance ends with its agent, and a user waits before it."""
+        state, lease_id = self.state, held.lease.lease_id
+
+        def look() -> None:
+            contact, lease = state.leases.contact(lease_id), state.leases.get(lease_id)
+            if lease is not None and contact.heartbeats == held.number:
+                contact.hung_up_at = state.clock.uptime()
+                state.instances.refresh_soon()
+
+        asyncio.get_running_loop().call_later(HANG_UP_PAUSE, look)
 
     def hear_notice(self, lease_id: str, interruption_at: datetime | None) -> None:
         """What the agent of a lease reads from its instance; None is no notice, or no more."""

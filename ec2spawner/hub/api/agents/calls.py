@@ -10,6 +10,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -278,17 +279,27 @@ class EventsHandler(LeaseHandler):
 class HeartbeatHandler(LeaseHandler):
     """`POST leases/{id}/beat`: held until there is news or `hold_seconds` are over."""
 
+    _hung_up: Callable[[], None] | None = None
+    """Reports that the connection was closed while the heartbeat is held."""
+
     async def call(self, lease: Lease) -> None:
         """Answer a `HeartbeatResponse`; 400 for a protocol that the hub does not speak."""
         # What it reports is not held with the request: most heartbeats are, for most of the time.
-        held = self.take_in(lease)
+        held, agents = self.take_in(lease), self.provisioner.agents
+        self._hung_up = partial(agents.hung_up, held)
         try:
-            answer = await self.provisioner.agents.news(held)
+            answer = await agents.news(held)
         except asyncio.CancelledError:
             self.retry_later(STOPPING)  # as above
         else:
             self.lease(lease.lease_id)  # it may have ended meanwhile
             self.answer(200, answer)
+
+    def on_connection_close(self) -> None:
+        """Its agent has news, or has ended."""
+        super().on_connection_close()
+        if self._hung_up is not None:
+            self._hung_up()
 
     def take_in(self, lease: Lease) -> Held:
         """Read the heartbeat; ends the request with 400 if its protocol is not supported."""

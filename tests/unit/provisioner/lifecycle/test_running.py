@@ -517,6 +517,33 @@ async def test_a_silent_agent_loses_its_server(world: World) -> None:
     assert world.cloud.running() == []
 
 
+async def test_an_instance_that_ends_with_its_agent_is_missed_at_once(world: World) -> None:
+    """No listing would come for an hour, and the agent would be silent for minutes."""
+    await world.restart(quiet_interval=3600.0)
+    lease, agent = await world.ready()
+    held = world.provisioner.agents.heartbeat(world.now(lease), Heartbeat(protocol=PROTOCOL))
+    await world.settle()
+    world.provisioner.agents.hung_up(held)
+    await asyncio.sleep(10)
+    assert world.now(lease).state is LeaseState.READY, "its instance still runs"
+    world.cloud.end(agent.instance_id, "Client.InstanceInitiatedShutdown")
+    began = asyncio.get_running_loop().time()
+    assert (await world.stop_of(lease)).reason == "lost"
+    assert asyncio.get_running_loop().time() - began < 60
+
+
+async def test_an_agent_that_calls_again_has_nothing_listed(world: World) -> None:
+    await world.restart(quiet_interval=3600.0)
+    lease, agent = await world.ready()
+    held = world.provisioner.agents.heartbeat(world.now(lease), Heartbeat(protocol=PROTOCOL))
+    await asyncio.sleep(60)  # the listings of its start
+    listings = world.provisioner._state.instances.listings
+    world.provisioner.agents.hung_up(held)
+    await agent.heartbeat()
+    await asyncio.sleep(60)
+    assert world.provisioner._state.instances.listings == listings
+
+
 async def test_an_agent_that_never_sends_a_heartbeat_loses_its_server(world: World) -> None:
     world.silence_agents()
     lease, _ = await world.ready()
