@@ -166,7 +166,8 @@ class OptionFields(Words):
     agent_silent_after: PositiveDuration = Field(
         default=as_written("5m"),
         description="A server ends when its agent has been silent for this long on a running "
-        "instance. Agents call at least once a minute; at least 90 s.",
+        "instance. Agents call at least once a minute; at least 90 s. Time during which no hub ran "
+        "does not count, and a restart of the hub does not begin anew.",
     )
     hub_lost_after: PositiveDuration = Field(
         default=as_written("15m"),

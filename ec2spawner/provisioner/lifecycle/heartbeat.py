@@ -153,13 +153,15 @@ class Heartbeats:
         heartbeat follows, because an instance ends with its agent, and a user waits before it."""
         state, lease_id = self.state, held.lease.lease_id
 
-        def look() -> None:
-            contact, lease = state.leases.contact(lease_id), state.leases.get(lease_id)
-            if lease is not None and contact.heartbeats == held.number:
+        def check() -> None:
+            if state.leases.get(lease_id) is None:
+                return  # it has ended, and is forgotten
+            contact = state.leases.contact(lease_id)
+            if contact.heartbeats == held.number:
                 contact.hung_up_at = state.clock.uptime()
                 state.instances.refresh_soon()
 
-        asyncio.get_running_loop().call_later(HANG_UP_PAUSE, look)
+        asyncio.get_running_loop().call_later(HANG_UP_PAUSE, check)
 
     def hear_notice(self, lease_id: str, interruption_at: datetime | None) -> None:
         """What the agent of a lease reads from its instance; None is no notice, or no more."""

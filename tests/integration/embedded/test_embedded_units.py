@@ -82,8 +82,8 @@ def test_a_killed_service_starts_again_when_all_that_it_started_is_gone(
     new_service: NewService,
 ) -> None:
     left = "setsid sleep 600 & echo $$! >>left; "
-    look = "grep -s '^State:.[^Z]' /proc/$$(head -n 1 left)/status >alive; "
-    service = new_service(f"test -s left && {look} {left} exec sleep 600")
+    check = "grep -s '^State:.[^Z]' /proc/$$(head -n 1 left)/status >alive; "
+    service = new_service(f"test -s left && {check} {left} exec sleep 600")
     [first] = service.starts(1)
     [left_behind] = service.until(lambda: service.words("left"))
     os.kill(first, signal.SIGKILL)

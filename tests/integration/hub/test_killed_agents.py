@@ -1,4 +1,4 @@
-"""Agents that are killed: systemd restarts them, and each lease comes to one end, losing no file."""
+"""Agents that are killed: systemd restarts them, and every lease ends once, with all its files."""
 
 from __future__ import annotations
 
