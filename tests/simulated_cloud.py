@@ -158,7 +158,8 @@ class SimulatedCloud:
     errors: dict[tuple[Market, str, str], LaunchError] = field(default_factory=dict)
     """By market, instance type and zone: answered in place of an instance while it stands here."""
     prices: dict[tuple[str, str], float] = field(default_factory=dict)
-    """Spot prices now, by instance type and zone."""
+    """Spot prices now, by instance type and zone; a change holds from when a reading first shows
+    it."""
     histories: dict[tuple[str, str], Sequence[PricePoint]] = field(default_factory=dict)
     """In place of `prices` where it matters what they were; later points are not returned yet."""
     quotas_listed: Sequence[ListedQuota] = ()
@@ -191,6 +192,8 @@ class SimulatedCloud:
     _launches: dict[str, tuple[LaunchRequest, FleetResponse]] = field(default_factory=dict)
     _created: dict[str, tuple[tuple[str, VolumeSpec], Volume]] = field(default_factory=dict)
     _modified: dict[str, datetime] = field(default_factory=dict)
+    _noted: dict[tuple[str, str], list[PricePoint]] = field(default_factory=dict)
+    """What `prices` were, by instance type and zone."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     # --- the test's side ---
@@ -498,9 +501,12 @@ class SimulatedCloud:
     ) -> Mapping[tuple[str, str], tuple[PricePoint, ...]]:
         arguments = tuple(instance_types), tuple(zones), since
         await self._lose_answer(await self._receive("spot_history", *arguments))
-        found: dict[tuple[str, str], tuple[PricePoint, ...]] = {
-            pool: (PricePoint(since, usd),) for pool, usd in self.prices.items()
-        }
+        found: dict[tuple[str, str], tuple[PricePoint, ...]] = {}
+        for pool, usd in self.prices.items():
+            noted = self._noted.setdefault(pool, [])
+            if not noted or noted[-1].usd_per_hour != usd:
+                noted.append(PricePoint(self.clock() if noted else since, usd))
+            found[pool] = merged((), noted, since)
         for pool, points in self.histories.items():
             found[pool] = merged((), [p for p in points if p.at <= self.clock()], since)
         return {

@@ -166,6 +166,8 @@ class Provisioner:
             Placement(state),
             heartbeats,
             StoredWaits(state),
+            # Limits judge by prices that were just read.
+            Repricing(state, prices),
             LimitStops(state, market),
             PayerStops(state, lost_payers),
             WaitingStarts(state, market),
@@ -199,7 +201,6 @@ class Provisioner:
             migrations,
             copies,
             HomeSnapshots(state, cloud, volumes, storage_costs, tasks),
-            Repricing(state, prices),
             RunningCosts(state, overhead, tasks),
             UnusedReservations(state, market, overhead, tasks),
             FreeFirstHour(state, overhead, tasks),
@@ -219,7 +220,7 @@ class Provisioner:
         self.spot_events = SpotEvents(state)
         self.clusters = Clusters(state, market, admission)
         self.runs = UserRuns(state, store, market, admission)
-        self.moves = ServerMoves(state, market, admission)
+        self.moves = ServerMoves(state, admission)
         self.spot_waits = SpotWaits(state, admission)
         self.start_durations = StartDurations(store, tasks)
 
@@ -233,6 +234,9 @@ class Provisioner:
         snapshot = await self._store.load(first, state.spending.older_costs())
         state.zones.by_subnet = dict(await self._cloud.zones_of(self.settings.subnets))
         state.load(snapshot)
+        # Those of leases may be in no profile any more.
+        wanted = {x for lease in snapshot.leases for x in lease.spec.instance_types}
+        self.market.want({*self.settings.want_types, *wanted})
         await state.sleeping.wake(state.leases.open())
         self._recovery.load(snapshot.leases)
         self._reports.load()
@@ -304,8 +308,7 @@ class Provisioner:
         """
         state, undecided = self._state, ExitStack()
         begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
-        self.market.want(lease.spec.instance_types)
-        await self.admission.prepare()
+        await self.admission.prepare(lease.spec.instance_types)
         lease = self.admission.admit(lease)  # reserves by being in the registry: no await yet
         stored = state.begin_changing_home(home)
         state.leases.times.requested(lease)

@@ -45,7 +45,7 @@ class Clusters:
 
         Raises `CannotCluster` and `LimitReached`, and then nothing is bought; `StoreError`.
         """
-        await self.admission.prepare()
+        await self.admission.prepare(cluster.spec.instance_types)
         head = self._running(head_id)
         if any(each.lease.state in LIVE for each in self.workers(head)):
             raise CannotCluster("this server has a cluster already: stop it first, or scale it")
@@ -56,7 +56,7 @@ class Clusters:
 
         Raises `CannotCluster`, and `LimitReached` where they do not.
         """
-        await self.admission.prepare()
+        await self.admission.prepare(cluster.spec.instance_types)
         head = self._running(head_id)
         live = sum(each.lease.state in LIVE for each in self.workers(head))
         more = max(cluster.workers - live, 0)
@@ -64,7 +64,8 @@ class Clusters:
 
     async def scale(self, head_id: str, workers: int) -> None:
         """Let a server's cluster have so many workers. Raises as `begin`."""
-        await self.admission.prepare()
+        asked = self._running(head_id).cluster
+        await self.admission.prepare(asked.spec.instance_types if asked else ())
         head = self._running(head_id)
         if head.cluster is None or not head.cluster.sealed_start:
             raise CannotCluster("this server has no cluster")

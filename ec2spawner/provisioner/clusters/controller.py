@@ -138,6 +138,8 @@ class ClusterWorkers:
             return
         if failed_in_a_row(self.state, head) >= MAX_FAILURES:
             return
+        if self.market.offers.awaits_prices(cluster.spec):
+            return
         tries.begin(self.state.clock.uptime(), PAUSE)
         try:
             await request_workers(

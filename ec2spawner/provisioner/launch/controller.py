@@ -63,9 +63,14 @@ class LaunchController:
 
     async def reconcile(self, now: datetime) -> None:
         """Launch for the leases for which nothing is on the way, but not while it is being found
-        out why one did not get ready. Ends those that EC2 has nothing for."""
+        out why one did not get ready, nor before prices are read: without them a hub that begins
+        would buy on-demand. Ends those that EC2 has nothing for."""
         missing = self._state.stock.missing - self._state.judged
-        waiting = [x for x in self._state.leases.open(LeaseState.WAITING) if x.lease_id in missing]
+        waiting = [
+            lease
+            for lease in self._state.leases.open(LeaseState.WAITING)
+            if lease.lease_id in missing and not self._offers.awaits_prices(lease.spec)
+        ]
         avoided = {x.lease_id: avoided_by(self._state, x, now) for x in waiting}
         turns = spot_turns(((x, avoided[x.lease_id]) for x in waiting), self._offers, now)
         self._state.launches.waiting_for_spot = frozenset(

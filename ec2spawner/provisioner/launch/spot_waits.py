@@ -60,7 +60,8 @@ class SpotWaits:
         None accepts any price. Raises `NotWaiting`, `LimitReached`, and `StoreError`: then it holds
         in memory, and the next pass stores it.
         """
-        await self.admission.prepare()
+        asked = self.state.leases.get(lease_id)
+        await self.admission.prepare(asked.spec.instance_types if asked else ())
         lease = self.state.leases.get(lease_id)
         if lease is None or lease.wait is None or not self.is_waiting(lease):
             raise NotWaiting("this start does not wait, or spot has just been found for it")

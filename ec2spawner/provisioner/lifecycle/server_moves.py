@@ -11,7 +11,6 @@ from ..instances.demand import wake_claims_for
 from ..limits.admission import Admission
 from ..model.leases.home_change import NO_CHANGE, HomeChange
 from ..model.leases.lease import LIVE, Lease, LeaseState, StepEvent
-from ..offers.market import MarketData
 from ..state.continuations import is_continued_by
 from ..state.home_records import HomeChanged
 from ..state.state import State
@@ -29,7 +28,6 @@ class ServerMoves:
     """Which servers are moving, and how far that is."""
 
     state: State
-    market: MarketData
     admission: Admission
 
     def unfinished(self) -> list[Lease]:
@@ -87,8 +85,7 @@ class ServerMoves:
         Raises `CannotMove`, `LimitReached` and `StoreError`; then nothing is bought.
         """
         state = self.state
-        self.market.want(lease.spec.instance_types)
-        await self.admission.prepare()
+        await self.admission.prepare(lease.spec.instance_types)
         previous = state.leases.get(lease.continues)
         if previous is None or previous.state is not LeaseState.READY:
             raise CannotMove("this server does not run, or is being stopped")

@@ -8,7 +8,7 @@ starts at the same moment do not spend the same money.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ...core.limits.admission import (
@@ -52,9 +52,15 @@ class Admission:
     state: State
     market: MarketData
 
-    async def prepare(self) -> None:
-        """Count the leases in memory, in batches: just after a restart or midnight all of them,
-        which `admit` would do without yielding to the event loop."""
+    async def prepare(self, instance_types: Collection[str]) -> None:
+        """Have what `admit` decides by: the prices of these types, for which a hub that begins
+        waits some seconds, and the leases in memory.
+
+        These are counted in batches: just after a restart or midnight all of them, which `admit`
+        would do without yielding to the event loop.
+        """
+        self.market.want(instance_types)
+        await self.market.prices.first_readings.wait(instance_types)
         if self.state.settings.limits.bind:
             await self.state.spending.count_leases(self.state.leases)
 

@@ -53,6 +53,8 @@ class LimitStops:
         """Judge all scopes with running servers."""
         uptime = self.state.clock.uptime()
         is_early = not self._announced and uptime - self._checked_at < CHECK_INTERVAL
+        # A hub that begins would count list prices where spot is paid.
+        is_early |= self.market.prices.first_readings.awaited()
         if not self.state.settings.limits.bind or is_early:
             return
         self._checked_at = uptime

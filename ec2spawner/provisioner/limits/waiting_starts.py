@@ -47,6 +47,8 @@ class WaitingStarts:
         state, uptime = self.state, self.state.clock.uptime()
         if not state.settings.limits.bind or uptime - self._checked_at < INTERVAL:
             return
+        if self.market.prices.first_readings.awaited():
+            return
         self._checked_at = uptime
         waiting = list(state.leases.open(LeaseState.WAITING))
         used_up = await self._used_up({scope for lease in waiting for scope in scopes_of(lease)})

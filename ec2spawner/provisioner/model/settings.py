@@ -87,8 +87,9 @@ class Settings:
     want_types: tuple[str, ...] = ()
     """Instance types whose facts and prices are kept fresh from the start: those of all profiles
     that are known by then."""
-    price_interval: float = 300.0
-    """Between refreshes of spot prices."""
+    price_interval: float = 60.0
+    """Seconds between two readings of spot prices: a limit learns so late that a price has risen.
+    A reading is a page or two of EC2's answers, and EC2 allows 20 a second."""
     home: HomeRules = HomeRules()
     time_zone: tzinfo = UTC
     """Of calendar days and months in costs and limits."""

@@ -270,6 +270,10 @@ class Offers:
         paid = self._prices.paid(instance_type, zone)
         return paid or self._prices.price(Market.ON_DEMAND, instance_type, zone)
 
+    def awaits_prices(self, spec: LaunchSpec) -> bool:
+        """Whether what a spec may buy is to be decided once its prices are read, within seconds."""
+        return self._prices.first_readings.awaited(spec.instance_types)
+
     def usd_per_hour(self, key: OfferKey) -> float | None:
         """The current price, USD/hour, without discounts; None is unknown."""
         price = self._prices.price(key.market, key.instance_type, key.zone)

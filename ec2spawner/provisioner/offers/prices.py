@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ...core.ledger.segments import Segment, filled_in
+from ...core.ledger.spot_prices import at_spot_prices
 from ...core.pricing.discounts import Discount
 from ...core.pricing.price_history import WEEK, PricePoint, merged, price_at
 from ...core.pricing.resource_prices import HOURS_PER_MONTH, ResourcePrices
@@ -29,6 +30,7 @@ from ..runtime.supervise import Supervised
 from ..state.state import State
 from .discount_coverage import Coverage
 from .disks import Disks, snapshots_of
+from .first_readings import FirstReadings
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +73,7 @@ class PriceCache:
         self._coverage = Coverage(state)
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
+        self.first_readings = FirstReadings()
         self._disks = Disks(state, cloud, self._wake.set)
         self._spot: Mapping[tuple[str, str], tuple[PricePoint, ...]] = {}
         self._spot_read_at: dict[str, datetime] = {}
@@ -82,7 +85,7 @@ class PriceCache:
         self._resources_due: datetime | None = None
         self._failing: dict[str, str] = {}
         """What could not be read last time -> the code of its error."""
-        self.want(state.settings.want_types)
+        self._wanted.update(state.settings.want_types)
 
     # --- prices ---
 
@@ -175,6 +178,18 @@ class PriceCache:
             address_usd_per_hour=self._address_usd_per_hour(instance),
         )
 
+    def in_force(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+        """The segments at the spot prices that were in force, as far as the history is known: see
+        `at_spot_prices`."""
+        now = self._state.clock.now()
+        return at_spot_prices(segments, self.history, SPOT_SOURCE, now)
+
+    def is_read_since(self, instance_type: str, at: datetime) -> bool:
+        """Whether the spot prices of a type that were in force until then have been read. EC2 lists
+        some of them later."""
+        read_at = self._spot_read_at.get(instance_type)
+        return read_at is not None and read_at >= at
+
     def _address_usd_per_hour(self, instance: Instance) -> float | None:
         if instance.has_public_address:
             return self.resources.address_usd_per_hour
@@ -209,6 +224,7 @@ class PriceCache:
         """
         if not segments:
             return ()
+        segments = self.in_force(segments)
         last = segments[-1]
         if last.address_usd_per_hour is None:
             usd = None if instance is None else self.shown_address_usd_per_hour(instance)
@@ -245,9 +261,10 @@ class PriceCache:
 
     def want(self, instance_types: Iterable[str]) -> None:
         """Keep the prices of these types fresh from now on; new ones are read at once."""
-        new = set(instance_types) - self._wanted
-        if new:
-            self._wanted |= new
+        names = set(instance_types)
+        self.first_readings.begin(names - self._list_due.keys())
+        if not names <= self._wanted:
+            self._wanted |= names
             self._wake.set()
 
     async def run(self) -> None:
@@ -273,6 +290,7 @@ class PriceCache:
         if due := {name for name in self._wanted if self._list_due.get(name, now) <= now}:
             succeeded = await self._read("the price list", self._read_list(due, now))
             self._list_due.update(dict.fromkeys(due, now + (DAILY if succeeded else RETRY)))
+        self.first_readings.end(known | new | due)
         if (self._resources_due or now) <= now:
             succeeded = await self._read("prices of disks and addresses", self._read_resources())
             self._resources_due = now + (DAILY if succeeded else RETRY)

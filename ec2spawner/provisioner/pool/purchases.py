@@ -81,6 +81,8 @@ class PoolPurchases:
         for (group, spec, is_to_stop), missing in lacking.items():
             if len(in_progress) >= MAX_CALLS:  # each makes one call at a time
                 break
+            if self.market.offers.awaits_prices(spec):
+                continue
             if is_to_stop and state.pool_starts.holds.failure(group.profile):
                 continue
             count = min(missing, room, self._within_cap(group))

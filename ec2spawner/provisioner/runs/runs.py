@@ -185,8 +185,7 @@ class UserRuns:
         If a limit refuses it, it waits with all that have the same terms; if it can afford nothing,
         it ends. Raises `HomeChanged`, and `StoreError`: it holds nevertheless.
         """
-        self.market.want(lease.spec.instance_types)
-        await self.admission.prepare()
+        await self.admission.prepare(lease.spec.instance_types)
         run = self.state.runs.get(number)
         if run is None or run.state is not RunState.QUEUED:
             return

@@ -256,6 +256,8 @@ class LeaseRegistry:
         For what a crash may lose, and what happens too often to be waited for.
         """
         self._leases[lease_id] = lease = replace(self._leases[lease_id], **changes)
+        if lease_id in self._last_ended_by_id:
+            self._set_last_ended(lease)
         self._store.write_behind.later(lease_id, self._write_of(lease))
         self.announce(lease_id)
 

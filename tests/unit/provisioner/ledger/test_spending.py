@@ -108,6 +108,7 @@ async def test_spot_savings_are_sent_with_every_heartbeat(priced: World) -> None
     cost = (await agent.heartbeat()).cost
     assert cost.saved_usd == CENT(0.526 - 0.35, abs=1e-3)
     assert cost.usd == CENT(0.35, abs=1e-3)
+    await world.complete_passes(1)
     await world.restart()
     assert (await agent.heartbeat()).cost.saved_usd == CENT(cost.saved_usd, abs=1e-9)
 

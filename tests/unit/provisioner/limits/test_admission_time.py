@@ -104,7 +104,7 @@ async def test_an_admission_after_a_restart_at_midnight_or_after_heartbeats_sums
     admission, registry = world.provisioner.admission, world.provisioner._state.leases
 
     async def admitted() -> float:
-        await admission.prepare()
+        await admission.prepare(like.spec.instance_types)
         return seconds(lambda: admission.admit(like), 1)
 
     def heartbeats() -> None:

@@ -19,6 +19,7 @@ from ec2spawner.core.limits.bounds import AtLimit, Bounds, Kind, Limits
 from ec2spawner.core.limits.standing import Standing
 from ec2spawner.core.limits.words import rehearsal_refusal_words
 from ec2spawner.core.offers.spot_wait import Wait
+from ec2spawner.core.pricing.price_history import PricePoint
 from ec2spawner.notebook.status.notices import notices
 from ec2spawner.provisioner.limits.admission import LimitReached
 from ec2spawner.provisioner.limits.controller import in_order
@@ -26,10 +27,12 @@ from ec2spawner.provisioner.limits.reaches import Reach
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.user_account import Identity, UserAccount
+from ec2spawner.provisioner.offers.first_readings import LONGEST_WAIT
 from ec2spawner.wire import Market
 from tests.unit.notebook.test_notices import status
 from tests.unit.provisioner.costs import costs, spent
 from tests.unit.provisioner.world import SPEC, Agent, World, until
+from tests.virtual_time import virtual_loop
 
 SPOT = {("g4dn.xlarge", "us-east-1a"): 0.20, ("g4dn.xlarge", "us-east-1b"): 0.20}
 ON_DEMAND = 0.526
@@ -223,7 +226,6 @@ async def test_a_restarted_hub_remembers_what_was_spent_and_reserved(world: Worl
         await world.request(server="fourth")
 
 
-@pytest.mark.xfail(strict=True, reason="a hub that begins does not wait for spot prices: issue 32")
 async def test_a_start_below_a_price_outlives_a_restart(world: World) -> None:
     await limited(world)
     spec = replace(SPEC, max_usd_per_hour=0.20)
@@ -236,6 +238,58 @@ async def test_a_start_below_a_price_outlives_a_restart(world: World) -> None:
     gate.set()
     await world.boot()
     assert world.now(lease).state is LeaseState.WAITING
+
+
+async def test_a_start_in_a_hubs_first_seconds_is_judged_by_spot_prices(world: World) -> None:
+    world.cloud.prices = dict(SPOT)
+    limits = Limits(Bounds(usd_per_month=0.3))
+    await world.kill()
+    gate = world.cloud.hold("spot_history")
+    await world.start(limits=limits, spending_days=31)
+    request = asyncio.create_task(world.request("ada"))
+    await world.run_passes(2)
+    assert not request.done()
+    gate.set()
+    lease = await request
+    assert world.now(lease).spec.max_usd_per_hour == 0.20
+    await world.boot()
+    assert {each.market for each in world.cloud.requests()} == {Market.SPOT}
+
+
+async def test_a_hub_that_reads_no_prices_decides_after_some_seconds(world: World) -> None:
+    await world.kill()
+    gate = world.cloud.hold("spot_history")
+    await world.start(limits=Limits(Bounds(usd_per_month=0.3)), spending_days=31)
+    begun = virtual_loop().time()
+    with pytest.raises(LimitReached):
+        await world.request("ada")
+    assert virtual_loop().time() - begun < LONGEST_WAIT + 5
+    spec = replace(SPEC, markets=(Market.ON_DEMAND,))
+    await world.restart(limits=Limits())
+    lease = await world.request("bob", spec=spec)
+    await world.boot()
+    assert world.now(lease).state is LeaseState.WAITING
+    gate.set()
+
+
+async def test_a_hub_that_begins_stops_no_server_by_list_prices(world: World) -> None:
+    """Its price was unknown while the last hub ran, and EC2 has it by now."""
+    lease, agent = await world.ready("ada", spec=replace(SPEC, markets=(Market.SPOT,)))
+    await agent.heartbeat()
+    await world.kill()
+    past = PricePoint(world.clock() - timedelta(days=1), 0.20)
+    world.cloud.histories = dict.fromkeys(SPOT, (past,))
+    world.clock.advance(3600)  # 0.526 USD by the list price
+    gate = world.cloud.hold("spot_history")
+    limits = Limits(Bounds(usd_per_month=0.5), grace_seconds=0.0)
+    await world.start(limits=limits, spending_days=31)
+    await agent.heartbeat()
+    await world.watch_passes(1)
+    gate.set()
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    assert spent(world, "user:ada").usd == pytest.approx(0.20, rel=0.01)
 
 
 async def test_a_users_limit_stops_that_users_servers_and_no_other(world: World) -> None:
@@ -310,6 +364,7 @@ async def test_the_hubs_limit_stops_all_servers_and_a_warning_stops_none(world: 
     with pytest.raises(LimitReached):
         await world.request("cyd")
     await world.restart(limits=Limits(scopes={"hub": Bounds(usd_per_month=0.45)}))
+    await until(lambda: world.provisioner.market.prices._list_due, "prices")
     for agent in (ada, bob):
         await agent.heartbeat()
     await pass_time(world, ada, bob, seconds=60)
