@@ -34,7 +34,7 @@ from .homes.zone_migration import ZoneMigrations
 from .instances.boot_logs import BootLogs
 from .instances.claims import Claims
 from .instances.demand import wake_claims_for
-from .instances.free_first_hour import FreeFirstHour
+from .instances.ended_instances import EndedInstances
 from .instances.inventory import Inventory
 from .instances.listing import Listing
 from .instances.overhead import Overhead
@@ -203,7 +203,7 @@ class Provisioner:
             HomeSnapshots(state, cloud, volumes, storage_costs, tasks),
             RunningCosts(state, overhead, tasks),
             UnusedReservations(state, market, overhead, tasks),
-            FreeFirstHour(state, overhead, tasks),
+            EndedInstances(state, overhead, tasks),
             AlarmWatch(state, market, alarms, QuotaReadings(cloud), leaked, tasks),
             WeeklySummary(state, self.usage, alarms, tasks),
         )
@@ -234,7 +234,7 @@ class Provisioner:
         snapshot = await self._store.load(first, state.spending.older_costs())
         state.zones.by_subnet = dict(await self._cloud.zones_of(self.settings.subnets))
         state.load(snapshot)
-        # Those of leases may be in no profile any more.
+        # No profile may name those of leases any more.
         wanted = {x for lease in snapshot.leases for x in lease.spec.instance_types}
         self.market.want({*self.settings.want_types, *wanted})
         await state.sleeping.wake(state.leases.open())

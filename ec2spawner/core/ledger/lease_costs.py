@@ -64,21 +64,27 @@ def lease_costs(
 
 
 def overhead_costs(
-    segment: Segment,
+    segments: Sequence[Segment],
     cause: Cause,
     now: datetime,
     place: tzinfo,
     resources: Collection[Resource] = tuple(Resource),
     account: Account = HUBS,
+    *,
+    is_all: bool = False,
 ) -> tuple[CostRow, ...]:
     """The lines of time that belongs to no lease, for these resources.
 
-    Without EC2's minimum of 60 seconds: mostly a lease has paid that.
+    EC2's minimum of 60 seconds is in them where the instance `is_all` nobody's: else a lease has
+    paid that, or will.
     """
     parts = [
         _Part(segment, day, Purpose.OVERHEAD, cause.value, start, end)
+        for segment in segments
         for day, start, end in split_by_day(*bounds(segment, now), place)
     ]
+    if is_all:
+        parts += _minimum(segments, now, place)
     return tuple(line for line in _lines(parts, account) if line.resource in resources)
 
 

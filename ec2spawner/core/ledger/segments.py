@@ -21,6 +21,11 @@ OverheadKey = tuple[str, str]
 """Id of an instance, and the name of a time in which it served no lease: see `overhead_key`."""
 
 
+DISKS_OF_STOPPED: Final = "disks after "
+"""Begins the name of overhead for the disks of a stopped instance; the id of the lease after which
+it was kept follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A period of one instance at one price. Instants in UTC, prices in USD/hour."""

@@ -2,26 +2,74 @@
 
 What an instance runs that is kept after a stop is charged to its user, and so is what was bought
 for a start that its user cancelled; all else is the hub's.
+
+Spot prices are read later than they change, and a hub that begins knows none. So what was stored
+before the prices of its time were read is stored again once they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
 
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import Cause, CostRow, CostSum, Resource
 from ...core.ledger.instance_end import FREE, InstanceEnd, close_at_end
 from ...core.ledger.lease_costs import HUBS, Account, overhead_costs
 from ...core.ledger.rehearsals import KEY, rehearsal_costs
-from ...core.ledger.segments import OverheadKey, Segment, overhead_key, with_known_prices
+from ...core.ledger.segments import (
+    DISKS_OF_STOPPED,
+    OverheadKey,
+    Segment,
+    overhead_key,
+    with_known_prices,
+)
 from ...core.ledger.unused_places import UnusedPeriod
+from ...wire import Market
 from ..model.cloud.instance import GONE, Instance
 from ..model.leases.costs import account_of_kept
 from ..offers.prices import PriceCache
 from ..state.state import State
 from ..store.store import Store
+
+LONGEST_UNPRICED: Final = timedelta(hours=1)
+"""For so long after its end time is priced again whose prices could not be read."""
+
+Whose = tuple[Cause, Account]
+
+UNKNOWN: Final = (Cause.UNASSIGNED, HUBS)
+"""Of time before the first lease, where this process knows no more. What an earlier one has stored
+holds then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Time in which an instance served no lease, and what it is stored under."""
+
+    key: str
+    """See `overhead_key`."""
+    segments: Sequence[Segment]
+    """At least one, by the prices that are known."""
+    whose: Whose = UNKNOWN
+    """Why, and who pays."""
+    instance: Instance | None = None
+    """None where EC2 no longer lists it."""
+    kept: Kept | None = None
+    is_all: bool = False
+    """Whether the instance has ended and never served a lease."""
+
+    @property
+    def names(self) -> OverheadKey:
+        """What its lines are stored under."""
+        return self.segments[0].instance_id, self.key
+
+    @property
+    def about(self) -> str:
+        """For the write-behind queue."""
+        return f"overhead of {self.segments[0].instance_id} since {self.key}"
 
 
 @dataclass(slots=True)
@@ -34,48 +82,50 @@ class Overhead:
     state: State
     store: Store
     prices: PriceCache
+    _unpriced: dict[OverheadKey, Period] = field(default_factory=dict)
+    """What was stored before the prices of its time were read."""
 
     async def before_lease(
         self, instance: Instance, start: datetime, end: datetime, kept: Kept | None
     ) -> None:
         """The time that it waited for a lease."""
-        segment = _beside_disks(self._segment(instance, start, end), kept)
         key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
-        cause = _cause_of(kept) if kept else self._cause(instance)
-        account = account_of_kept(kept) if kept else self._account(instance, cause)
-        await self.save(segment, key, cause, account)
+        segments = self._segments(instance, start, end, kept)
+        whose = _whose_of(kept) if kept else self._whose(instance)
+        await self.save(Period(key, segments, whose, instance, kept))
 
     async def of_place(self, instance: Instance) -> None:
         """Of an instance that has waited in the pool since its launch, up to now."""
-        segment = self._segment(instance, instance.launched_at, self.state.clock.now())
-        await self.save(segment, overhead_key(instance.launched_at, ""), Cause.POOL)
+        segments = self._segments(instance, instance.launched_at, self.state.clock.now())
+        key = overhead_key(instance.launched_at, "")
+        await self.save(Period(key, segments, (Cause.POOL, HUBS), instance))
 
-    def _cause(self, instance: Instance) -> Cause:
+    def _whose(self, instance: Instance) -> Whose:
         """Of the time before its first lease. Decided when it is counted: one that another start
-        had no use for, and that has filled a place of the pool since, was the pool's."""
-        return Cause.POOL if self.state.pool.is_of_pool(instance) else Cause.UNASSIGNED
-
-    def _account(self, instance: Instance, cause: Cause) -> Account:
-        """Who pays for the time before its first lease: whoever began the start that it was for."""
-        is_unassigned = cause is Cause.UNASSIGNED
-        return self.state.abandoned_starts.account_of(instance) if is_unassigned else HUBS
+        had no use for, and that has filled a place of the pool since, was the pool's. Else whoever
+        began the start that it was for pays."""
+        if self.state.pool.is_of_pool(instance):
+            return Cause.POOL, HUBS
+        return Cause.UNASSIGNED, self.state.abandoned_starts.account_of(instance)
 
     async def of_retained(self, kept: Kept, instance: Instance, start: datetime) -> None:
         """Of a retained instance that ran without a lease since `start`, up to now."""
-        segment = _beside_disks(self._segment(instance, start, self.state.clock.now()), kept)
+        segments = self._segments(instance, start, self.state.clock.now(), kept)
         key = overhead_key(instance.launched_at, kept.lease_id)
-        await self.save(segment, key, _cause_of(kept), account_of_kept(kept))
+        await self.save(Period(key, segments, _whose_of(kept), instance, kept))
 
     async def of_unlisted(self, kept: Kept, start: datetime, end: datetime) -> None:
         """Of a retained instance that EC2 no longer lists: it ran without a lease from `start` to
-        `end`, at the price that was stored last. Raises `StoreError`."""
+        `end`, where the history of prices does not say it at the price that was stored last. Raises
+        `StoreError`."""
         # EC2 does not say any more when a stopped one was started: the hub's request names it.
         launched_at = kept.launched_at if kept.then == "linger" else start
         key = overhead_key(launched_at, kept.lease_id)
         paid = await self.store.ledger.paid_segments(kept.instance_id, key)
         if paid and end > start:
             segment = _beside_disks(replace(paid[0], start=start, end=end), kept)
-            await self.save(segment, key, _cause_of(kept), account_of_kept(kept))
+            segments = self.prices.in_force([segment])
+            await self.save(Period(key, segments, _whose_of(kept), kept=kept))
 
     async def of_disks(
         self, kept: Kept, instance: Instance | None, until: datetime | None = None
@@ -101,8 +151,8 @@ class Overhead:
                 segment = replace(segment, disk_usd_per_month=known_usd)
         segment = replace(segment, start=kept.kept_at, end=max(now, kept.kept_at))
         time_zone, resources = self.state.settings.time_zone, (Resource.DISK,)
-        costs = overhead_costs(segment, _cause_of(kept), now, time_zone, resources)
-        key = f"disks after {kept.lease_id}"
+        costs = overhead_costs([segment], _cause_of(kept), now, time_zone, resources)
+        key = f"{DISKS_OF_STOPPED}{kept.lease_id}"
         about = f"{key} of {kept.instance_id}"
 
         async def store() -> None:
@@ -120,7 +170,7 @@ class Overhead:
         they have no segment: no time of an instance belongs to them."""
         segment, key = period.segment(until), period.key
         time_zone = self.state.settings.time_zone
-        costs = overhead_costs(segment, Cause.RESERVATION, until, time_zone)
+        costs = overhead_costs([segment], Cause.RESERVATION, until, time_zone)
         about = f"places of {period.reservation_id} {key}"
 
         async def store() -> None:
@@ -149,7 +199,8 @@ class Overhead:
         await self.store.write_behind.now(about, store)
 
     async def of_unleased(self, instances: Sequence[Instance]) -> None:
-        """What they have cost since their last lease, or since their launch, up to now."""
+        """What they have cost since their last lease, or since their launch, up to their end or to
+        now."""
         now = self.state.clock.now()
         for instance in instances:
             await self._of_unleased(instance, now)
@@ -160,15 +211,24 @@ class Overhead:
         # One that just ended may not be stored yet.
         remembered = self.state.leases.last_served(instance.instance_id)
         about = f"overhead of {instance.instance_id}, without a lease at its end"
+        has_ended = instance.state in GONE
 
         async def save() -> None:
+            ledger, instance_id = self.store.ledger, instance.instance_id
             # Leases of an earlier process are not in memory.
-            last = remembered or await self.store.last_served(instance.instance_id)
+            last = remembered or await self.store.last_served(instance_id)
             follows, start = last or ("", instance.launched_at)
-            segment = self._segment(instance, start, until)
-            cause = Cause.TERMINATION if follows else self._cause(instance)
             key = overhead_key(instance.launched_at, follows)
-            await self._store_now(about, segment, key, cause, self._account(instance, cause))
+            stored = await ledger.whose_overhead(instance_id, key)
+            segments = self._segments(instance, max(start, instance.launched_at), until)
+            if has_ended and follows and not stored and segments[-1].end == segments[0].start:
+                return  # a lease has paid for all of it
+            if has_ended and await ledger.has_disks_of_stopped(instance_id):
+                return  # it may have been stopped at its end, and `Retention` has counted it
+            after_lease = stored or (Cause.TERMINATION, HUBS)
+            whose = after_lease if follows else self._whose(instance)
+            is_all = has_ended and not follows
+            await self._store_now(about, Period(key, segments, whose, instance, is_all=is_all))
 
         await self.store.write_behind.now_or_later(about, save)
 
@@ -194,37 +254,100 @@ class Overhead:
             if pending.key[0] == instance_id:
                 await self.store.write_behind.flush(pending.subject)
 
-    async def save(self, segment: Segment, key: str, cause: Cause, account: Account = HUBS) -> None:
+    async def save(self, period: Period) -> None:
         """Store time of no lease, with a later pass if that fails: it is paid for already."""
-        about = f"overhead of {segment.instance_id} since {key}"
-        await self.store.write_behind.now_or_later(
-            about, lambda: self._store_now(about, segment, key, cause, account)
-        )
+        about = period.about
+        await self.store.write_behind.now_or_later(about, lambda: self._store_now(about, period))
 
-    def _segment(self, instance: Instance, start: datetime, end: datetime) -> Segment:
-        """Its time, ended when EC2 ended it, or at `end`."""
+    def _segments(
+        self, instance: Instance, start: datetime, end: datetime, kept: Kept | None = None
+    ) -> tuple[Segment, ...]:
+        """Its time, ended when EC2 ended it, or at `end`, at the prices that were in force."""
         address_usd = self.prices.shown_address_usd_per_hour(instance)
         running = replace(self.prices.segment(instance, start), address_usd_per_hour=address_usd)
         ended = self.state.instances.end_of(instance)
-        [segment] = close_at_end([running], max(end, start), ended)
-        return segment
+        closed = close_at_end([_beside_disks(running, kept)], max(end, start), ended)
+        return self.prices.in_force(closed)
 
     async def _store_now(
-        self, about: str, segment: Segment, key: str, cause: Cause, account: Account = HUBS
+        self, about: str, period: Period, instead_of: Period | None = None
     ) -> None:
-        paid = await self.store.ledger.paid_segments(segment.instance_id, key)
-        segment = with_known_prices(segment, paid)
-        if segment.address_usd_per_hour is None:
-            address_usd = self.prices.usual_address_usd_per_hour
-            segment = replace(segment, address_usd_per_hour=address_usd)
-        time_zone = self.state.settings.time_zone
-        costs = overhead_costs(segment, cause, self.state.clock.now(), time_zone, account=account)
-        await self._count_and_store(
-            about,
-            (segment.instance_id, key),
-            costs,
-            lambda: self.store.ledger.save_overhead(segment, key, costs),
+        """`instead_of` is what is to be replaced, unless something else has replaced it by then."""
+        ledger = self.store.ledger
+        paid = await ledger.paid_segments(*period.names)
+        address_usd = self.prices.usual_address_usd_per_hour
+        segments = [with_known_prices(each, paid) for each in period.segments]
+        segments = [
+            replace(each, address_usd_per_hour=address_usd)
+            if each.address_usd_per_hour is None
+            else each
+            for each in segments
+        ]
+        whose = period.whose
+        if whose == UNKNOWN:
+            whose = await ledger.whose_overhead(*period.names) or whose
+        if instead_of is not None and self._unpriced.get(period.names) is not instead_of:
+            return
+        now, time_zone = self.state.clock.now(), self.state.settings.time_zone
+        costs = overhead_costs(
+            segments, whose[0], now, time_zone, account=whose[1], is_all=period.is_all
         )
+        self._note(replace(period, whose=whose))
+        await self._count_and_store(
+            about, period.names, costs, lambda: ledger.save_overhead(segments, period.key, costs)
+        )
+
+    # --- prices that are read later ---
+
+    def _note(self, period: Period) -> None:
+        self._unpriced.pop(period.names, None)
+        if not self._is_priced(period):
+            self._unpriced[period.names] = period
+            self.prices.want({each.instance_type for each in period.segments})
+
+    def _is_priced(self, period: Period) -> bool:
+        """Whether the prices of all its time have been read."""
+        last = period.segments[-1]
+        is_read = (
+            last.market is not Market.SPOT
+            or last.source == FREE
+            or self.prices.is_read_since(last.instance_type, last.end or self.state.clock.now())
+        )
+        return is_read and not any(
+            each.usd_per_hour is None or each.disk_usd_per_month is None for each in period.segments
+        )
+
+    async def price_again(self) -> None:
+        """Store again what was stored before its prices were read, once they are."""
+        for period in self.to_price_again():
+            about, again = period.about, self._again(period)
+            if again.segments == period.segments:
+                continue  # done meanwhile
+            await self.store.write_behind.now_or_later(
+                about, partial(self._store_now, about, again, instead_of=period)
+            )
+
+    def to_price_again(self) -> Sequence[Period]:
+        """Those of which other prices are known by now."""
+        oldest, found = self.state.clock.now() - LONGEST_UNPRICED, []
+        for names, period in list(self._unpriced.items()):
+            again, end = self._again(period), period.segments[-1].end
+            if again.segments != period.segments:
+                found.append(period)
+            elif self._is_priced(again) or (end is not None and end < oldest):
+                del self._unpriced[names]
+        return found
+
+    def _again(self, period: Period) -> Period:
+        """The same time, at the prices that are known by now."""
+        start, end = period.segments[0].start, period.segments[-1].end
+        if period.instance is None or end is None:
+            return replace(period, segments=self.prices.in_force(period.segments))
+        listed = self.state.instances.listed
+        instance = listed.get(period.instance.instance_id, period.instance)
+        if instance.launched_at != period.instance.launched_at:
+            instance = period.instance  # it has been started again
+        return replace(period, segments=self._segments(instance, start, end, period.kept))
 
     async def _count_and_store(
         self,
@@ -246,6 +369,10 @@ class Overhead:
 
 def _cause_of(kept: Kept) -> Cause:
     return Cause.POOL if kept.is_of_pool or kept.is_ahead else Cause.RETENTION
+
+
+def _whose_of(kept: Kept) -> Whose:
+    return _cause_of(kept), account_of_kept(kept)
 
 
 def _beside_disks(segment: Segment, kept: Kept | None) -> Segment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -28,6 +29,9 @@ class RunningCosts:
     Only retained instances and those of the warm pool are in it. Any other that no lease has had
     yet boots for a lease, which pays for it from its launch, or is surplus, and each try to
     terminate it stores its cost.
+
+    What fills a place of the pool is stored as soon as it does, so that a hub that is killed leaves
+    the next one a record of it, and of why it ran.
     """
 
     state: State
@@ -37,6 +41,8 @@ class RunningCosts:
     """Uptime in seconds."""
     _disks_stored_at: float | None = None
     _is_storing: bool = False
+    _places: Set[str] = frozenset()
+    """Ids of the instances that filled places of the pool when they were stored last."""
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises: it is stored in the background, one after the other."""
@@ -45,12 +51,17 @@ class RunningCosts:
             self._stored_at = uptime  # before, an earlier process has stored it
         if self._disks_stored_at is None:
             self._disks_stored_at = uptime
-        if not self._is_storing and uptime - self._stored_at >= INTERVAL:
+        if self._is_storing:
+            return
+        if uptime - self._stored_at >= INTERVAL:
             self._stored_at, self._is_storing = uptime, True
             with_disks = uptime - self._disks_stored_at >= DISK_INTERVAL
             if with_disks:
                 self._disks_stored_at = uptime
             self.tasks.spawn(self._store(with_disks), "running overhead")
+        elif new := [each for each in self._in_places() if each not in self._places]:
+            self._is_storing = True
+            self.tasks.spawn(self._store_places(new), "new places of the pool")
 
     async def _store(self, with_disks: bool) -> None:
         try:
@@ -58,9 +69,19 @@ class RunningCosts:
                 await self._store_one(kept.instance_id)
                 if with_disks:
                     await self._store_disks(kept.instance_id)
-            for instance in self.state.stock.in_places:
-                if not self.state.retained.holds(instance.instance_id):
-                    await self._store_place(instance.instance_id)
+        finally:
+            await self._store_places(self._in_places())
+
+    def _in_places(self) -> list[str]:
+        """Without those that are retained."""
+        in_places = (each.instance_id for each in self.state.stock.in_places)
+        return [each for each in in_places if not self.state.retained.holds(each)]
+
+    async def _store_places(self, instance_ids: Sequence[str]) -> None:
+        try:
+            for instance_id in instance_ids:
+                await self._store_place(instance_id)
+            self._places = (self._places | {*instance_ids}) & {*self._in_places()}
         finally:
             self._is_storing = False
 

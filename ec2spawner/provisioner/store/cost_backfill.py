@@ -67,7 +67,7 @@ def _record_ended(connection: Connection) -> None:
     for row in list(connection.execute(overhead).mappings()):
         segment = rows.segment_from(dict(row))
         key = row["overhead_key"] or segment.start.isoformat()
-        costs = overhead_costs(segment, Cause.UNASSIGNED, segment.start, UTC)
+        costs = overhead_costs([segment], Cause.UNASSIGNED, segment.start, UTC)
         cost_queries.replace_overhead_costs(connection, segment.instance_id, key, costs)
 
 

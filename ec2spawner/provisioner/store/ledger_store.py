@@ -7,9 +7,10 @@ from datetime import date, datetime
 
 from sqlalchemy import Connection, update
 
-from ...core.ledger.cost_rows import CostRow, CostSum, Dimension, Filter
+from ...core.ledger.cost_rows import Cause, CostRow, CostSum, Dimension, Filter
 from ...core.ledger.idle_savings import Session
-from ...core.ledger.segments import OverheadKey, Segment
+from ...core.ledger.lease_costs import Account
+from ...core.ledger.segments import DISKS_OF_STOPPED, OverheadKey, Segment
 from ...core.ledger.storage.held import Counted
 from . import queries, tables
 from .databases.database_thread import DatabaseThread
@@ -27,17 +28,19 @@ class LedgerStore:
         self._database = database
 
     async def save_overhead(
-        self, segment: Segment, key: str, costs: Sequence[CostRow] = ()
+        self, segments: Sequence[Segment], key: str, costs: Sequence[CostRow] = ()
     ) -> Sequence[CostSum]:
-        """Insert a segment that belongs to no lease, or replace the one with the same `key`.
+        """Insert segments of one instance that belong to no lease, at least one, or replace those
+        with the same `key`.
 
         With its lines of the ledger; returns the sums of the lines that they replace, by `WHOSE`.
         See `core.ledger.segments.overhead_key`.
         """
 
         def write(connection: Connection) -> Sequence[CostSum]:
-            replace_overhead(connection, segment, key)
-            return cost_queries.replace_overhead_costs(connection, segment.instance_id, key, costs)
+            replace_overhead(connection, segments, key)
+            instance_id = segments[0].instance_id
+            return cost_queries.replace_overhead_costs(connection, instance_id, key, costs)
 
         return await self._database.write(write)
 
@@ -57,6 +60,20 @@ class LedgerStore:
         `WHOSE`."""
         return await self._database.read(
             lambda connection: cost_queries.overhead_costs(connection, instance_id, key)
+        )
+
+    async def whose_overhead(self, instance_id: str, key: str) -> tuple[Cause, Account] | None:
+        """Why there is overhead with this key, and to whom it is charged; None without any."""
+        return await self._database.read(
+            lambda connection: cost_queries.whose_overhead(connection, instance_id, key)
+        )
+
+    async def has_disks_of_stopped(self, instance_id: str) -> bool:
+        """Whether disks of this instance were counted while it was stopped."""
+        return await self._database.read(
+            lambda connection: cost_queries.has_overhead_named(
+                connection, instance_id, DISKS_OF_STOPPED
+            )
         )
 
     async def last_overhead(self, instance_id: str) -> tuple[str, int] | None:

@@ -40,20 +40,21 @@ def replace_of_lease(
         connection.execute(_insert_into(table), new)
 
 
-def replace_overhead(connection: Connection, segment: Segment, key: str) -> None:
-    """Insert a segment of no lease, or replace the one with this key."""
-    column = segment_table.c
+def replace_overhead(connection: Connection, segments: Sequence[Segment], key: str) -> None:
+    """Insert segments of one instance and of no lease, or replace those with this key."""
+    column, first = segment_table.c, segments[0]
     connection.execute(
         delete(segment_table).where(
             column.lease_id.is_(None),
-            column.instance_id == segment.instance_id,
+            column.instance_id == first.instance_id,
             or_(
                 column.overhead_key == key,
-                and_(column.overhead_key.is_(None), column.started_at == segment.start),
+                and_(column.overhead_key.is_(None), column.started_at == first.start),
             ),
         )
     )
-    connection.execute(insert(segment_table), [rows.segment_row(segment, None, key)])
+    new = [rows.segment_row(segment, None, key) for segment in segments]
+    connection.execute(insert(segment_table), new)
 
 
 # Cached: building one, and finding it among the compiled ones, takes longer than executing it.

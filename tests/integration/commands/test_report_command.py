@@ -85,7 +85,7 @@ async def ledger(admin: Admin) -> None:
         await store.save_lease(each, costs_of(each, START, place))
     spare = replace(SEGMENT, instance_id="i-spare", end=START + HOUR)
     await store.ledger.save_overhead(
-        spare, "key", overhead_costs(spare, Cause.UNASSIGNED, START, place)
+        [spare], "key", overhead_costs([spare], Cause.UNASSIGNED, START, place)
     )
     lasting = replace(SEGMENT, instance_id="i-bob", start=START + 12 * HOUR, end=None)
     await store.save_lease(

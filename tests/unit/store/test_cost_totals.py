@@ -23,6 +23,8 @@ from ec2spawner.provisioner.store.tables import cost_table
 from ec2spawner.wire import Market
 from tests.stored import HOME_ROW, NOW, dump, lease, other_program
 
+SEGMENT = Segment("i-1", Market.SPOT, 1.0, NOW)
+
 DAY = timedelta(days=1)
 FIRST = date(2026, 1, 1)
 DAYS = 200
@@ -97,7 +99,7 @@ async def test_totals_follow_the_lines(store: Store, url: str) -> None:
         await store.save_lease(ended, leases[name])
         key = f"boot lease-{randomness.randrange(5)}"
         overhead[key] = drawn(randomness, randomness.randrange(3))
-        await store.ledger.save_overhead(Segment("i-1", Market.SPOT, 1.0, NOW), key, overhead[key])
+        await store.ledger.save_overhead([SEGMENT], key, overhead[key])
         if number % 13 == 12:
             await store.ledger.refund_overhead("i-1", "boot", "free")
             overhead = {
@@ -127,7 +129,7 @@ async def test_totals_follow_the_lines(store: Store, url: str) -> None:
 async def test_lines_of_homes_are_not_left_out_with_overhead(store: Store, url: str) -> None:
     """They have neither a lease nor a key."""
     boot = replace(HOME_ROW, resource=Resource.INSTANCE, payer="hub")
-    await store.ledger.save_overhead(Segment("i-1", Market.SPOT, 1.0, NOW), "boot", [boot])
+    await store.ledger.save_overhead([SEGMENT], "boot", [boot])
     with other_program(url) as database, database.begin():
         database.execute(insert(cost_table), [row_values(HOME_ROW)])
     days, by = (HOME_ROW.day, HOME_ROW.day), (Dimension.SERVER, Dimension.PAYER)

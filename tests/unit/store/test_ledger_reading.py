@@ -38,8 +38,8 @@ async def fill(store: Store) -> None:
     running = replace(SEGMENT, instance_id="i-2", start=NOW - 2 * HOUR, end=None)
     await store.save_lease(lease("open", user="bob", state=LeaseState.READY, segments=(running,)))
     spare = replace(SEGMENT, instance_id="i-3")
-    costs = overhead_costs(spare, Cause.UNASSIGNED, NOW, UTC)
-    await store.ledger.save_overhead(spare, "key", costs)
+    costs = overhead_costs([spare], Cause.UNASSIGNED, NOW, UTC)
+    await store.ledger.save_overhead([spare], "key", costs)
 
 
 async def test_what_has_ended_and_what_runs_add_up(url: str) -> None:
@@ -105,7 +105,8 @@ async def test_the_starts_of_some_users_and_all_that_their_instances_cost(url: s
         await store.save_lease(ended, costs_of(ended, NOW, UTC))
         for key, cause in (("pool", Cause.POOL), ("end", Cause.TERMINATION)):
             waited = replace(mine, start=NOW - HOUR, end=NOW)
-            await store.ledger.save_overhead(waited, key, overhead_costs(waited, cause, NOW, UTC))
+            costs = overhead_costs([waited], cause, NOW, UTC)
+            await store.ledger.save_overhead([waited], key, costs)
         found = await read_starts_of(url, ["eve", "nobody"])
         [start] = found.starts
         assert (start.user, start.start.outcome) == ("eve", Outcome.READY)

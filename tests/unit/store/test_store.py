@@ -331,9 +331,9 @@ async def test_a_volume_belongs_to_one_home(store: Store) -> None:
 
 async def test_overhead_is_kept_apart_and_closed_in_place(store: Store) -> None:
     running = Segment("i-1", Market.ON_DEMAND, 0.5, NOW)
-    await store.ledger.save_overhead(running, "boot")
-    await store.ledger.save_overhead(replace(running, end=NOW + SECOND), "boot")
-    await store.ledger.save_overhead(Segment("i-2", Market.SPOT, None, NOW - SECOND, NOW), "boot")
+    await store.ledger.save_overhead([running], "boot")
+    await store.ledger.save_overhead([replace(running, end=NOW + SECOND)], "boot")
+    await store.ledger.save_overhead([Segment("i-2", Market.SPOT, None, NOW - SECOND, NOW)], "boot")
     await store.save_lease(lease(segments=(Segment("i-3", Market.SPOT, 0.1, NOW),)))
     assert await store.ledger.overhead(NOW) == (replace(running, end=NOW + SECOND),)
     assert len(await store.ledger.overhead(NOW - SECOND)) == 2
@@ -341,11 +341,11 @@ async def test_overhead_is_kept_apart_and_closed_in_place(store: Store) -> None:
 
 async def test_overhead_reported_again_after_a_clock_change_is_the_same(store: Store) -> None:
     before = Segment("i-1", Market.SPOT, 0.5, NOW, NOW + SECOND)
-    await store.ledger.save_overhead(before, "boot lease-1")
+    await store.ledger.save_overhead([before], "boot lease-1")
     again = replace(before, start=NOW - SECOND)
-    await store.ledger.save_overhead(again, "boot lease-1")
+    await store.ledger.save_overhead([again], "boot lease-1")
     after = replace(before, start=NOW - SECOND, usd_per_hour=0.4)
-    await store.ledger.save_overhead(after, "boot lease-2")
+    await store.ledger.save_overhead([after], "boot lease-2")
     assert await store.ledger.overhead(NOW - SECOND) == (again, after)
 
 
@@ -359,8 +359,8 @@ async def test_overhead_of_one_boot_is_refunded(store: Store) -> None:
     }
     for (instance_id, key), price in stored.items():
         segment = Segment(instance_id, Market.SPOT, price, NOW, NOW + SECOND)
-        costs = overhead_costs(segment, Cause.RETENTION, NOW, UTC)
-        await store.ledger.save_overhead(segment, key, costs)
+        costs = overhead_costs([segment], Cause.RETENTION, NOW, UTC)
+        await store.ledger.save_overhead([segment], key, costs)
     [refunded] = await store.ledger.refund_overhead("i-1", "boot", "free")
     assert (refunded.key, refunded.nano_usd) == ((NOW.date().isoformat(), "", "hub"), 100_000)
     assert (refunded.unknown, refunded.microseconds) == (1, 2_000_000)
@@ -377,7 +377,7 @@ async def test_the_last_used_instance_follows_the_order_of_accounts(store: Store
     second = replace(first, start=NOW + SECOND, end=NOW + 10 * SECOND)
     await store.save_lease(lease("lease-1", segments=(first,)))
     await store.save_lease(lease("lease-2", segments=(second,)))
-    await store.ledger.save_overhead(replace(first, end=NOW + 90 * SECOND), "boot lease-2")
+    await store.ledger.save_overhead([replace(first, end=NOW + 90 * SECOND)], "boot lease-2")
     assert await store.last_served("i-1") == ("lease-2", second.end)
     assert await store.last_served("i-2") is None
 

@@ -83,7 +83,7 @@ WORKS: dict[str, Work] = {
     "save_lease": lambda store: store.save_lease(NEW),
     "save_intent": lambda store: store.save_intent(intent("new", IntentState.OPEN, NOW)),
     "save_binding": lambda store: store.save_binding(Binding("i-new", "aa", NOW)),
-    "save_overhead": lambda store: store.ledger.save_overhead(OVERHEAD, "boot"),
+    "save_overhead": lambda store: store.ledger.save_overhead([OVERHEAD], "boot"),
     "last_served": lambda store: store.last_served("i-1"),
     "intents": lambda store: store.intents(["token-1", "token-2"]),
     "start_durations": lambda store: store.start_durations("t4"),

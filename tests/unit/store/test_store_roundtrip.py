@@ -419,7 +419,7 @@ def test_sleeping_sessions(empty: EmptiedStore, session: SleepingSession) -> Non
 @given(segments)
 def test_overhead(empty: EmptiedStore, segment: Segment) -> None:
     async def work(store: Store) -> tuple[Segment, ...]:
-        await store.ledger.save_overhead(segment, "boot")
+        await store.ledger.save_overhead([segment], "boot")
         return await store.ledger.overhead(LONG_AGO)
 
     assert empty.run(work) == (segment,)
@@ -448,8 +448,8 @@ def test_costs_are_summed_as_in_memory(
             for _ in range(2):
                 await store.save_lease(ended, [row for row, of in drawn if of == number])
         overhead = [row for row, of in drawn if of == 2]
-        assert await store.ledger.save_overhead(SOME_SEGMENT, "boot", overhead[1:]) == ()
-        replaced = await store.ledger.save_overhead(SOME_SEGMENT, "boot", overhead)
+        assert await store.ledger.save_overhead([SOME_SEGMENT], "boot", overhead[1:]) == ()
+        replaced = await store.ledger.save_overhead([SOME_SEGMENT], "boot", overhead)
         assert replaced == sum_rows(overhead[1:], WHOSE)
         return tuple(await store.ledger.costs(SOME_DAY, SOME_DAY + timedelta(days=2), by, only))
 

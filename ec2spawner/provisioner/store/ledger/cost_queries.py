@@ -25,7 +25,16 @@ from sqlalchemy import (
     update,
 )
 
-from ....core.ledger.cost_rows import WHOSE, CostRow, CostSum, Dimension, Filter, Resource
+from ....core.ledger.cost_rows import (
+    WHOSE,
+    Cause,
+    CostRow,
+    CostSum,
+    Dimension,
+    Filter,
+    Resource,
+)
+from ....core.ledger.lease_costs import Account
 from ....core.ledger.segments import OverheadKey
 from ..tables import cost_table
 from . import cost_totals
@@ -52,6 +61,28 @@ def replace_overhead_costs(
 def overhead_costs(connection: Connection, instance_id: str, key: str) -> tuple[CostSum, ...]:
     """The sums of the lines of overhead with this key, by `WHOSE`."""
     return sums_of_lines(connection, _of_overhead(instance_id, key), WHOSE)
+
+
+def whose_overhead(
+    connection: Connection, instance_id: str, key: str
+) -> tuple[Cause, Account] | None:
+    """Why there is overhead with this key, and to whom it is charged."""
+    column = cost_table.c
+    query = (
+        select(column.cause, column.user_name, column.server_name, column.payer, column.profile)
+        .where(_of_overhead(instance_id, key), column.cause != Cause.MINIMUM.value)
+        .limit(1)
+    )
+    found = connection.execute(query).first()
+    return None if found is None else (Cause(found[0]), Account(*found[1:]))
+
+
+def has_overhead_named(connection: Connection, instance_id: str, prefix: str) -> bool:
+    """Whether there is overhead of an instance whose key begins so."""
+    column = cost_table.c
+    named = column.overhead_key.startswith(prefix, autoescape=True)
+    query = select(column.cost_id).where(column.instance_id == instance_id, named).limit(1)
+    return connection.execute(query).first() is not None
 
 
 def with_overhead(connection: Connection, key: str, since: date) -> tuple[str, ...]:

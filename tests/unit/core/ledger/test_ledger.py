@@ -272,7 +272,7 @@ def test_sums_by_any_dimensions_are_the_whole(
 
 def test_sums_count_only_what_is_asked_for() -> None:
     rows = overhead_costs(
-        Segment("i-1", Market.SPOT, 0.36, at(0), at(3600), gpus=4.0), Cause.UNASSIGNED, NOW, UTC
+        [Segment("i-1", Market.SPOT, 0.36, at(0), at(3600), gpus=4.0)], Cause.UNASSIGNED, NOW, UTC
     )
     assert sum_rows(rows, (), {Dimension.CAUSE: ["retention"]}) == ()
     [found] = sum_rows(rows, (Dimension.CAUSE,), {Dimension.PAYER: ["hub"]})
@@ -431,8 +431,8 @@ def _whole(rows: Sequence[CostRow]) -> int:
 
 def test_overhead_has_no_minimum() -> None:
     segment = Segment("i-1", Market.SPOT, 3.6, at(0), at(10))
-    assert _whole(overhead_costs(segment, Cause.UNASSIGNED, NOW, UTC)) == 10_000_000
-    assert overhead_costs(replace(segment, end=at(-5)), Cause.UNASSIGNED, NOW, UTC) == ()
+    assert _whole(overhead_costs([segment], Cause.UNASSIGNED, NOW, UTC)) == 10_000_000
+    assert overhead_costs([replace(segment, end=at(-5))], Cause.UNASSIGNED, NOW, UTC) == ()
 
 
 @given(price_paths(), seconds, st.sampled_from(ZONES))

@@ -64,7 +64,7 @@ def test_unused_places_are_between_none_and_all(
 
 
 def test_a_period_is_a_line_of_the_hubs_overhead() -> None:
-    [line] = overhead_costs(PERIOD.segment(NOW + HOUR), Cause.RESERVATION, NOW + HOUR, UTC)
+    [line] = overhead_costs([PERIOD.segment(NOW + HOUR)], Cause.RESERVATION, NOW + HOUR, UTC)
     assert (line.payer, line.cause, line.market) == ("hub", "unused-reservation", "on-demand")
     assert line.nano_usd == line.on_demand_nano_usd == 1_052_000_000
     assert line.gpus == 2.0

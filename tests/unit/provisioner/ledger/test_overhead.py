@@ -9,7 +9,8 @@ import pytest
 
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.cost import nano_usd
-from ec2spawner.core.ledger.cost_rows import Cause, CostSum, Dimension
+from ec2spawner.core.ledger.cost_rows import CostSum, Dimension
+from ec2spawner.provisioner.instances.overhead import Period
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.retention.running_costs import INTERVAL
@@ -206,9 +207,9 @@ async def test_a_price_that_is_learned_late_makes_the_sum_known_again(priced: Wo
     unknown = replace(world.now(lease).segments[0], usd_per_hour=None, end=world.clock())
     # Of an instance without a lease, whose price would be known.
     start = unknown.start - timedelta(minutes=6)
-    unknown = replace(unknown, instance_id="i-boot", start=start)
+    unknown = replace(unknown, instance_id="i-boot", instance_type="", start=start)
     before = spent(world, "hub").usd
-    await overhead.save(unknown, "boot", Cause.UNASSIGNED)
+    await overhead.save(Period("boot", (unknown,)))
     assert spent(world, "hub").usd is None
-    await overhead.save(replace(unknown, usd_per_hour=0.50), "boot", Cause.UNASSIGNED)
+    await overhead.save(Period("boot", (replace(unknown, usd_per_hour=0.50),)))
     assert spent(world, "hub").usd == pytest.approx(before + 0.05, abs=1e-4)

@@ -14,9 +14,9 @@ import pytest
 from ec2spawner.core.ledger.amount import Amount, add_to_day, assumed_amount_of
 from ec2spawner.core.ledger.cost_rows import HUB, Cause, CostRow, Dimension, sum_rows
 from ec2spawner.core.ledger.instance_end import InstanceEnd
-from ec2spawner.core.ledger.lease_costs import overhead_costs
+from ec2spawner.core.ledger.lease_costs import HUBS, overhead_costs
 from ec2spawner.core.ledger.segments import OverheadKey, Segment, overhead_key
-from ec2spawner.provisioner.instances.overhead import Overhead
+from ec2spawner.provisioner.instances.overhead import Overhead, Period
 from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
 from ec2spawner.provisioner.usage import PART
 from ec2spawner.wire import Market
@@ -46,11 +46,12 @@ class Instances:
     async def run_until(self, key: OverheadKey, end: datetime, usd_per_hour: float = 0.2) -> None:
         segment = Segment(key[0], Market.SPOT, usd_per_hour, self.begin, end, gpus=1.0)
         self.latest[key] = replace(segment, disk_usd_per_month=7.2, on_demand_usd_per_hour=0.5)
-        await self.overhead.save(self.latest[key], key[1], Cause.RETENTION)
+        period = Period(key[1], (self.latest[key],), (Cause.RETENTION, HUBS))
+        await self.overhead.save(period)
 
     def lines(self) -> list[CostRow]:
         now = self.world.clock()
-        found = (overhead_costs(x, Cause.RETENTION, now, UTC) for x in self.latest.values())
+        found = (overhead_costs([x], Cause.RETENTION, now, UTC) for x in self.latest.values())
         return [row for rows in found for row in rows]
 
     async def are_counted_once(self) -> None:

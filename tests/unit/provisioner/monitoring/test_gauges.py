@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from ec2spawner.core.ledger.cost_rows import Cause
 from ec2spawner.hub.api.instances import Instances, instances_json
 from ec2spawner.hub.app.reporting.metrics import ProvisionerCollector
+from ec2spawner.provisioner.instances.overhead import Period
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.monitoring.counters import counted
@@ -135,7 +135,7 @@ async def test_overhead_is_counted_once_however_often_it_is_reported(priced: Wor
         segment = world.provisioner.market.prices.segment(
             instance, instance.launched_at, instance.launched_at + timedelta(seconds=seconds)
         )
-        await world.provisioner._retention.overhead.save(segment, "boot", Cause.UNASSIGNED)
+        await world.provisioner._retention.overhead.save(Period("boot", (segment,)))
     assert scrape.value("usd_total", account="overhead") == pytest.approx(0.005)
 
 

@@ -101,7 +101,8 @@ async def test_lingering_is_accounted_once_despite_a_clock_change_at_its_end(wor
     await world.settle()
     [waited] = await world.store.ledger.overhead(first.requested_at)
     assert waited.end is not None
-    assert (waited.end - waited.start).total_seconds() == LINGER.seconds + 1
+    # By EC2's clock, which in the simulation is the hub's.
+    assert (waited.end - waited.start).total_seconds() == LINGER.seconds + 1 - 30
 
 
 @pytest.mark.parametrize("reason", ["idle", "budget", "admin", "interruption", "lost"])

@@ -1,0 +1,189 @@
+"""What nobody holds is priced by EC2's history, whichever process of the hub sees it end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from ec2spawner.core.ledger.cost_rows import Dimension
+from ec2spawner.core.pool.rules import PoolRules
+from ec2spawner.core.pricing.price_history import PricePoint
+from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
+from ec2spawner.wire import Market
+from tests.unit.provisioner.costs import SPOT, costs, spent
+from tests.unit.provisioner.pool.pool_world import Pool, name_spec, rules
+from tests.unit.provisioner.retained import LINGER, kept
+from tests.unit.provisioner.world import SPEC, World, until
+
+NO_POOL = PoolRules(())
+ON_DEMAND = 0.526
+
+
+async def risen(world: World, seconds: float = 1200) -> None:
+    """0.20 USD/hour, and 2.00 from so many seconds after now on; the hub begins anew."""
+    now = world.clock()
+    history = (PricePoint(now - timedelta(days=9), 0.20), PricePoint(now, 0.20))
+    later = PricePoint(now + timedelta(seconds=seconds), 2.0)
+    world.cloud.histories = dict.fromkeys(SPOT, (*history, later))
+    await world.restart()
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+
+
+async def with_pool(world: World, **fields: object) -> Pool:
+    await world.restart(pool=rules(1, **fields))
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    name_spec(world)
+    pool = Pool(world)
+    await pool.boot()
+    return pool
+
+
+async def by_cause(world: World) -> dict[str, float]:
+    """USD that are stored, once nothing more is written."""
+    await world.complete_passes(3)
+    await until(lambda: not world.store.write_behind._writes, "what is written meanwhile")
+    found = await costs(world, Dimension.CAUSE)
+    usd = {key[0]: each.nano_usd / 1e9 for key, each in found.items()}
+    assert sum(each.unknown for each in found.values()) == 0
+    return usd
+
+
+@pytest.mark.parametrize("minutes", [1, 40])
+async def test_the_pool_that_a_restarted_hub_ends_costs_what_it_ran(
+    world: World, minutes: int
+) -> None:
+    """Also where it has not run long enough to be counted before."""
+    await risen(world)
+    pool = await with_pool(world)
+    pool.advance(60 * minutes)
+    await world.complete_passes(1)
+    await world.kill()
+    world.clock.advance(1800)
+    await world.start(pool=NO_POOL, want_types=())
+    await until(lambda: not world.cloud.running(), "its end")
+    due = (0.20 * 1200 + 2.0 * (60 * minutes + 1800 - 1200)) / 3600
+    assert await by_cause(world) == {"pool": pytest.approx(due, rel=0.005)}
+
+
+async def test_a_hub_that_is_killed_before_it_has_read_prices_leaves_it_to_the_next(
+    world: World,
+) -> None:
+    await risen(world)
+    pool = await with_pool(world)
+    pool.advance(60)
+    await world.complete_passes(1)
+    await world.kill()
+    world.clock.advance(1800)
+    world.cloud.hold("spot_history")
+    await world.start(pool=NO_POOL)
+    await until(lambda: not world.cloud.running(), "its end")
+    await until(lambda: not world.store.write_behind._writes, "a record")
+    await world.restart()
+    due = (0.20 * 1200 + 2.0 * 660) / 3600
+    assert await by_cause(world) == {"pool": pytest.approx(due, rel=0.005)}
+
+
+@pytest.mark.parametrize("reason", [SPOT_TERMINATION, "Client.InstanceInitiatedShutdown"])
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_the_pools_instance_that_ends_by_itself_costs_until_then(
+    world: World, reason: str, is_killed: bool
+) -> None:
+    await risen(world, seconds=7200)
+    pool = await with_pool(world)
+    [instance_id] = world.cloud.running()
+    pool.advance(3600)
+    await world.complete_passes(1)
+    world.silence_agents()
+    world.provisioner._state.settings = replace(world.settings, pool=NO_POOL)
+    if is_killed:
+        await world.kill()
+    world.clock.advance(240)
+    world.cloud.end(instance_id, reason)
+    if is_killed:
+        world.clock.advance(1800)
+        await world.start(pool=NO_POOL)
+    assert await by_cause(world) == {"pool": pytest.approx(0.20 * 3840 / 3600, rel=0.005)}
+
+
+async def test_a_place_that_another_start_left_stays_the_pools_after_a_restart(
+    world: World,
+) -> None:
+    await risen(world, seconds=7200)
+    await world.restart(pool=rules(0))
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
+    lease = await world.request()
+    await world.boot()
+    async with world.no_pass:
+        world.provisioner._state.settings = replace(world.settings, pool=rules(1))
+        name_spec(world)
+        world.clock.advance(60)
+        await world.stop(lease)
+    await world.complete_passes(2)
+    assert len(world.cloud.running()) == 1, "it fills the place"
+    await world.kill()
+    world.clock.advance(1800)
+    await world.start(pool=NO_POOL)
+    await until(lambda: not world.cloud.running(), "its end")
+    assert await by_cause(world) == {"pool": pytest.approx(0.20 * 1860 / 3600, rel=0.005)}
+
+
+async def test_a_cancelled_start_stays_its_users_after_a_restart(world: World) -> None:
+    await risen(world)
+    lease = await world.request("ada")
+    await world.boot()
+    await world.complete_passes(1)
+    world.clock.advance(1300)
+    await world.stop(lease)
+    await until(lambda: not world.cloud.running(), "its end")
+    await until(lambda: not world.store.write_behind._writes, "a record")
+    await world.restart()
+    due = (0.20 * 1200 + 2.0 * 100) / 3600
+    assert await by_cause(world) == {"unassigned": pytest.approx(due, rel=0.005)}
+    assert spent(world, "user:ada").usd == pytest.approx(due, rel=0.005)
+
+
+async def test_what_no_lease_had_costs_a_minute_at_least(world: World) -> None:
+    await risen(world)
+    spec = replace(SPEC, markets=(Market.ON_DEMAND,))
+    lease = await world.request("ada", spec=spec)
+    await world.boot()
+    world.clock.advance(20)
+    await world.stop(lease)
+    await until(lambda: not world.cloud.running(), "its end")
+    found = await by_cause(world)
+    assert found["unassigned"] == pytest.approx(ON_DEMAND * 20 / 3600, rel=0.01)
+    assert found["minimum"] == pytest.approx(ON_DEMAND * 40 / 3600, rel=0.01)
+    assert spent(world, "user:ada").usd == pytest.approx(ON_DEMAND / 60, rel=0.01)
+
+
+async def test_what_lingers_when_a_hub_begins_costs_what_it_ran(world: World) -> None:
+    await risen(world, seconds=300)
+    lease, agent = await kept(world, LINGER)
+    await world.complete_passes(1)
+    await world.kill()
+    world.clock.advance(900)
+    await world.start()
+    await until(lambda: agent.instance_id not in world.cloud.running(), "its end")
+    due = (0.20 * 300 + 2.0 * 600) / 3600
+    assert (await by_cause(world))["retention"] == pytest.approx(due, rel=0.005)
+    of_lease = 0.20 / 60  # it ended within the minute that EC2 bills
+    assert spent(world, "user:ada").usd == pytest.approx(due + of_lease, rel=0.01)
+    assert world.provisioner.lease(lease.lease_id) is None
+
+
+async def test_a_claim_in_a_hubs_first_seconds_leaves_the_pool_its_price(world: World) -> None:
+    await risen(world)
+    pool = await with_pool(world)
+    [agent] = pool.agents.values()
+    pool.advance(60)
+    await world.complete_passes(1)
+    await world.kill()
+    world.clock.advance(1800)
+    await world.start()
+    name_spec(world)
+    await world.request("ada")
+    await agent.serve()
+    due = (0.20 * 1200 + 2.0 * 660) / 3600
+    assert (await by_cause(world))["pool"] == pytest.approx(due, rel=0.005)
