@@ -203,7 +203,7 @@ class Provisioner:
             HomeSnapshots(state, cloud, volumes, storage_costs, tasks),
             RunningCosts(state, overhead, tasks),
             UnusedReservations(state, market, overhead, tasks),
-            EndedInstances(state, overhead, tasks),
+            EndedInstances(state, cloud, overhead, tasks),
             AlarmWatch(state, market, alarms, QuotaReadings(cloud), leaked, tasks),
             WeeklySummary(state, self.usage, alarms, tasks),
         )

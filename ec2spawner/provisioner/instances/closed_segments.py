@@ -19,6 +19,10 @@ UNMEASURED: Final = timedelta(minutes=10)
 """An instance without a value in CloudWatch ran for less: there is one for each five minutes, some
 minutes later."""
 
+MAX_WITHOUT_HUB: Final = timedelta(minutes=30)
+"""For which an instance without a lease and without a hub runs at most: `agent.claim` powers it off
+after 15 minutes, the timer that user-data installs 30 minutes after its boot."""
+
 METRICS_LAST: Final = timedelta(days=63)
 """For so long CloudWatch keeps values of five minutes."""
 

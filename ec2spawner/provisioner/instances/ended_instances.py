@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from ..model.cloud.cloud import Cloud, CloudError
 from ..model.cloud.instance import GONE, Instance
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
+from .closed_segments import MAX_WITHOUT_HUB, UNMEASURED
 from .inventory import is_ours
 from .overhead import Overhead
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -22,6 +27,7 @@ class EndedInstances:
     """
 
     state: State
+    cloud: Cloud
     overhead: Overhead
     tasks: TaskGroup
     _listing: int = 0
@@ -31,6 +37,8 @@ class EndedInstances:
     _refunded: set[str] = field(default_factory=set)
     """Those whose overhead was taken back."""
     _is_pricing: bool = False
+    _has_searched: bool = False
+    """Whether instances were searched that ended, unlisted by now, while no hub ran."""
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises: the store is written in the background."""
@@ -38,6 +46,9 @@ class EndedInstances:
             self._is_pricing = True
             self.tasks.spawn(self._price_again(), "prices of overhead")
         instances = self.state.instances
+        if not self._has_searched and not self.state.is_in_recovery_grace():
+            self._has_searched = True
+            self.tasks.spawn(self._close_unlisted(), "what ended without a hub")
         if self._listing == instances.listings:
             return
         self._listing = instances.listings
@@ -69,3 +80,26 @@ class EndedInstances:
             await self.overhead.price_again()
         finally:
             self._is_pricing = False
+
+    async def _close_unlisted(self) -> None:
+        """Close the accounts of places of the pool that no listing shows, by their metrics: EC2
+        lists an ended instance for an hour. Raises `StoreError`; then the next process does it."""
+        ledger, instances = self.overhead.store.ledger, self.state.instances
+        for (instance_id, key), segments in (await ledger.running_overhead()).items():
+            if instance_id in instances.listed or self.state.retained.holds(instance_id):
+                continue
+            now, start = self.state.clock.now(), segments[0].start
+            try:
+                ran = await self.cloud.ran_until([instance_id], start, now)
+                end = ran.get(instance_id, start + UNMEASURED)
+            except CloudError as error:
+                counted = sum(x.microseconds for x in await ledger.overhead_costs(instance_id, key))
+                end = start + timedelta(microseconds=counted) + MAX_WITHOUT_HUB
+                log.error(
+                    "When %s of the pool ended is not known, so it is charged until %s at most. "
+                    "CloudWatch: %s",
+                    instance_id,
+                    end,
+                    error,
+                )
+            await self.overhead.of_lost_place(key, segments, min(end, now))

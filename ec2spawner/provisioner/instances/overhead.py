@@ -60,6 +60,9 @@ class Period:
     kept: Kept | None = None
     is_all: bool = False
     """Whether the instance has ended and never served a lease."""
+    runs_on: bool = False
+    """Whether the instance still runs so. The stored segment has no end then: a later hub to which
+    EC2 does not list it any more knows by that that it had not ended."""
 
     @property
     def names(self) -> OverheadKey:
@@ -94,11 +97,18 @@ class Overhead:
         whose = _whose_of(kept) if kept else self._whose(instance)
         await self.save(Period(key, segments, whose, instance, kept))
 
-    async def of_place(self, instance: Instance) -> None:
-        """Of an instance that has waited in the pool since its launch, up to now."""
+    async def of_place(self, instance: Instance, *, runs_on: bool) -> None:
+        """Of an instance that has waited in the pool since its launch, up to now; whether it
+        `runs_on` there."""
         segments = self._segments(instance, instance.launched_at, self.state.clock.now())
-        key = overhead_key(instance.launched_at, "")
-        await self.save(Period(key, segments, (Cause.POOL, HUBS), instance))
+        key, whose = overhead_key(instance.launched_at, ""), (Cause.POOL, HUBS)
+        await self.save(Period(key, segments, whose, instance, runs_on=runs_on))
+
+    async def of_lost_place(self, key: str, segments: Sequence[Segment], end: datetime) -> None:
+        """Of one that ended then, while no hub ran; `segments` are those that were stored."""
+        whole = replace(segments[-1], start=segments[0].start, end=max(end, segments[0].start))
+        again = self.prices.in_force([whole])
+        await self.save(Period(key, again, is_all=True))
 
     def _whose(self, instance: Instance) -> Whose:
         """Of the time before its first lease. Decided when it is counted: one that another start
@@ -211,10 +221,12 @@ class Overhead:
         # One that just ended may not be stored yet.
         remembered = self.state.leases.last_served(instance.instance_id)
         about = f"overhead of {instance.instance_id}, without a lease at its end"
-        has_ended = instance.state in GONE
+        has_ended, instance_id = instance.state in GONE, instance.instance_id
 
         async def save() -> None:
-            ledger, instance_id = self.store.ledger, instance.instance_id
+            ledger, listed = self.store.ledger, self.state.instances.listed.get(instance_id)
+            if listed is not None and listed.state in GONE and not has_ended:
+                return  # its end is stored, or will be
             # Leases of an earlier process are not in memory.
             last = remembered or await self.store.last_served(instance_id)
             follows, start = last or ("", instance.launched_at)
@@ -293,6 +305,8 @@ class Overhead:
             segments, whose[0], now, time_zone, account=whose[1], is_all=period.is_all
         )
         self._note(replace(period, whose=whose))
+        if period.runs_on:
+            segments[-1] = replace(segments[-1], end=None)
         await self._count_and_store(
             about, period.names, costs, lambda: ledger.save_overhead(segments, period.key, costs)
         )
@@ -347,7 +361,9 @@ class Overhead:
         instance = listed.get(period.instance.instance_id, period.instance)
         if instance.launched_at != period.instance.launched_at:
             instance = period.instance  # it has been started again
-        return replace(period, segments=self._segments(instance, start, end, period.kept))
+        segments = self._segments(instance, start, end, period.kept)
+        runs_on = period.runs_on and segments[-1].end == end
+        return replace(period, segments=segments, runs_on=runs_on)
 
     async def _count_and_store(
         self,

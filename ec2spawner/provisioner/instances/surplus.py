@@ -86,13 +86,12 @@ class InstanceTermination:
         return [each for each in instances if each.instance_id not in skipped]
 
     async def _terminate(self, instance_ids: Set[str], unleased: Sequence[Instance]) -> None:
-        """Terminate them and account for what those without a lease cost."""
+        """Terminate them and account for what those without a lease cost; `EndedInstances` does it
+        again once a listing shows the end, unless the hub is killed meanwhile."""
         try:
-            # Beside the call as well: a hub that is killed during it would not record the cost.
             await asyncio.gather(
                 self.overhead.of_unleased(unleased),
                 terminate(self.state, self.cloud, instance_ids),
             )
-            await self.overhead.of_unleased(unleased)
         finally:
             self._calling -= instance_ids

@@ -157,7 +157,7 @@ class StoppedPlaces:
     async def _stop(self, group: Group, instance: Instance) -> None:
         state, kept = self.state, self.state.retained.get(instance.instance_id)
         if kept is None:
-            await self.overhead.of_place(instance)
+            await self.overhead.of_place(instance, runs_on=False)
             if not self._is_prepared(instance, shapes_wanted(self.state)):
                 return  # a start has taken it meanwhile
             kept = self._new(group, instance)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from ...core.instances.retention_rules import CLAIM_SILENCE, Kept, why_surplus
@@ -19,6 +19,7 @@ from ...core.tags import LEASE
 from ...wire import Step, Stop
 from ..homes.volumes import HomeVolumes
 from ..instances.boot_logs import BootLogs
+from ..instances.closed_segments import MAX_WITHOUT_HUB
 from ..instances.demand import RUNNING, has_served, silent_seconds, taker
 from ..instances.overhead import Overhead
 from ..model.cloud.cloud import Cloud, CloudError
@@ -36,10 +37,6 @@ log = logging.getLogger(__name__)
 
 CALL_PACE: Final = 5.0
 """Between two calls for one instance, in busy intervals: ten seconds."""
-
-MAX_WITHOUT_HUB: Final = timedelta(minutes=30)
-"""For which an instance without a lease and without a hub runs at most: `agent.claim` powers it off
-after 15 minutes, the timer that user-data installs 30 minutes after its boot."""
 
 
 @dataclass(slots=True)

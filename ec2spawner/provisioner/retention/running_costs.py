@@ -112,7 +112,7 @@ class RunningCosts:
         if self.state.leases.of_instance(instance_id) or instance_id in self.state.leases.served:
             return
         if any(each.instance_id == instance_id for each in self.state.stock.in_places):
-            await self.overhead.of_place(instance)
+            await self.overhead.of_place(instance, runs_on=True)
 
     async def _store_disks(self, instance_id: str) -> None:
         kept = self.state.retained.get(instance_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 
 from sqlalchemy import Connection, update
@@ -125,6 +125,11 @@ class LedgerStore:
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""
         return await self._database.read(lambda connection: queries.overhead(connection, since))
+
+    async def running_overhead(self) -> Mapping[OverheadKey, Sequence[Segment]]:
+        """Segments of no lease, in their order, by instance and key, where the last one had not
+        ended when it was stored."""
+        return await self._database.read(queries.running_overhead)
 
     async def costs(
         self,

@@ -10,6 +10,7 @@ import pytest
 from ec2spawner.core.ledger.cost_rows import Dimension
 from ec2spawner.core.pool.rules import PoolRules
 from ec2spawner.core.pricing.price_history import PricePoint
+from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
 from ec2spawner.wire import Market
 from tests.unit.provisioner.costs import SPOT, costs, spent
@@ -41,7 +42,8 @@ async def with_pool(world: World, **fields: object) -> Pool:
 
 
 async def by_cause(world: World) -> dict[str, float]:
-    """USD that are stored, once nothing more is written."""
+    """USD that are stored, once prices are read and nothing more is written."""
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
     await world.complete_passes(3)
     await until(lambda: not world.store.write_behind._writes, "what is written meanwhile")
     found = await costs(world, Dimension.CAUSE)
@@ -105,6 +107,33 @@ async def test_the_pools_instance_that_ends_by_itself_costs_until_then(
         world.clock.advance(1800)
         await world.start(pool=NO_POOL)
     assert await by_cause(world) == {"pool": pytest.approx(0.20 * 3840 / 3600, rel=0.005)}
+
+
+@pytest.mark.parametrize("is_denied", [False, True])
+async def test_the_pools_instance_that_ended_long_before_a_hub_begins_costs_until_then(
+    world: World, is_denied: bool
+) -> None:
+    """EC2 no longer lists it, and CloudWatch says until when it ran."""
+    await risen(world, seconds=4800)
+    pool = await with_pool(world)
+    [instance_id] = world.cloud.running()
+    pool.advance(3600)
+    await world.complete_passes(1)
+    await world.kill()
+    world.clock.advance(1800)
+    world.cloud.end(instance_id, "Client.InstanceInitiatedShutdown")
+    world.cloud.machines[instance_id].hidden = True
+    world.clock.advance(4 * 3600)
+    if is_denied:
+        world.cloud.fail("ran_until", CloudError("AccessDenied", "no", retryable=False), 1)
+    await world.start(pool=NO_POOL)
+    await world.complete_passes(1)
+    world.clock.advance(200)
+    due = (0.20 * 4800 + 2.0 * 600) / 3600
+    assert await by_cause(world) == {"pool": pytest.approx(due, rel=0.005)}
+    assert not await world.store.ledger.running_overhead()
+    await world.restart()
+    assert spent(world, "hub").usd == pytest.approx(due, rel=0.005)
 
 
 async def test_a_place_that_another_start_left_stays_the_pools_after_a_restart(

@@ -86,7 +86,7 @@ async def test_what_a_start_takes_while_others_are_stored_is_counted_once(world:
     stored: list[str] = []
 
     class DuringAStart(Overhead):
-        async def of_place(self, instance: Instance) -> None:
+        async def of_place(self, instance: Instance, *, runs_on: bool) -> None:
             stored.append(instance.instance_id)
             if instance.instance_id == first:
                 lease = await world.request()
