@@ -76,6 +76,8 @@ class InstanceLoss:
         """In the console, by a program, or by itself. A stopped instance would keep its disk, and
         never come back by itself: the lease ends, and the instance with it where it was not
         retained before."""
+        if lease.state is LeaseState.READY and self._may_be_outdated(lease, instance):
+            return
         if lease.state is LeaseState.READY:
             await self.state.end(lease.lease_id, _why_gone(instance))
             lease = self.state.leases.get(lease.lease_id) or lease
@@ -85,6 +87,14 @@ class InstanceLoss:
             self.state.leases.report_agent_stopped(lease.lease_id, home_released=True)
         elif self.state.held_seconds(lease) >= STOPPED_GRACE:
             self.state.lose(lease, instance)
+
+    def _may_be_outdated(self, lease: Lease, instance: Instance) -> bool:
+        """Whether a listing may show a kept instance as it was before it was started for the lease:
+        it was stopped before. For a while only, because EC2's clock is not the hub's."""
+        ended_at, assigned_at = instance.ended_at, lease.assigned_at
+        if ended_at is None or assigned_at is None or ended_at >= assigned_at:
+            return False
+        return self.state.instances.seen_seconds(instance.instance_id) < STOPPED_GRACE
 
     def _why_lost(self, instance: Instance | None, now: datetime) -> Stop:
         reclaimed_at = self.state.blocks.reclaimed_at(instance)

@@ -98,7 +98,7 @@ async def test_lingering_is_accounted_once_despite_a_clock_change_at_its_end(wor
     await until(lambda: world.cloud.of("terminate"), "a call that fails")
     world.clock.jump(-30)
     await until(lambda: not world.provisioner._state.retained.holds(agent.instance_id), "its end")
-    await world.settle()
+    await world.complete_passes(2)
     [waited] = await world.store.ledger.overhead(first.requested_at)
     assert waited.end is not None
     # By EC2's clock, which in the simulation is the hub's.
@@ -793,6 +793,27 @@ async def test_a_server_that_ends_without_its_hub_loses_no_disk(world: World) ->
     await world.start()
     assert "powered itself off" in (await world.stop_of(lease)).message
     await is_retained(world, lease, agent)
+
+
+async def test_a_server_outlives_a_listing_from_before_its_instance_was_started(
+    world: World,
+) -> None:
+    _, agent = await kept(world, STOP)
+    machine = world.cloud.machines[agent.instance_id]
+    before = replace(machine)
+    world.clock.advance(600)
+    await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    agent = Agent(world, agent.instance_id)
+    lease = await agent.serve()
+    await world.kill()
+    started, world.cloud.machines[agent.instance_id] = machine, before
+    await world.start()
+    await world.watch_passes(2)
+    world.cloud.machines[agent.instance_id] = started
+    await agent.heartbeat()
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
 
 
 @pytest.mark.parametrize("how", ["says stopped", "silent", "stopped by others"])
