@@ -129,7 +129,7 @@ class LedgerStore:
     async def running_overhead(self) -> Mapping[OverheadKey, Sequence[Segment]]:
         """Segments of no lease, in their order, by instance and key, where the last one had not
         ended when it was stored."""
-        return await self._database.read(queries.running_overhead)
+        return await self._database.read(cost_queries.running_overhead)
 
     async def costs(
         self,

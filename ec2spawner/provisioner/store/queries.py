@@ -18,14 +18,13 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    tuple_,
     union,
 )
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from ...core.ledger.cost_rows import WHOSE, CostSum, Dimension, Filter
 from ...core.ledger.rehearsals import KEY
-from ...core.ledger.segments import OverheadKey, Segment
+from ...core.ledger.segments import Segment
 from ...wire import Step
 from ..model.leases.lease import (
     ENDED_LATELY,
@@ -189,26 +188,6 @@ def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:
         .order_by(column.started_at, column.segment_id)
     )
     return tuple(map(rows.segment_from, _mappings(connection, query)))
-
-
-def running_overhead(connection: Connection) -> dict[OverheadKey, list[Segment]]:
-    """Segments of no lease, in their order, by instance and key, where the last one had not ended
-    when it was stored."""
-    column = tables.segment_table.c
-    names = tuple_(column.instance_id, column.overhead_key)
-    running = select(column.instance_id, column.overhead_key).where(
-        column.lease_id.is_(None), column.ended_at.is_(None), column.overhead_key.is_not(None)
-    )
-    query = (
-        select(tables.segment_table)
-        .where(column.lease_id.is_(None), names.in_(running))
-        .order_by(column.segment_id)
-    )
-    found: dict[OverheadKey, list[Segment]] = {}
-    for row in _mappings(connection, query):
-        key = row["instance_id"], row["overhead_key"]
-        found.setdefault(key, []).append(rows.segment_from(row))
-    return found
 
 
 def segments(connection: Connection, since: datetime, before: datetime) -> tuple[Segment, ...]:

@@ -35,8 +35,9 @@ from ....core.ledger.cost_rows import (
     Resource,
 )
 from ....core.ledger.lease_costs import Account
-from ....core.ledger.segments import OverheadKey
-from ..tables import cost_table
+from ....core.ledger.segments import OverheadKey, Segment
+from ..rows import segment_from
+from ..tables import cost_table, segment_table
 from . import cost_totals
 from .cost_totals import COLUMNS, Line, dimension_of, sums_of_lines, sums_of_totals
 
@@ -95,6 +96,26 @@ def with_overhead(connection: Connection, key: str, since: date) -> tuple[str, .
         .order_by(column.instance_id)
     )
     return tuple(connection.execute(query).scalars())
+
+
+def running_overhead(connection: Connection) -> dict[OverheadKey, list[Segment]]:
+    """Segments of no lease, in their order, by instance and key, where the last one had not ended
+    when it was stored."""
+    column = segment_table.c
+    names = tuple_(column.instance_id, column.overhead_key)
+    running = select(column.instance_id, column.overhead_key).where(
+        column.lease_id.is_(None), column.ended_at.is_(None), column.overhead_key.is_not(None)
+    )
+    query = (
+        select(segment_table)
+        .where(column.lease_id.is_(None), names.in_(running))
+        .order_by(column.segment_id)
+    )
+    found: dict[OverheadKey, list[Segment]] = {}
+    for row in connection.execute(query).mappings():
+        key = row["instance_id"], row["overhead_key"]
+        found.setdefault(key, []).append(segment_from(dict(row)))
+    return found
 
 
 def last_overhead(connection: Connection, instance_id: str) -> tuple[str, int] | None:
