@@ -38,7 +38,7 @@ class EndedInstances:
     """Those whose overhead was taken back."""
     _is_pricing: bool = False
     _has_searched: bool = False
-    """Whether instances were searched that ended, unlisted by now, while no hub ran."""
+    """Whether accounts that an earlier process has left open were searched."""
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises: the store is written in the background."""
@@ -48,7 +48,7 @@ class EndedInstances:
         instances = self.state.instances
         if not self._has_searched and not self.state.is_in_recovery_grace():
             self._has_searched = True
-            self.tasks.spawn(self._close_unlisted(), "what ended without a hub")
+            self.tasks.spawn(self._close_left(), "what an earlier process has left")
         if self._listing == instances.listings:
             return
         self._listing = instances.listings
@@ -81,25 +81,38 @@ class EndedInstances:
         finally:
             self._is_pricing = False
 
-    async def _close_unlisted(self) -> None:
-        """Close the accounts of places of the pool that no listing shows, by their metrics: EC2
-        lists an ended instance for an hour. Raises `StoreError`; then the next process does it."""
-        ledger, instances = self.overhead.store.ledger, self.state.instances
+    async def _close_left(self) -> None:
+        """Close the accounts of places of the pool that an earlier process has left open: of those
+        that a lease has taken, and of those that no listing shows.
+
+        Raises `StoreError`; then the next process does it.
+        """
+        ledger, now = self.overhead.store.ledger, self.state.clock.now()
         for (instance_id, key), segments in (await ledger.running_overhead()).items():
-            if instance_id in instances.listed or self.state.retained.holds(instance_id):
+            end = await ledger.leased_since(instance_id)
+            is_here = instance_id in self.state.instances.listed
+            if end is None and (is_here or self.state.retained.holds(instance_id)):
                 continue
-            now, start = self.state.clock.now(), segments[0].start
-            try:
-                ran = await self.cloud.ran_until([instance_id], start, now)
-                end = ran.get(instance_id, start + UNMEASURED)
-            except CloudError as error:
-                counted = sum(x.microseconds for x in await ledger.overhead_costs(instance_id, key))
-                end = start + timedelta(microseconds=counted) + MAX_WITHOUT_HUB
-                log.error(
-                    "When %s of the pool ended is not known, so it is charged until %s at most. "
-                    "CloudWatch: %s",
-                    instance_id,
-                    end,
-                    error,
-                )
-            await self.overhead.of_lost_place(key, segments, min(end, now))
+            end = end or await self._ended_at(instance_id, key, segments[0].start, now)
+            await self.overhead.of_left_place(key, segments, min(end, now))
+
+    async def _ended_at(
+        self, instance_id: str, key: str, start: datetime, now: datetime
+    ) -> datetime:
+        """Of one that EC2 no longer lists: it lists an ended instance for an hour, and its metrics
+        say until when it ran."""
+        try:
+            ran = await self.cloud.ran_until([instance_id], start, now)
+        except CloudError as error:
+            sums = await self.overhead.store.ledger.overhead_costs(instance_id, key)
+            counted = timedelta(microseconds=sum(each.microseconds for each in sums))
+            end = start + counted + MAX_WITHOUT_HUB
+            log.error(
+                "When %s of the pool ended is not known, so it is charged until %s at most. "
+                "CloudWatch: %s",
+                instance_id,
+                end,
+                error,
+            )
+            return end
+        return ran.get(instance_id, start + UNMEASURED)

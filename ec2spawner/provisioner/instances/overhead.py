@@ -104,11 +104,11 @@ class Overhead:
         key, whose = overhead_key(instance.launched_at, ""), (Cause.POOL, HUBS)
         await self.save(Period(key, segments, whose, instance, runs_on=runs_on))
 
-    async def of_lost_place(self, key: str, segments: Sequence[Segment], end: datetime) -> None:
-        """Of one that ended then, while no hub ran; `segments` are those that were stored."""
+    async def of_left_place(self, key: str, segments: Sequence[Segment], end: datetime) -> None:
+        """Of one whose stored `segments` an earlier process has left without an end, up to its
+        `end`."""
         whole = replace(segments[-1], start=segments[0].start, end=max(end, segments[0].start))
-        again = self.prices.in_force([whole])
-        await self.save(Period(key, again, is_all=True))
+        await self.save(Period(key, self.prices.in_force([whole])))
 
     def _whose(self, instance: Instance) -> Whose:
         """Of the time before its first lease. Decided when it is counted: one that another start

@@ -61,7 +61,7 @@ class RunningCosts:
             self.tasks.spawn(self._store(with_disks), "running overhead")
         elif new := [each for each in self._in_places() if each not in self._places]:
             self._is_storing = True
-            self.tasks.spawn(self._store_places(new), "new places of the pool")
+            self.tasks.spawn(self._store_new(new), "new places of the pool")
 
     async def _store(self, with_disks: bool) -> None:
         try:
@@ -69,8 +69,15 @@ class RunningCosts:
                 await self._store_one(kept.instance_id)
                 if with_disks:
                     await self._store_disks(kept.instance_id)
-        finally:
             await self._store_places(self._in_places())
+        finally:
+            self._is_storing = False
+
+    async def _store_new(self, instance_ids: Sequence[str]) -> None:
+        try:
+            await self._store_places(instance_ids)
+        finally:
+            self._is_storing = False
 
     def _in_places(self) -> list[str]:
         """Without those that are retained."""
@@ -78,12 +85,9 @@ class RunningCosts:
         return [each for each in in_places if not self.state.retained.holds(each)]
 
     async def _store_places(self, instance_ids: Sequence[str]) -> None:
-        try:
-            for instance_id in instance_ids:
-                await self._store_place(instance_id)
-            self._places = (self._places | {*instance_ids}) & {*self._in_places()}
-        finally:
-            self._is_storing = False
+        for instance_id in instance_ids:
+            await self._store_place(instance_id)
+        self._places = (self._places | {*instance_ids}) & {*self._in_places()}
 
     async def _store_one(self, instance_id: str) -> None:
         """As it is now: a lease may have got it while others were stored."""

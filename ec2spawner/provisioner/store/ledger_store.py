@@ -131,6 +131,12 @@ class LedgerStore:
         ended when it was stored."""
         return await self._database.read(cost_queries.running_overhead)
 
+    async def leased_since(self, instance_id: str) -> datetime | None:
+        """When the first lease of an instance began to pay for it; None without any."""
+        return await self._database.read(
+            lambda connection: cost_queries.leased_since(connection, instance_id)
+        )
+
     async def costs(
         self,
         since: date,

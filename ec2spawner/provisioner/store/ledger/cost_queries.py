@@ -6,7 +6,7 @@ All lines are written here, so that their totals are never forgotten.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -116,6 +116,18 @@ def running_overhead(connection: Connection) -> dict[OverheadKey, list[Segment]]
         key = row["instance_id"], row["overhead_key"]
         found.setdefault(key, []).append(segment_from(dict(row)))
     return found
+
+
+def leased_since(connection: Connection, instance_id: str) -> datetime | None:
+    """When the first lease of an instance began to pay for it; None without any."""
+    column = segment_table.c
+    query = (
+        select(column.started_at)
+        .where(column.instance_id == instance_id, column.lease_id.is_not(None))
+        .order_by(column.started_at)
+        .limit(1)
+    )
+    return connection.execute(query).scalar()
 
 
 def last_overhead(connection: Connection, instance_id: str) -> tuple[str, int] | None:

@@ -19,6 +19,7 @@ from tests.unit.provisioner.retained import LINGER, kept
 from tests.unit.provisioner.world import SPEC, World, until
 
 NO_POOL = PoolRules(())
+OPEN = "SELECT instance_id FROM segment WHERE overhead_key IS NOT NULL AND ended_at IS NULL"
 ON_DEMAND = 0.526
 
 
@@ -134,6 +135,35 @@ async def test_the_pools_instance_that_ended_long_before_a_hub_begins_costs_unti
     assert not await world.store.ledger.running_overhead()
     await world.restart()
     assert spent(world, "hub").usd == pytest.approx(due, rel=0.005)
+
+
+async def test_a_place_that_a_hub_was_killed_to_close_ends_where_its_lease_begins(
+    world: World,
+) -> None:
+    await risen(world, seconds=7200)
+    pool = await with_pool(world)
+    [agent] = pool.agents.values()
+    pool.advance(1800)
+    world.silence_agents()
+    lease = await world.request("ada")
+    await agent.serve()
+    await world.complete_passes(1)
+    world.clock.advance(3600)
+    await world.stop(lease)
+    await until(lambda: agent.instance_id not in world.cloud.running(), "its end")
+    await world.complete_passes(1)
+    await world.kill()
+    world.run_sql("UPDATE segment SET ended_at = NULL WHERE overhead_key IS NOT NULL")
+    for machine in world.cloud.machines.values():
+        machine.hidden = True
+    world.clock.advance(7200)
+    await world.start(pool=NO_POOL)
+    await world.complete_passes(1)
+    world.clock.advance(200)
+    await until(lambda: not world.run_sql(OPEN), "it is closed")
+    of_it = f"FROM segment WHERE instance_id = '{agent.instance_id}'"
+    waited_until = world.run_sql(f"SELECT ended_at {of_it} AND lease_id IS NULL")
+    assert waited_until == world.run_sql(f"SELECT started_at {of_it} AND lease_id IS NOT NULL")
 
 
 async def test_a_place_that_another_start_left_stays_the_pools_after_a_restart(
