@@ -232,7 +232,7 @@ class Person:
             8,
             {"seconds": 900.0, "hub_kills": 10, "agent_kills": 30, "freezes": 6},
             id="long",
-            marks=pytest.mark.long,
+            marks=[pytest.mark.long, pytest.mark.timeout(3600)],
         ),
     ],
 )
