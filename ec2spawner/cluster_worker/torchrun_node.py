@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from ..core.text.strict_json import WrongBody, parsed
 from ..wire import CancelOrder, ClusterJoin, RunOrder, RunStatus
 from .log_tail import LogTail
 from .torchrun_process import TorchrunProcess, start
+
+M = TypeVar("M", bound=BaseModel)
 
 LEAVE_SECONDS: Final = 5.0
 """From SIGTERM to SIGKILL: the agent gives this worker 10 s."""
@@ -74,10 +77,7 @@ class TorchrunNode:
     async def _start(self, request: web.Request) -> web.Response:
         """400 for an order that cannot be read, 409 during another run and once drained. The same
         order again changes nothing."""
-        try:
-            order = RunOrder.model_validate_json(await request.read())
-        except ValidationError as error:
-            raise web.HTTPBadRequest(text=_words(error)) from None
+        order = _order(RunOrder, await request.read())
         async with self._starting:
             run = self._run
             if run is not None and run.status.run_id == order.run_id:
@@ -99,10 +99,7 @@ class TorchrunNode:
 
     async def _cancel(self, request: web.Request) -> web.Response:
         """Begin to end a run; 400 for an order that cannot be read. Another run continues."""
-        try:
-            order = CancelOrder.model_validate_json(await request.read())
-        except ValidationError as error:
-            raise web.HTTPBadRequest(text=_words(error)) from None
+        order = _order(CancelOrder, await request.read())
         run = self._run
         if run is not None and run.status.run_id == order.run_id and not run.status.stopped:
             self._begin(run.end("cancelled", STOP_SECONDS))
@@ -120,7 +117,15 @@ def _answer(run: TorchrunProcess | None) -> web.Response:
     return web.Response(text=status.model_dump_json(), content_type="application/json")
 
 
-def _words(error: ValidationError) -> str:
-    """Which fields are wrong, without their values: variables may be secret."""
-    fields = sorted({".".join(map(str, each["loc"][:1])) or "body" for each in error.errors()})
-    return f"the order cannot be read: {', '.join(fields)}"
+def _order(model: type[M], body: bytes) -> M:
+    """Raises `HTTPBadRequest` with the fields that are wrong, without their values: variables may
+    be secret."""
+    try:
+        parsed(body)
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        fields = sorted({".".join(map(str, each["loc"][:1])) or "body" for each in error.errors()})
+        problem = ", ".join(fields)
+    except WrongBody as error:
+        problem = str(error)
+    raise web.HTTPBadRequest(text=f"the order cannot be read: {problem}")

@@ -74,6 +74,7 @@ from .app.route_times import noting_routes
 from .app.service import HubService, publish, utc_now
 from .app.user_account import all_users
 from .app.user_activity import keep_users_logged_in
+from .app.user_names import explain_refused_names
 from .configuration import validate
 from .pages import runs_page, start_page, usage_pages
 from .pages.jinja_environment import TEMPLATES
@@ -268,6 +269,7 @@ async def _begin(app: JupyterHub) -> None:
             provisioner.spawn(delivery.run(), "delivery of alarms")
         service.started(provisioner)
         provisioner.spawn(bound_requests(app), "bounds of requests")
+        provisioner.spawn(explain_refused_names(app), "names of users")
         provisioner.spawn(Resumes(app, service, provisioner).run(), "resumes")
         provisioner.spawn(RunStarts(app, service, provisioner).run(), "starts of runs")
         address = api_address.api_address(app, options).url

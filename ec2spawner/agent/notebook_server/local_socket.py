@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from ...core.text.strict_json import WrongBody, parsed
 from ...wire import (
     AgentState,
     DocumentsSaved,
@@ -154,9 +155,13 @@ class LocalSocket:
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             try:
+                parsed(line)
                 message = MESSAGE.validate_json(line)
             except ValidationError as error:
                 log.warning("invalid message from the notebook: %d errors", error.error_count())
+                return
+            except WrongBody as error:
+                log.warning("invalid message from the notebook: %s", error)
                 return
             if writer in self._writers:
                 self._writers[writer] = True

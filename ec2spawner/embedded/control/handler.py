@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from tornado.web import HTTPError, RequestHandler
 
+from ...core.text.strict_json import WrongBody, check_type, parsed
 from ..api.access_keys import AccessKeys
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
@@ -84,8 +85,13 @@ class ControlHandler(RequestHandler):
 
     def body(self, model: type[Any]) -> Any:
         """The body as this model; 400 with the field and the fix if it is invalid."""
+        body = self.request.body or b"{}"
         try:
-            found = model.model_validate_json(self.request.body or b"{}")
+            check_type(self.request.headers.get("Content-Type"))
+            parsed(body)
+            found = model.model_validate_json(body)
+        except WrongBody as error:
+            raise HTTPError(400, "%s", str(error)) from None
         except ValidationError as error:
             raise HTTPError(400, "%s", in_words(error, model)) from None
         return found

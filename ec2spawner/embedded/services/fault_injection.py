@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tornado.web import RequestHandler
 
+from ...core.text.strict_json import WrongBody, parsed_object
 from ..api.access_keys import AccessKey, AccessKeys, Denial, DeniedError
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
@@ -269,7 +270,10 @@ class FaultInjectionHandler(RequestHandler):
             return await service.delete(key, named)
         elif method == "POST" and not named:
             start = service.start if kind == "experiments" else service.create
-            return await start(key, json.loads(self.request.body))
+            try:
+                return await start(key, parsed_object(self.request.body) or {})
+            except WrongBody as error:
+                raise EC2Error("SerializationException", str(error), 400) from error
         raise EC2Error("UnsupportedOperation", "The embedded EC2 has no such call of FIS.", 400)
 
     def _refuse(self, error: EC2Error) -> None:

@@ -103,6 +103,7 @@ class ReleaseHandler(UserCall):
         require_instances_scope(self)
         if not self.has_scope(f"{STOP_SCOPE}!user={user_name}"):
             raise HTTPError(403, f"this needs the scope {STOP_SCOPE} for the user")
+        self.refuse_body()
         _, provisioner = running()
         try:
             account = named(self, user_name)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
-from jupyterhub.apihandlers.base import APIHandler
+from pydantic import BaseModel
 from tornado.web import HTTPError, stream_request_body
 
+from ...core.text.strict_json import check_type, read_model
 from ...wire import MAX_BODY_BYTES
 from ..app.event_loop.user_turns import Turn, UserTurns
+from .strict_body import StrictBody
+
+M = TypeVar("M", bound=BaseModel)
 
 BODY_SECONDS = 10.0
 """A body that has not arrived completely by then closes its connection without an answer. Clients
@@ -26,7 +30,7 @@ class Refused(Exception):
 
 
 @stream_request_body
-class BoundedBody(APIHandler):
+class BoundedBody(StrictBody):
     """Bounds size (413) and duration of a body before any of it is read.
 
     Of a request that `admit` refuses, the body is neither kept nor parsed. It is let pass before
@@ -94,10 +98,20 @@ class BoundedBody(APIHandler):
         self._has_arrived = True
         return b"".join(self._chunks)
 
-    def get_json_body(self) -> Any:
-        """As JupyterHub has it."""
+    def get_json_body(self) -> dict[str, Any] | None:
+        """As the base has it."""
         self.request.body = self.body()
         return super().get_json_body()
+
+    def read_body(self, model: type[M]) -> M:
+        """The body as a message. Raises `WrongBody`."""
+        check_type(self.request.headers.get("Content-Type"))
+        return read_model(model, self.body())
+
+    def refuse_body(self) -> None:
+        """For calls that take none. Raises `HTTPError` (400) for one that says something."""
+        if self.get_json_body():
+            raise HTTPError(400, "this call takes no body")
 
     def release_body(self) -> None:
         """Free the body of a request that is held: it has been read."""

@@ -24,6 +24,7 @@ from ..app.start_requests import TakesTurns
 from ..app.user_account import account_of
 from ..security.instances_scope import note_start
 from ..spawn.user_options import check_lasting
+from .strict_body import StrictBody
 
 CHANGED: Final[dict[str, type]] = {"name": str, "display_name": str, "user_options": dict}
 """What a `PATCH` may change, and the types of its values."""
@@ -32,7 +33,7 @@ _caller: ContextVar[tuple[str, str]] = ContextVar("caller", default=("", ""))
 """(kind, name) of the caller; tasks that the request starts inherit it."""
 
 
-class ServerHandler(TakesTurns, UserServerAPIHandler):
+class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
     """A server in the REST API."""
 
     @needs_scope("start:servers")
@@ -60,7 +61,7 @@ class ServerHandler(TakesTurns, UserServerAPIHandler):
         """Change a stopped server; 400 for options that its start would refuse."""
         self.count_call(user_name)
         body = self.get_json_body()
-        if not isinstance(body, dict) or not body or body.keys() - CHANGED.keys():
+        if not body or body.keys() - CHANGED.keys():
             raise HTTPError(400, f"send an object with one or more of {', '.join(CHANGED)}")
         for name, value in body.items():
             if not isinstance(value, CHANGED[name]):
@@ -88,10 +89,13 @@ class ServerHandler(TakesTurns, UserServerAPIHandler):
     async def delete(self, user_name: str, server_name: str = "") -> None:
         """Stop, remembering the caller; first ends a check, and is 503 if EC2 does not answer.
 
+        400 for an invalid body, before anything ends: JupyterHub takes any text as a true `remove`.
         No rate refuses to stop a running server: only calls that find none are counted.
         """
         if not self._can_stop(user_name, server_name):
             self.count_call(user_name)
+        if not isinstance((self.get_json_body() or {}).get("remove", False), bool):
+            raise HTTPError(400, "remove: must be true or false")
         caller = self.current_user
         _caller.set((getattr(caller, "kind", ""), getattr(caller, "name", "")))
         await self._end_move(user_name, server_name)

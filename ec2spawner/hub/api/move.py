@@ -74,8 +74,8 @@ class ContinueHandler(UserCall):
         owner = _owner(self, user_name)
         hub, provisioner = running()
         wanted = self.get_json_body() or {}
-        if not isinstance(wanted, dict) or server_name not in owner.orm_spawners:
-            raise HTTPError(400, "the body is an object with the options of a start")
+        if server_name not in owner.orm_spawners:
+            raise HTTPError(404, "there is no such server")
         limit, now = hub.limits.user_starts, time.monotonic()
         self.check_rate(limit, "you have started servers too often lately")
         spawner = owner.spawners[server_name]
@@ -101,6 +101,7 @@ class ContinueHandler(UserCall):
     async def delete(self, user_name: str, server_name: str = "") -> None:
         """Stay where it is: 204, or 409 once the server has left."""
         owner = _owner(self, user_name)
+        self.refuse_body()
         _, provisioner = running()
         account = account_of(provisioner.accounts, owner)
         found = provisioner.moves.pending(account, server_name)

@@ -161,6 +161,7 @@ class PoolOfProfileHandler(UserCall):
     async def delete(self, profile: str) -> None:
         """204, and the configuration holds again; 404 where nothing is set by hand."""
         require_instances_scope(self)
+        self.refuse_body()
         _, provisioner = running()
         try:
             was_set = await provisioner.pool.clear(profile, by=self.current_user.name)

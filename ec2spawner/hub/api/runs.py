@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jupyterhub.user import User
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from tornado.http1connection import HTTP1Connection
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError
@@ -18,6 +18,7 @@ from tornado.web import HTTPError
 from ...core.concurrency_limit import TooManyAtOnce
 from ...core.profiles.choices import OptionsRefused
 from ...core.runs.documents import DocumentError, parts, plain_size
+from ...core.text.strict_json import WrongBody, check_type, read_model
 from ...provisioner.model.leases.run import Run
 from ...provisioner.runs.runs import NoSuchRun, Owner, TooManyRuns
 from ...provisioner.store.store import StoreError
@@ -149,13 +150,10 @@ class RunListHandler(RunsApiHandler):
         if has_too_many_values(body):
             raise HTTPError(400, f"parameters: have more than {MAX_VALUES} values together")
         try:
-            return RunSubmission.model_validate_json(body)
-        except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}"
-                for each in error.errors(include_input=False, include_url=False)[:5]
-            )
-            raise HTTPError(400, problems) from error
+            check_type(self.request.headers.get("Content-Type"))
+            return read_model(RunSubmission, body)
+        except WrongBody as error:
+            raise HTTPError(400, str(error)) from error
 
 
 class RunHandler(RunsApiHandler):
@@ -167,6 +165,7 @@ class RunHandler(RunsApiHandler):
 
     async def delete(self, number: str) -> None:
         """Cancel it; with `?array` all of its array."""
+        self.refuse_body()
         owner, (_, provisioner) = self.whose(SUBMIT_SCOPE), running()
         caller = self.current_user
         is_own = isinstance(caller, User) and owner_of(caller) == owner

@@ -70,6 +70,7 @@ class SleepHandler(UserCall):
     async def post(self, user_name: str, server_name: str = "") -> None:
         """202 while it saves; 403 for other users' servers, 409 with the reason if it cannot."""
         owner = _owner(self, user_name)
+        self.refuse_body()
         _, provisioner = running()
         lease = lease_of(provisioner, owner, server_name)
         try:

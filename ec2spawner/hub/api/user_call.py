@@ -10,10 +10,11 @@ from typing import ClassVar, Final, TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.user import User
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from tornado.web import HTTPError
 
 from ...core.rate_limit import RateLimit, Share
+from ...core.text.strict_json import WrongBody
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ..app import service
@@ -163,8 +164,8 @@ def named(handler: APIHandler, user: str) -> str:
 
 
 def read(handler: UserCall, model: type[M], example: str) -> M:
-    """The body of a call. Raises `HTTPError` (400) that shows `example`."""
+    """The body of a call. Raises `HTTPError` (400) with what is wrong, which shows `example`."""
     try:
-        return model.model_validate_json(handler.body())
-    except ValidationError as error:
-        raise HTTPError(400, f"send {example}") from error
+        return handler.read_body(model)
+    except WrongBody as error:
+        raise HTTPError(400, f"{error}. Send {example}") from error

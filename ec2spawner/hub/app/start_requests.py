@@ -9,6 +9,7 @@ import time
 from typing import Any, Final
 
 from jupyterhub.handlers.base import BaseHandler
+from jupyterhub.slugs import is_valid_safe_slug
 from jupyterhub.user import User
 from sqlalchemy.exc import DBAPIError
 from tornado.web import HTTPError
@@ -24,6 +25,11 @@ from .user_rename import STILL_STARTED, follow_name
 TOO_MANY_STARTS: Final = "You have started servers too often lately"
 
 CANCELLED: Final = "The start of this server was cancelled. Start it again when you need it"
+
+NAMES: Final = (
+    "it begins with a lower-case letter, and has lower-case letters, digits and single hyphens "
+    "between them, 30 at most. Its display name may be any"
+)
 
 PENDING_SECONDS: Final = 30.0
 """When to try again, for a user whose servers are starting."""
@@ -60,6 +66,15 @@ class TakesTurns(BaseHandler):
             seconds = limit.wait_seconds(account, now)
             words = f"Servers of {user_name} are started and stopped too often: try again soon"
             raise too_many(words, seconds)
+
+    async def _check_named_server_request(
+        self, user: User, server_name: str, *arguments: Any, **options: Any
+    ) -> None:
+        """As JupyterHub does it, which names no reason for a refused name."""
+        is_new = server_name not in user.orm_spawners
+        if self.allow_named_servers and is_new and not is_valid_safe_slug(server_name):
+            raise HTTPError(400, f"{server_name[:60]!r} cannot be the name of a server: {NAMES}")
+        await super()._check_named_server_request(user, server_name, *arguments, **options)
 
     async def spawn_single_user(self, user: User, *arguments: Any, **options: Any) -> Any:
         """As JupyterHub does it; 409 if the start is cancelled, 429 if the user starts too many

@@ -6,14 +6,13 @@ import json
 from typing import Any, NoReturn, TypeVar
 
 from jupyter_server.base.handlers import APIHandler
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from tornado import web
 
+from ...core.text.strict_json import WrongBody, check_type, parsed_object, read_model
 from ...wire import NotebookReply, Sentence, sentence
 from ..agent_link import AgentGoneError, AgentLink
 from ..service import NotebookService
-
-INVALID = sentence("invalid-request")
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -46,9 +45,24 @@ class ExtensionHandler(APIHandler):
     def body(self, model: type[Body]) -> Body:
         """The request's body; ends the request with 400 if it is invalid."""
         try:
-            return model.model_validate_json(self.request.body)
-        except ValidationError:
-            self.refuse(400, INVALID)
+            check_type(self.request.headers.get("Content-Type"))
+            return read_model(model, self.request.body)
+        except WrongBody as error:
+            self.refuse_request(str(error))
+
+    def refuse_request(self, problem: str) -> NoReturn:
+        """End the request with 400. `problem` is for programs; a page can only be reloaded."""
+        why = sentence("invalid-request").model_dump()
+        self.say({"ok": False, "sentence": why, "message": problem}, 400)
+        raise web.Finish
+
+    def refuse_body(self) -> None:
+        """For calls that take none: ends the request with 400 if it says something."""
+        try:
+            if parsed_object(self.request.body):
+                self.refuse_request("this call takes no body")
+        except WrongBody as error:
+            self.refuse_request(str(error))
 
     def is_owners(self) -> bool:
         """Whether the owner asks: who was only given access to the server may not end it.

@@ -9,7 +9,7 @@ from tornado import web
 
 from ...wire import ContinueRequest, ExtendRequest, IdleRequest, sentence
 from ..status.guest_status import for_guest
-from .extension_handler import INVALID, ExtensionHandler
+from .extension_handler import ExtensionHandler
 
 
 class StatusHandler(ExtensionHandler):
@@ -33,7 +33,7 @@ class HistoryHandler(ExtensionHandler):
         try:
             since = float(text) if (text := self.get_query_argument("since", "")) else None
         except ValueError:
-            self.refuse(400, INVALID)
+            self.refuse_request("since: is no number")
         self.set_header("Cache-Control", "no-store")
         self.finish(self.service.history.answer(since))
 
@@ -62,6 +62,7 @@ class StopHandler(ExtensionHandler):
     @web.authenticated
     async def post(self) -> None:
         """Ask the hub for the stop; 503 if agent or hub do not answer in time."""
+        self.refuse_body()
         await self.ask("stop")
 
 
@@ -71,6 +72,7 @@ class SleepHandler(ExtensionHandler):
     @web.authenticated
     async def post(self) -> None:
         """Ask the hub for the sleep; 409 with the reason if this server cannot."""
+        self.refuse_body()
         await self.ask("sleep")
 
 

@@ -96,7 +96,7 @@ class Laboratory:
         """A control call: HTTP status and JSON. POST with a body, else GET, unless it says."""
         request = urllib.request.Request(
             f"{self.facts.ec2_endpoint}/embedded/{path}",
-            data=None if body is None else json.dumps(body).encode(),
+            data=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
             headers={"Authorization": f"token {self.facts.control_token}", **(headers or {})},
             method=method,
         )

@@ -262,6 +262,22 @@ def test_a_malformed_control_request_is_refused_with_field_and_fix(
     assert says in answer["error"]
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"seconds": 6', "ends too early"),
+        (b'{"seconds": 6}}', "something follows"),
+        (b'{"seconds": 6, "seconds": 7}', "same key twice"),
+        (b'{"seconds": NaN}', "NaN is no number of JSON"),
+    ],
+)
+def test_a_control_request_that_is_no_json_is_refused(lab: Any, body: bytes, says: str) -> None:
+    status, answer = lab.ask("boot", body)
+
+    assert status == 400
+    assert says in answer["error"]
+
+
 def test_an_unknown_control_call_is_not_found(lab: Any) -> None:
     status, answer = lab.ask("no-such-call")
 

@@ -73,6 +73,7 @@ NEEDS: dict[tuple[str, str], Need] = {
     ("ServerHandler", "put"): needs(START, body=NOBODYS),
     ("ServerHandler", "patch"): needs(START, body={"user_options": NOBODYS}),
     ("ServerHandler", "delete"): needs(STOP),
+    ("UserHandler", "post"): needs(CHANGE_USERS),
     ("UserHandler", "patch"): needs(CHANGE_USERS, body={"name": "eve"}),
     ("UserHandler", "delete"): needs(DELETE_USERS),
     ("ProfilesHandler", "get"): needs(START, of_caller=True),
@@ -320,3 +321,41 @@ async def test_no_token_does_more_than_its_scopes(
     assert after is not None
     assert (after["ready"], after["pending"]) == (True, None)
     assert after["started"] == before["started"]
+
+
+# --- what is no body ----------------------------------------------------------------------------
+
+NO_BODIES = {
+    "truncated": b'{"seconds": 60',
+    "followed": b'{"seconds": 60}}',
+    "doubled": b'{"seconds": 60, "seconds": 61}',
+    "NaN": b'{"seconds": NaN}',
+    "a list": b"[]",
+    "a number": b"0",
+    "a form": b"seconds=60",
+    "not UTF-8": b'{"seconds": "\xff"}',
+}
+
+
+async def test_no_handler_follows_what_is_no_body(hub: Hub, ann: AgentByHand) -> None:
+    """Each says what is wrong with it, and does nothing."""
+    tokens = {name: await hub.user_token(name) for name in ("ann", "admin")}
+    followed = []
+    async with httpx.AsyncClient(base_url=hub.url, timeout=60, verify=False) as client:
+        for pattern, name, method in calls():
+            need, path = NEEDS[name, method], path_of(pattern, ann)
+            if method == "get":
+                continue
+            token = tokens["ann" if need.owner_only else "admin"]
+            headers = {
+                "Authorization": f"Bearer {ann.token if name.startswith('agents.') else token}"
+            }
+            for kind, wrong in NO_BODIES.items():
+                reply = await client.request(
+                    method, f"/hub{path}", content=wrong, headers=headers, params={"user": "ann"}
+                )
+                said = reply.json()["message"] or "" if reply.content else ""
+                if reply.status_code != 400 or not ("body" in said or "JSON" in said):
+                    followed.append((name, method, kind, reply.status_code, said))
+    assert not followed
+    assert await hub.model("ann")

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 import pytest_asyncio
 
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import PASSWORD, Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
 pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.asyncio(loop_scope="module")]
@@ -176,6 +177,51 @@ def clients(hub: Hub) -> dict[str, Any]:
         return {identifier: rest for identifier, *rest in found}
 
 
+NAMES: dict[str, str] = {
+    "..": "for a step to another folder",
+    "%2e%2e": "for a step to another folder",
+    "a/b": "a slash",
+    "a\0b": "control characters",
+    "x" * 256: "more than 255 characters",
+}
+
+
+@pytest.mark.parametrize(("name", "reason"), NAMES.items(), ids=[ascii(x)[1:9] for x in NAMES])
+async def test_a_name_with_which_nothing_works_is_refused_with_the_reason(
+    hub: Hub, name: str, reason: str
+) -> None:
+    await hub.add_user("nia")
+    replies = [
+        await hub.api.post("/users", json={"usernames": [name]}),
+        await hub.api.patch("/users/nia", json={"name": name}),
+    ]
+    if name != "..":  # proxies resolve that in an address
+        replies.append(await hub.api.post(f"/users/{quote(name, safe='')}"))
+    for reply in replies:
+        assert reply.status_code == 400, reply.text
+        assert reason in reply.json()["message"]
+    if not name.isprintable():
+        return  # a form cannot send it
+    async with httpx.AsyncClient(base_url=hub.url, verify=False, timeout=60) as client:
+        xsrf = await xsrf_of(client, "/hub/login")
+        form = {"username": name, "password": PASSWORD, "_xsrf": xsrf}
+        page = await client.post("/hub/login", data=form)
+    assert page.status_code == 400
+    assert reason in page.text
+
+
+@pytest.mark.parametrize("name", ["%252e%252e", "My lab", "a--b", "x" * 31])
+async def test_a_name_that_no_server_can_have_is_refused_with_the_rule(hub: Hub, name: str) -> None:
+    await hub.add_user("oli")
+    path = f"/users/oli/servers/{name}"
+    for reply in (
+        await hub.api.post(path, json={}),
+        await hub.api.put(path, json={}),
+    ):
+        assert reply.status_code == 400
+        assert "begins with a lower-case letter" in reply.json()["message"]
+
+
 # --- a start that its user cancels ---
 
 
@@ -227,6 +273,17 @@ async def test_options_that_no_start_would_follow_are_not_stored(
         assert reply.status_code == 400
         assert reply.json()["message"]
         assert (await lea.get(path)).json()["user_options"] == {"profile": "cpu"}
+
+
+@pytest.mark.parametrize("remove", ["no", 1, None])
+async def test_a_server_is_removed_for_true_alone(hub: Hub, remove: object) -> None:
+    await hub.add_user("pia")
+    await hub.api.put("/users/pia/servers/lab", json={})
+    path = "/users/pia/servers/lab"
+    reply = await hub.api.request("DELETE", path, json={"remove": remove})
+    assert reply.status_code == 400
+    assert reply.json()["message"] == "remove: must be true or false"
+    assert (await hub.api.get(path)).is_success
 
 
 @pytest.mark.parametrize(

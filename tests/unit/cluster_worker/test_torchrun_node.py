@@ -142,6 +142,9 @@ async def test_what_is_no_order_is_refused_without_its_values(node: Worker) -> N
     assert "run_id" in text
     assert "SECRET" not in text
     assert (await call(node, "POST", "/cancel", "[]"))[0] == 400
+    status, text = await call(node, "POST", "/cancel", '{"run_id": "SECRET')
+    assert (status, "SECRET" in text) == (400, False)
+    assert "ends too early" in text
     assert (await call(node, "POST", "/run", "x" * (MAX_ORDER_BYTES + 1)))[0] == 413
 
 

@@ -270,7 +270,7 @@ class OfAdmin(ServerHandler):
 
     def __init__(self, spawner: Any, body: bytes = b"") -> None:
         self.application = SimpleNamespace(settings={})
-        self.request = SimpleNamespace(path="/users/ada/server", body=body)
+        self.request = SimpleNamespace(path="/users/ada/server", headers={}, body=body)
         self.ada = fake_user("ada", spawners={"": spawner})
 
     def find_user(self, name: str) -> Any:
@@ -286,7 +286,7 @@ async def test_a_server_under_check_is_not_started(spawner: Any) -> None:
 async def test_the_check_continues_where_jupyterhub_refuses_the_stop(
     world: World, ours: EC2Spawner, spawner: Any, routes: list[str]
 ) -> None:
-    """For which it was cut short: the body is no JSON."""
+    """For which it was cut short: a default server cannot be removed."""
     lease, _ = await world.ready()
     await world.restart()
     hub = service.current()
@@ -294,8 +294,8 @@ async def test_the_check_continues_where_jupyterhub_refuses_the_stop(
     hub.provisioner = world.provisioner
     spawner.start_check = RestartCheck()
     task = await checked(world, spawner.start_check, spawner, lease)
-    with pytest.raises(HTTPError, match="Invalid JSON"):
-        await OfAdmin(spawner, b"{").delete("ada")
+    with pytest.raises(HTTPError, match="default server"):
+        await OfAdmin(spawner, b'{"remove": true}').delete("ada")
     assert await task is None
     assert spawner._check_pending
     await world.settle()

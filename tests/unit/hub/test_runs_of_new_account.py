@@ -74,7 +74,8 @@ class OfUser(users_calls.RunsApiHandler):
         self.query = query
         self.found: list[int] = []
         arguments = {name: [value.encode()] for name, value in query.items()}
-        self.request: Any = SimpleNamespace(query_arguments=arguments)
+        self.request: Any = SimpleNamespace(query_arguments=arguments, headers={})
+        self._chunks = []
 
     def has_scope(self, scope: str) -> bool:
         return True

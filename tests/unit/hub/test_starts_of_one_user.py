@@ -103,7 +103,8 @@ class Api(ServerHandler):
 
     async def status(self, method: str, user: str) -> int:
         """Of the answer to such a call about the server of `user`."""
-        self.request = SimpleNamespace(method=method, headers={}, path=f"/users/{user}/server")
+        path = f"/users/{user}/server"
+        self.request = SimpleNamespace(method=method, headers={}, path=path, body=b"")
         try:
             await self.prepare()
             await getattr(self, method.lower())(user)

@@ -207,3 +207,32 @@ async def test_a_server_without_an_agent_has_no_runs(home: Path) -> None:
             assert (status, found["sentence"]["code"]) == (404, "not-managed")
     finally:
         await server.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b'{"path": "train.py", "profile": "t4"', "ends too early"),
+        (b'{"path": "train.py", "path": "other.py", "profile": "t4"}', "same key twice"),
+        (b'{"path": "train.py", "profile": "t4"} {}', "something follows"),
+        (b'{"path": "train.py", "profile": "t4", "max_usd": NaN}', "NaN"),
+        (b'{"path": "train.py", "profile": "t4", "max_usd": -1}', "max_usd: "),
+    ],
+)
+async def test_the_problem_with_a_body_is_named(
+    server: Server, link: Link, body: bytes, problem: str
+) -> None:
+    reply = await server.client.post("/runs", content=body)
+    assert (reply.status_code, link.asked) == (400, [])
+    assert problem in reply.json()["message"]
+
+
+async def test_a_body_of_another_type_is_refused(server: Server, link: Link) -> None:
+    body = b'{"path": "train.py", "profile": "t4"}'
+    for media in ("application/json", "text/plain;charset=UTF-8"):
+        reply = await server.client.post("/runs", content=body, headers={"Content-Type": media})
+        assert reply.status_code == 200
+    headers = {"Content-Type": "application/xml"}
+    reply = await server.client.post("/runs", content=body, headers=headers)
+    assert reply.status_code == 400
+    assert "application/json" in reply.json()["message"]

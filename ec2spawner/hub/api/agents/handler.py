@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import ValidationError
 from tornado.web import Finish
 
+from ....core.text.strict_json import WrongBody
 from ....provisioner.model.cloud.instance import Instance
 from ....provisioner.model.leases.lease import Lease
 from ....provisioner.provisioner import Provisioner
@@ -56,16 +56,12 @@ class AgentHandler(BoundedBody):
     def read(self, model: type[M], instead: str = "") -> M:
         """The body as a message; ends the request with 400 if it is invalid.
 
-        `instead`: a message that replaces the list of what is wrong with the body.
+        `instead`: a message that replaces what is wrong with the body.
         """
         try:
-            return model.model_validate_json(self.body())
-        except ValidationError as error:
-            problems = (
-                f"{'.'.join(map(str, detail['loc'])) or 'body'}: {detail['msg']}"
-                for detail in error.errors(include_input=False, include_url=False)
-            )
-            self.refuse(400, instead or "; ".join(problems))
+            return self.read_body(model)
+        except WrongBody as error:
+            self.refuse(400, instead or str(error))
 
     def answer(self, status: int, message: Message) -> None:
         """Send a message as JSON and finish the request."""

@@ -36,6 +36,7 @@ class HardwareHandler(OwnersHandler):
 
     async def call(self, lease: Lease) -> None:
         """Answer `HardwareChoices`; 409 unless the server is ready, 503 without the profiles."""
+        self.refuse_body()
         self.refuse_unless_ready(lease)
         spawner = self.owners_spawner(lease)
         try:

@@ -1,0 +1,22 @@
+"""Base of JupyterHub's handlers that we replace, and of ours: how they read JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyterhub.apihandlers.base import APIHandler
+from tornado.web import HTTPError
+
+from ...core.text.strict_json import WrongBody, check_type, parsed_object
+
+
+class StrictBody(APIHandler):
+    """Reads objects alone, and says what is wrong with anything else."""
+
+    def get_json_body(self) -> dict[str, Any] | None:
+        """The body; None if it is empty or `null`. Raises `HTTPError` (400)."""
+        try:
+            check_type(self.request.headers.get("Content-Type"))
+            return parsed_object(self.request.body or b"")
+        except WrongBody as error:
+            raise HTTPError(400, str(error)) from error
