@@ -7,7 +7,6 @@ word, the second with a line in the log.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 
 from traitlets import HasTraits, TraitError
 from traitlets.config import Config, Configurable
@@ -25,8 +24,8 @@ def unread_options(config: Config, classes: Iterable[type[HasTraits]]) -> list[F
     """A finding for each class and each option in `config` that `classes`, those that the hub
     loads, do not have.
 
-    A class of an unknown name may belong to a service or a plugin: only one that looks misspelt is
-    a finding.
+    A class of an unknown name may belong to a service or a plugin, or be one that this hub does not
+    use now: only a name that is nearly one of `classes` is a finding.
     """
     loaded = tuple(classes)
     by_name: dict[str, type[HasTraits]] = {
@@ -48,9 +47,25 @@ def unread_options(config: Config, classes: Iterable[type[HasTraits]]) -> list[F
 
 
 def _class(section: str, known: Iterable[str]) -> Iterator[Finding]:
-    if close := get_close_matches(section, known, n=1, cutoff=0.8):
+    meant = next((name for name in known if _is_misspelt(section, name)), "")
+    if meant:
         wrong = "there is no such class, so what is set there has no effect"
-        yield failed(Topic.OPTION, wrong, f"did you mean c.{close[0]}?", name=f"c.{section}")
+        yield failed(Topic.OPTION, wrong, f"did you mean c.{meant}?", name=f"c.{section}")
+
+
+def _is_misspelt(wrote: str, name: str) -> bool:
+    """Whether one letter is missing, too many or wrong, two are exchanged, or only their case
+    differs: `LDAPAuthenticator` is another class than `Authenticator`."""
+    one, other = wrote.casefold(), name.casefold()
+    if len(one) > len(other):
+        one, other = other, one
+    begin = next((i for i, letter in enumerate(one) if letter != other[i]), len(one))
+    if len(one) < len(other):
+        return one[begin:] == other[begin + 1 :]
+    exchanged = one[begin : begin + 2] == other[begin : begin + 2][::-1]
+    return one[begin + 1 :] == other[begin + 1 :] or (
+        exchanged and one[begin + 2 :] == other[begin + 2 :]
+    )
 
 
 def _options(
