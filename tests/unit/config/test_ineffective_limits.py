@@ -255,9 +255,16 @@ CASES = {
     "boot-above-the-start": Case(
         {"boot_timeout": "20m"},
         {"start_timeout": 900},
-        "boot_timeout",
-        "JupyterHub gives up a start after c.EC2Spawner.start_timeout, 900 s",
+        "start_timeout",
+        "boot_timeout (1200 s)",
         "c.EC2Spawner.start_timeout = 1500",
+    ),
+    "short-start-beside-defaults": Case(
+        {},
+        {"start_timeout": 60},
+        "start_timeout",
+        "boot_timeout (600 s) and ready_timeout",
+        "c.EC2Spawner.start_timeout = ",
     ),
     "owners-of-an-id": Case(
         {"image": {"id": IMAGE, "owners": ["self"]}},
