@@ -158,7 +158,7 @@ def _may_be_gone(state: State, lease: Lease) -> bool:
     """True for a server under check after the hub's start whose instance EC2 does not list, and for
     one whose agent has just hung up."""
     contact = state.leases.contact(lease.lease_id)
-    if contact.hung_up_at is not None:
+    if contact.heartbeats and contact.heartbeats == contact.last_heartbeat:
         return state.clock.uptime() - contact.hung_up_at < CUT_OFF_LISTED
     return not contact.heartbeats and state.instances.is_missing(lease.instance_id or "")
 

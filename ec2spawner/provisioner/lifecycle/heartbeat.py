@@ -70,9 +70,14 @@ SHORTEST_HOLD = 0.8
 next heartbeats together, for good, and each long turn of the event loop adds to them: with 2,000
 servers a turn of 114 ms was measured after five minutes."""
 
-HANG_UP_PAUSE = 3.0
+HANG_UP_PAUSE = 6.0
 """Seconds in which an agent that has closed the connection of a heartbeat sends another one, unless
-it has ended: one that has news does so at once."""
+it has ended: one that has news does so at once, and one whose connection broke, as all do when the
+proxy starts again, repeats the call after four seconds at most."""
+
+HANG_UPS_APART = 600.0
+"""Seconds between two hang-ups of a lease that are looked into: an agent may send as many as it
+likes, and each has listings be frequent for a minute."""
 
 UNHEARD_PAUSE = 30.0
 """Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
@@ -112,7 +117,6 @@ class Heartbeats:
         contact, now = self.heard(lease.lease_id), self.state.clock.now()
         contact.protocol = heartbeat.protocol
         contact.heartbeats = mine = contact.heartbeats + 1
-        contact.hung_up_at = None
         self.state.leases.announce(lease.lease_id)
         before, contact.idle_since = contact.idle_since, _by_our_clock(heartbeat, lease, now)
         if contact.idle_since is not None and (before is None or contact.idle_since < before):
@@ -156,9 +160,10 @@ class Heartbeats:
         def check() -> None:
             if state.leases.get(lease_id) is None:
                 return  # it has ended, and is forgotten
-            contact = state.leases.contact(lease_id)
-            if contact.heartbeats == held.number:
-                contact.hung_up_at = state.clock.uptime()
+            contact, uptime = state.leases.contact(lease_id), state.clock.uptime()
+            is_first = uptime - contact.hung_up_at >= HANG_UPS_APART
+            if contact.heartbeats == held.number and is_first:
+                contact.hung_up_at, contact.last_heartbeat = uptime, held.number
                 state.instances.refresh_soon()
 
         asyncio.get_running_loop().call_later(HANG_UP_PAUSE, check)

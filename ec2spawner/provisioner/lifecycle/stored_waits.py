@@ -12,13 +12,15 @@ from ..runtime.cooperative_iteration import cooperatively
 from ..state.state import State
 from ..state.waits import wait_limit
 
-STORED_EVERY: Final = 15.0
-"""Seconds of a wait that a restart of the hub may forget: each time is a write to the store."""
+STORED_EVERY: Final = 30.0
+"""Seconds of a wait that a restart of the hub may forget: each time is a write to the store. Longer
+than a new hub with a thousand servers needs until it has answered all of them, and than most starts
+last."""
 
 
 @dataclass(slots=True)
 class StoredWaits:
-    """Writes of each lease whose agent is awaited for how long by now."""
+    """Stores for each lease whose agent is awaited how long that has lasted."""
 
     state: State
 

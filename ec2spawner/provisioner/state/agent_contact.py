@@ -47,9 +47,11 @@ class Contact:
     """`HeartbeatResponse.state`: grows with each change that the agent is notified of."""
     heartbeats: int = 0
     """Number of heartbeats: a newer one releases an older one that is still held."""
-    hung_up_at: float | None = None
+    hung_up_at: float = float("-inf")
     """When its agent had closed the connection of a heartbeat without sending another one, by the
-    hub's uptime; None once it has called again."""
+    hub's uptime."""
+    last_heartbeat: int = 0
+    """The number of that heartbeat: it is the last one unless the agent lives."""
     woke_at: float = float("-inf")
     """When a heartbeat last began a pass, on the loop's clock in seconds."""
     chose_at: float = float("-inf")

@@ -544,6 +544,28 @@ async def test_an_agent_that_calls_again_has_nothing_listed(world: World) -> Non
     assert world.provisioner._state.instances.listings == listings
 
 
+async def test_an_agent_that_always_hangs_up_does_not_have_listings_all_the_time(
+    world: World,
+) -> None:
+    await world.restart(quiet_interval=3600.0)
+    lease, _ = await world.ready()
+    await asyncio.sleep(60)  # the listings of its start
+    instances = world.provisioner._state.instances
+
+    async def hang_up() -> int:
+        before = instances.listings
+        held = world.provisioner.agents.heartbeat(world.now(lease), Heartbeat(protocol=PROTOCOL))
+        world.provisioner.agents.hung_up(held)
+        await asyncio.sleep(60)
+        world.clock.advance(60)
+        return instances.listings - before
+
+    assert await hang_up() > 0
+    assert sum([await hang_up() for _ in range(5)]) <= 1, "one that was to come anyway"
+    world.clock.advance(heartbeats.HANG_UPS_APART)
+    assert await hang_up() > 0
+
+
 async def test_an_agent_that_never_sends_a_heartbeat_loses_its_server(world: World) -> None:
     world.silence_agents()
     lease, _ = await world.ready()
