@@ -152,6 +152,7 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/integration/hub/test_agent_api.py",
         "tests/integration/hub/test_claims.py",
         "tests/integration/hub/test_instances_api.py",
+        "tests/integration/hub/test_jupyterhub_faults_on_hub.py",
         "tests/integration/hub/test_other_users_instances.py",
         "tests/integration/hub/test_pool_on_hub.py",
         "tests/integration/hub/test_profiles_api.py",

@@ -95,7 +95,7 @@ async def test_a_user_who_is_renamed_has_servers_at_the_new_address(hub: Hub) ->
 
 
 @pytest.mark.parametrize("server", ["", "lab"])
-async def test_nobody_is_renamed_while_a_server_runs(hub: Hub, server: str) -> None:
+async def test_no_user_is_renamed_while_a_server_runs(hub: Hub, server: str) -> None:
     """The server would let in the next user of the old name, and not its owner."""
     user = f"cleo{server}"
     await hub.start_server(user, server)
@@ -111,7 +111,7 @@ async def test_nobody_is_renamed_while_a_server_runs(hub: Hub, server: str) -> N
 
 
 @pytest.mark.usefixtures("slow_boots")
-async def test_nobody_is_renamed_while_a_server_starts(hub: Hub) -> None:
+async def test_no_user_is_renamed_while_a_server_starts(hub: Hub) -> None:
     await hub.add_user("dora")
     starting = asyncio.create_task(hub.request_server("dora"))
     await until(lambda: pending(hub, "dora"), 20, "the start")
@@ -276,7 +276,7 @@ async def test_options_that_no_start_would_follow_are_not_stored(
 
 
 @pytest.mark.parametrize("remove", ["no", 1, None])
-async def test_a_server_is_removed_for_true_alone(hub: Hub, remove: object) -> None:
+async def test_a_server_is_removed_only_for_true(hub: Hub, remove: object) -> None:
     await hub.add_user("pia")
     await hub.api.put("/users/pia/servers/lab", json={})
     path = "/users/pia/servers/lab"

@@ -343,7 +343,7 @@ async def test_without_notice_and_the_profile_withdrawn_meanwhile(
 
 @pytest.mark.nightly(
     guard="tests/integration/hub/test_jupyterhub_faults_on_hub.py::"
-    "test_nobody_is_renamed_while_a_server_runs"
+    "test_no_user_is_renamed_while_a_server_runs"
 )
 async def test_a_user_is_not_renamed_between_two_moves_and_deleted_then(
     hub: Hub, embedded: Embedded
