@@ -35,6 +35,7 @@ from .gateway.policy_use import PolicyUse
 from .gateway.throttle import Throttle
 from .iam.hub_policy import cluster_statements, hub_policy, interruption_statements
 from .images import Images
+from .instances.account import Account
 from .instances.actions import Instances
 from .instances.capacity_reservations import CapacityReservations
 from .instances.fleet import Fleets
@@ -54,6 +55,7 @@ from .runtime.identity import IdentitySigner
 from .runtime.instance_runtime import InstanceRuntime
 from .services import fault_injection
 from .services.fault_injection import FaultInjection, FaultInjectionHandler
+from .services.free_tier import FreeTier
 from .services.public_parameters import PublicParameters
 from .services.queues import Queues
 from .services.service_quotas import ServiceQuotas
@@ -215,7 +217,9 @@ class EmbeddedEC2:
             "CreateServiceLinkedRole", {"AWSServiceName": SPOT_SERVICE}, service="iam"
         )
         snapshots = Snapshots(moto, runtime, data_dir / "snapshots.json")
-        volumes = Volumes(moto, lifecycles, runtime, snapshots, data_dir / "volumes.json")
+        account = Account(REGION)
+        register = data_dir / "volumes.json"
+        volumes = Volumes(moto, lifecycles, runtime, snapshots, account, register)
         self._stack.push_async_callback(volumes.close)
         await volumes.restore()
         await snapshots.restore()
@@ -223,11 +227,13 @@ class EmbeddedEC2:
         file_systems = FileSystems(moto, built, data_dir)
         await file_systems.restore()
         placement_groups = PlacementGroups(REGION, notes["account"], lifecycles, self._lag)
-        launcher = Launcher(moto, built, lifecycles, places, quotas, placement_groups, self._lag)
+        launcher = Launcher(
+            moto, built, lifecycles, places, quotas, placement_groups, account, self._lag
+        )
         capacity_reservations = CapacityReservations(moto, places, lifecycles, quotas)
         calls, throttle, faults = Calls(), Throttle(), Faults()
         groups = SecurityGroups(moto, lifecycles)
-        instances = Instances(moto, launcher, lifecycles, runtime, groups)
+        instances = Instances(moto, launcher, lifecycles, runtime, groups, account)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
         authorization = Authorization(
             moto, lifecycles, placement_groups, built.default_group, PolicyUse()
@@ -251,6 +257,7 @@ class EmbeddedEC2:
             placement_groups,
             DryRuns(moto, instances, fleets, volumes, groups, placement_groups),
             {
+                "freetier": FreeTier(account, notes["account"]),
                 "pricing": PriceList(on_demand_prices, REGION),
                 "servicequotas": ServiceQuotas(quotas, notes["account"], REGION),
                 "sqs": Queues(moto),
@@ -269,6 +276,7 @@ class EmbeddedEC2:
             runtime,
             capacity,
             quotas,
+            account,
             throttle,
             faults,
             self._lag,

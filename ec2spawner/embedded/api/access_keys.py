@@ -36,7 +36,7 @@ SIGNATURE_VALID: Final = timedelta(minutes=5)
 """From "Elements of an AWS API request signature"; the difference of clocks is within it."""
 
 SERVICES_OF_HUBS: Final = frozenset(
-    {"ec2", "fis", "iam", "monitoring", "pricing", "servicequotas", "sqs", "ssm", "sts"}
+    {"ec2", "fis", "freetier", "iam", "monitoring", "pricing", "servicequotas", "sqs", "ssm", "sts"}
 )
 """The policy of a hub has nothing on S3: its instances have a role for that."""
 

@@ -26,6 +26,7 @@ from .instances import (
     UptimesHandler,
 )
 from .requests import (
+    AccountRequest,
     AddressesRequest,
     BootRequest,
     CapacityBlockRequest,
@@ -126,6 +127,19 @@ class PricesHandler(ControlHandler):
             for zone in zones:
                 self.controls.spot_prices.set(body.instance_type, zone, body.usd_per_hour, now)
         self.finish({"ok": True})
+
+
+class AccountHandler(ControlHandler):
+    """`POST /embedded/account`: the account's plan, and whether AWS has verified it."""
+
+    def post(self) -> None:
+        """Set what is named, and answer with both; the plan `none` is that of older accounts."""
+        body, account = self.body(AccountRequest), self.controls.account
+        if body.plan is not None:
+            account.plan = None if body.plan == "none" else body.plan
+        if body.verified is not None:
+            account.is_verified = body.verified
+        self.finish({"plan": account.plan or "none", "verified": account.is_verified})
 
 
 class AddressesHandler(ControlHandler):
@@ -244,6 +258,7 @@ class UnknownHandler(ControlHandler):
 
 
 ROUTES: list[tuple[str, type[ControlHandler]]] = [
+    (r"/embedded/account", AccountHandler),
     (r"/embedded/calls", CallsHandler),
     (r"/embedded/instances", InstancesHandler),
     (r"/embedded/uptimes", UptimesHandler),

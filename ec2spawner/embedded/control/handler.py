@@ -17,6 +17,7 @@ from ..api.protocol import EC2Error
 from ..faults import Faults
 from ..gateway.call_log import Calls
 from ..gateway.throttle import Throttle
+from ..instances.account import Account
 from ..instances.capacity_reservations import CapacityReservations
 from ..instances.lifecycle import Lifecycles
 from ..instances.quotas import Quotas
@@ -42,6 +43,7 @@ class Controls:
     runtime: InstanceRuntime
     capacity: Capacity
     quotas: Quotas
+    account: Account
     throttle: Throttle
     faults: Faults
     lag: ReadLag

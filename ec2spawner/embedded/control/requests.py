@@ -145,6 +145,13 @@ class QuotaRequest(ControlRequest):
     on_demand: Vcpus = Field(default={}, alias="on-demand")
 
 
+class AccountRequest(ControlRequest):
+    """What AWS lets the account do; absent fields stay as they are."""
+
+    plan: Literal["free", "paid", "none"] | None = None
+    verified: bool | None = None
+
+
 class AddressesRequest(ControlRequest):
     """Number of free addresses of a subnet; None is all."""
 

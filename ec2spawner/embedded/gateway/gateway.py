@@ -50,7 +50,7 @@ from .throttle import Throttle
 
 log = logging.getLogger(__name__)
 
-SERVICES = frozenset({"ec2", "iam", "monitoring", "pricing", "servicequotas", "sqs", "ssm", "sts"})
+SERVICES = frozenset(("ec2 freetier iam monitoring pricing servicequotas sqs ssm sts").split())
 """AWS services on this one endpoint; the request's signature names the service."""
 
 EC2_DENIALS = {

@@ -16,6 +16,7 @@ from ..market.capacity import Offer
 from ..market.reserved_places import BLOCK
 from ..market.type_facts import instance_type_facts
 from ..runtime.instance_runtime import InstanceRuntime
+from .account import Account
 from .blueprint import Blueprint, tag_specifications
 from .group_actions import SecurityGroups
 from .launch import Launcher
@@ -55,8 +56,10 @@ class Instances:
         lifecycles: Lifecycles,
         runtime: InstanceRuntime,
         groups: SecurityGroups,
+        account: Account,
     ) -> None:
         self._moto = moto
+        self._account = account
         self._launcher = launcher
         self._lifecycles = lifecycles
         self._runtime = runtime
@@ -140,7 +143,10 @@ class Instances:
         return {"StoppingInstances": self._change(parameters, self._lifecycles.stop)}
 
     async def start(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """StartInstances; raises `IncorrectInstanceState` while one is stopping."""
+        """StartInstances; raises `IncorrectInstanceState` while one is stopping, and what a launch
+        of its type raises in this account."""
+        for life in self._lifecycles.get_all(parameters.get("InstanceIds") or ()):
+            self._account.check_launch(life.offer.instance_type)
         return {"StartingInstances": self._change(parameters, self._lifecycles.start)}
 
     async def modify_attribute(self, parameters: Mapping[str, Any]) -> dict[str, Any]:

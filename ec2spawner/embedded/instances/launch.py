@@ -17,6 +17,7 @@ from ..market.type_facts import InstanceTypeFacts, instance_type_facts
 from ..network import Network
 from ..read_lag import ReadLag
 from ..runtime.instance import SimulatedInstance
+from .account import Account
 from .blueprint import (
     Blueprint,
     Tags,
@@ -54,6 +55,7 @@ class Launcher:
         places: ReservedPlaces,
         quotas: Quotas,
         placement_groups: PlacementGroups,
+        account: Account,
         lag: ReadLag,
     ) -> None:
         self._moto = moto
@@ -64,6 +66,7 @@ class Launcher:
         self._capacity = places.capacity
         self._quotas = quotas
         self._placement_groups = placement_groups
+        self._account = account
         self._zones: dict[str, str] = {}
         self._launching: Counter[tuple[Market, str]] = Counter()
 
@@ -160,6 +163,7 @@ class Launcher:
         Raises EC2's error if the offer is invalid, whatever its capacity.
         """
         facts, wish = self._check_offer(blueprint, offer), blueprint.wish(offer)
+        self._account.check_launch(offer.instance_type)
         reserved = min(wanted, self._places.left(wish, offer))
         if reserved == wanted or wish.is_only:
             return reserved, None if reserved == wanted else exceeded(wish, offer)

@@ -19,6 +19,8 @@ class InstanceTypeFacts:
     """On the Nitro hypervisor, or bare metal."""
     zones: frozenset[str]
     """Those that have it, sold out or not."""
+    in_free_tier: bool
+    """Whether an account on the free plan may launch it."""
     fits_cluster_placement: bool
     """Whether it can be in a placement group of strategy `cluster`."""
 
@@ -38,6 +40,7 @@ def instance_type_facts(instance_type: str, region: str) -> InstanceTypeFacts:
         architectures=tuple(known["ProcessorInfo"]["SupportedArchitectures"]),
         is_nitro=known.get("Hypervisor") != "xen",
         zones=frozenset(_zones_by_type(region).get(instance_type, ())),
+        in_free_tier=known["FreeTierEligible"],
         fits_cluster_placement="cluster" in known["PlacementGroupInfo"]["SupportedStrategies"],
     )
 

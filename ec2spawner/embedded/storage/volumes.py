@@ -16,6 +16,7 @@ from typing import Any
 
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
+from ..instances.account import Account
 from ..instances.lifecycle import Lifecycles
 from ..runtime.instance_runtime import InstanceRuntime
 from . import volume_rules
@@ -54,11 +55,13 @@ class Volumes:
         lifecycles: Lifecycles,
         runtime: InstanceRuntime,
         snapshots: Snapshots,
+        account: Account,
         register: Path,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._moto = moto
         self._snapshots = snapshots
+        self._account = account
         self._clock = clock
         self._modified: dict[str, float] = {}
         """When each was last changed, on the clock."""
@@ -86,6 +89,7 @@ class Volumes:
         """CreateVolume: blank or from a snapshot; raises what `check_create` raises."""
         call = {name: value for name, value in parameters.items() if name != "ClientToken"}
         await self.check_create(call)
+        self._account.check_verified()
         source = call.get("SnapshotId", "")
         async with self._lock:
             answer = await self._moto.call("CreateVolume", **call)
@@ -101,6 +105,7 @@ class Volumes:
         """CopyVolumes: files as they are now, in the zone of their volume, also while it is
         attached. Raises what `check_copy` raises."""
         await self.check_copy(parameters)
+        self._account.check_verified()
         source_id = parameters["SourceVolumeId"]
         given = ("VolumeType", "Iops", "Throughput", "KmsKeyId", "TagSpecifications")
         async with self._lock:
