@@ -13,7 +13,7 @@ from .finding import Finding, failed, ok, unproved
 from .hub_config import HubConfig
 from .hub_machine import judge_machine
 from .permissions import judge_permissions
-from .steps.account import check_credentials, check_roles
+from .steps.account import check_credentials, check_plan, check_roles
 from .steps.alarms import check_alarms, untested_alarms
 from .steps.context import Context, answer
 from .steps.costs import check_costs
@@ -111,7 +111,8 @@ async def _in_aws(
         findings,
     )
     announce("prices and permissions")
-    _, _, _, permissions = await asyncio.gather(
+    _, _, _, _, permissions = await asyncio.gather(
+        check_plan(context, resolved, findings),
         check_interruptions(context, findings),
         check_reservations(context, resolved, zones, findings),
         check_costs(context, resolved, zones, network.public, findings),

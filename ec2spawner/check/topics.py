@@ -50,6 +50,7 @@ class Topic(Enum):
     KEY_PAIR = _Subject("key-pair", Section.ACCOUNT, "key pair")
     SPOT_ROLE = _Subject("spot-role", Section.ACCOUNT, "spot role")
     KMS_KEY = _Subject("kms-key", Section.ACCOUNT, "KMS key")
+    ACCOUNT_PLAN = _Subject("account-plan", Section.ACCOUNT, "plan of the account")
     SUBNETS = _Subject("subnets", Section.NETWORK, "subnets")
     SECURITY_GROUPS = _Subject("security-groups", Section.NETWORK, "security groups")
     NOTEBOOK_PORT = _Subject("notebook-port", Section.NETWORK, "hub to notebooks")

@@ -57,6 +57,11 @@ def currency(region: str) -> str:
     return _CURRENCIES.get(_first_word(region), "USD")
 
 
+def is_commercial(region: str) -> bool:
+    """Whether the region is of the partition `aws`."""
+    return currency(region) == "USD" and not is_gov_cloud(region)
+
+
 def is_gov_cloud(region: str) -> bool:
     """Whether the region is of AWS GovCloud (US), whose partition has no Price List API."""
     return region.startswith("us-gov-")

@@ -55,6 +55,8 @@ class Facts:
     """That the profile means and a zone of the subnets offers, best first."""
     offered: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Instance type -> zones of the subnets."""
+    free_plan_has: frozenset[str] | None = None
+    """Types that AWS's free plan has, if the account is on it; None if not, or if unknown."""
     quotas: Sequence[ListedQuota] = ()
     running: Mapping[tuple[Market, str], int] = field(default_factory=dict)
     """This hub's instances now, by market and type."""

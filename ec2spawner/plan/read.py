@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
@@ -13,12 +14,14 @@ from .. import data
 from ..aws.calls.client import Timeouts
 from ..aws.compute.quotas import list_quotas
 from ..aws.ec2 import EC2Cloud
+from ..check.facts.account import Account
 from ..check.facts.network import Subnet, read_subnets
 from ..check.hub_config import HubConfig
 from ..config import Options
 from ..core.ledger.cost_rows import HUB
 from ..core.offers.capacity_blocks import chosen
 from ..core.offers.reserved_capacity import CapacityReservation
+from ..core.partitions import is_commercial
 from ..core.pricing.resource_prices import ResourcePrices
 from ..core.profiles.profiles import InstanceType, resolve
 from ..provisioner.model.cloud.cloud import CloudError
@@ -94,6 +97,7 @@ class _Reader:
             subnets=subnets,
             types=types,
             offered=offered,
+            free_plan_has=await self._free_plan(),
             quotas=quotas,
             running=running,
             running_types=table,
@@ -131,6 +135,16 @@ class _Reader:
         asked = read_types(self.cloud, zones, bundled, self.wanted.profile.instance_types)
         offered, described = await self._asked(Source.TYPES, asked, ({}, {}))
         return {n: k for n, k in {**bundled, **described}.items() if n in offered}, offered
+
+    async def _free_plan(self) -> frozenset[str] | None:
+        """A hub works without the permission to read it: then it is not judged."""
+        if not is_commercial(self.options.region):
+            return None
+        account = Account(self.cloud.client)
+        with suppress(CloudError, TimeoutError):
+            async with asyncio.timeout(TIMEOUT):
+                return await account.free_types() if (await account.plan()).is_free else None
+        return None
 
     async def _running(self) -> Mapping[tuple[Market, str], int]:
         found = await self.cloud.list_instances(self.options.hub_name)

@@ -10,6 +10,7 @@ from math import ceil
 from typing import Final
 
 from ..check.repairs.plan import more_vcpus
+from ..check.verdicts.account import PAID_PLAN
 from ..check.verdicts.profiles import Room, room
 from ..core.ec2_api_limits import charges
 from ..core.offers.quotas import listed_quota
@@ -55,6 +56,7 @@ def verdicts(
         *_servers(facts, wanted),
         *_rate(facts, wanted, prices),
         _zones(facts, wanted),
+        *_plan(facts),
         *_quotas(facts, wanted),
         _addresses(facts, wanted),
         *_reserved(facts, wanted, now),
@@ -102,6 +104,16 @@ def _rate(facts: Facts, wanted: Wanted, prices: tuple[Price, ...]) -> Iterator[V
 
 
 # --- the account ---
+
+
+def _plan(facts: Facts) -> Iterator[Verdict]:
+    """Nothing to say unless the account's plan has none of the types."""
+    if not facts.types or facts.free_plan_has is None:
+        return
+    if facts.free_plan_has.isdisjoint(kind.name for kind in facts.types):
+        has = ", ".join(sorted(facts.free_plan_has))
+        said = f"the account is on AWS's free plan, which launches only {has}"
+        yield Verdict("account plan", State.SHORT, said, PAID_PLAN, 0)
 
 
 def _quotas(facts: Facts, wanted: Wanted) -> Iterator[Verdict]:

@@ -217,7 +217,7 @@ class Client:
             self._session = boto3.session.Session()
         return self._session.client(
             service,
-            region_name=price_list_region(self.region) if service == "pricing" else self.region,
+            region_name=service_region(service, self.region),
             endpoint_url=self._endpoint_url,
             config=Config(
                 connect_timeout=self._timeouts.connect,
@@ -303,6 +303,17 @@ def known_regions() -> frozenset[str]:
     session = get_session()
     partitions = session.get_available_partitions()
     return frozenset(r for p in partitions for r in session.get_available_regions("ec2", p))
+
+
+def service_region(service: str, region: str) -> str:
+    """The region of a service's endpoint, for a hub in a region of the partition `aws`.
+
+    AWS Free Tier has one for all accounts, in us-east-1 ("AWS Free Tier" in the API reference of
+    AWS Billing and Cost Management, November 2026).
+    """
+    if service == "freetier":
+        return "us-east-1"
+    return price_list_region(region) if service == "pricing" else region
 
 
 def price_list_region(region: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from ...core.offers.launch_errors import SOLD_OUT, THROTTLES
+from ...core.offers.launch_errors import PENDING_VERIFICATION, SOLD_OUT, THROTTLES, code_of
 from ...provisioner.model.cloud.cloud import CloudError
 
 MAX_MESSAGE: Final = 1000
@@ -20,7 +20,7 @@ CREDENTIALS: Final = (
 
 
 def cloud_error(error: Exception) -> CloudError:
-    """Translate an exception of botocore. A refused call is never retryable."""
+    """Translate an exception of botocore. A refusal is retryable only if it passes by itself."""
     if isinstance(error, boto.ClientError):
         return _refused(error)
     name = type(error).__name__
@@ -45,14 +45,17 @@ _NO_ANSWER: Final = (
 )
 
 
+_PASSING: Final = THROTTLES | {PENDING_VERIFICATION}
+"""Refusals that pass by themselves: nothing was made, and the same call succeeds later."""
+
+
 def _refused(error: boto.ClientError) -> CloudError:
     answer = error.response.get("Error", {})
-    code = answer.get("Code") or "Unknown"
+    message = answer.get("Message") or str(error)
+    code = code_of(answer.get("Code") or "Unknown", message)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     fault = status >= 500 and code not in SOLD_OUT
-    return CloudError(
-        code, _short(answer.get("Message") or str(error)), retryable=fault or code in THROTTLES
-    )
+    return CloudError(code, _short(message), retryable=fault or code in _PASSING)
 
 
 def _short(text: str) -> str:

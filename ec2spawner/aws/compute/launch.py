@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Final
 
-from ...core.offers.launch_errors import TEMPLATE_GONE, LaunchError
+from ...core.offers.launch_errors import TEMPLATE_GONE, LaunchError, code_of
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.cloud.launch import FleetResponse, Launched, LaunchRequest
 from ...wire import Market
@@ -166,10 +166,10 @@ def _market(lifecycle: str | None, asked: Market) -> Market:
 
 
 def _error(error: Mapping[str, Any], zones: Mapping[str, str]) -> LaunchError:
-    override = _override_of(error)
+    override, message = _override_of(error), error.get("ErrorMessage", "")
     return LaunchError(
-        code=error.get("ErrorCode") or "Unknown",
-        message=error.get("ErrorMessage", ""),
+        code=code_of(error.get("ErrorCode") or "Unknown", message),
+        message=message,
         instance_type=override.get("InstanceType", ""),
         subnet=override.get("SubnetId", ""),
         zone=_zone(override, zones),

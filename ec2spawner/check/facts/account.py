@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from ...aws.calls.client import Answer, Client, entries
@@ -22,6 +23,19 @@ class Caller:
 
     account_id: str
     arn: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccountPlan:
+    """The account's plan with AWS: new accounts since July 2025 begin with a free one."""
+
+    is_free: bool
+    status: str
+    """AWS's word: `NOT_STARTED`, `ACTIVE` or `EXPIRED`."""
+    credits_usd: float | None = None
+    """That are left; None if AWS does not say."""
+    ends_at: datetime | None = None
+    """UTC; of a free plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,21 @@ class Account:
             KeyNames=[name],
         )
 
+    async def plan(self) -> AccountPlan:
+        """The account's plan. Raises `CloudError("ResourceNotFoundException", ...)` for an account
+        without one: of an organization, or older than plans."""
+        return await self._client.call("get_account_plan_state", _plan, service="freetier")
+
+    async def free_types(self) -> frozenset[str]:
+        """Names of the instance types that an account on the free plan may launch."""
+        return frozenset(
+            await self._client.pages(
+                "describe_instance_types",
+                entries("InstanceTypes", lambda kind: str(kind["InstanceType"])),
+                Filters=[{"Name": "free-tier-eligible", "Values": ["true"]}],
+            )
+        )
+
     async def quotas(self) -> Sequence[ListedQuota]:
         """EC2's quotas of the account and region, as Service Quotas lists them."""
         return await list_quotas(self._client)
@@ -120,6 +149,16 @@ class Account:
                 {"Name": "zone-type", "Values": ["availability-zone"]},
             ],
         )
+
+
+def _plan(answer: Answer) -> AccountPlan:
+    credit = answer.get("accountPlanRemainingCredits", {})
+    return AccountPlan(
+        is_free=answer["accountPlanType"] == "FREE",
+        status=answer["accountPlanStatus"],
+        credits_usd=float(credit["amount"]) if credit.get("unit") == "USD" else None,
+        ends_at=answer.get("accountPlanExpirationDate"),
+    )
 
 
 def _mount_target(interface: Answer) -> MountTarget:

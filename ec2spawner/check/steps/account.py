@@ -6,15 +6,17 @@ import asyncio
 
 from ...aws.calls.errors import CREDENTIALS, NO_CREDENTIALS
 from ...config import Profile
+from ...core.partitions import is_commercial
 from ...provisioner.model.cloud.cloud import CloudError
 from ...wire import Market
 from ..facts.account import Caller
 from ..facts.clock import clock_skew
 from ..finding import Finding, failed, ok
 from ..topics import Topic
-from ..verdicts.account import judge_clock, judge_kms_key, judge_spot_role
+from ..verdicts.account import judge_clock, judge_kms_key, judge_plan, judge_spot_role
 from ..verdicts.refusals import refused
 from .context import Context, answer, ask
+from .profiles import Resolved
 
 
 async def check_credentials(context: Context, findings: list[Finding]) -> Caller | None:
@@ -77,6 +79,21 @@ async def _spot_role(
     found, error = await answer(context.account.has_spot_role())
     only = [p.display_name for p in profiles if set(p.markets) == {Market.SPOT}]
     findings.append(judge_spot_role(bool(found) if error is None else error, only))
+
+
+async def check_plan(context: Context, resolved: Resolved, findings: list[Finding]) -> None:
+    """Whether the account's plan has the types of the profiles; other partitions have no plans."""
+    if not is_commercial(context.options.region):
+        return
+    plan, error = await answer(context.account.plan())
+    free: frozenset[str] = frozenset()
+    if plan is not None and plan.is_free:
+        free_types, error = await answer(context.account.free_types())
+        free = free_types or free
+    names = {profile.slug: profile.display_name for profile in resolved.profiles}
+    types = {names[slug]: of_profile for slug, of_profile in resolved.types.items()}
+    if (known := error or plan) is not None:
+        findings.append(judge_plan(known, free, types))
 
 
 async def _kms_key(

@@ -1,12 +1,13 @@
-"""The clock, the role for spot instances and the KMS key. Pure."""
+"""The clock, the role for spot instances, the account's plan and the KMS key. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
+from ...core.profiles.profiles import InstanceType
 from ...provisioner.model.cloud.cloud import CloudError
-from ..facts.account import SPOT_ROLE
+from ..facts.account import SPOT_ROLE, AccountPlan
 from ..finding import Finding, failed, ok, unproved, warning
 from ..repairs.plan import spot_role
 from ..topics import Topic
@@ -17,6 +18,12 @@ MAX_SKEW: Final = 300.0
 
 NOTABLE_SKEW: Final = 5.0
 """Seconds from which something keeps no time: NTP is within one, and the header has whole ones."""
+
+PAID_PLAN: Final = (
+    "change to the paid plan in the AWS console, Billing and Cost Management; credits that are "
+    "left stay valid"
+)
+"""The fix where the account is on AWS's free plan."""
 
 AWS_KEY: Final = "alias/aws/ebs"
 """AWS's own key for EBS, which every service of AWS may use."""
@@ -58,6 +65,50 @@ def judge_spot_role(answer: bool | CloudError, spot_only: Sequence[str]) -> Find
         return failed(Topic.SPOT_ROLE, said, fix, repairs=[repair])
     said = f"{said}: all servers run on demand, which costs more"
     return warning(Topic.SPOT_ROLE, said, fix, repairs=[repair])
+
+
+def judge_plan(
+    answer: AccountPlan | CloudError,
+    free_types: Set[str],
+    profiles: Mapping[str, Sequence[InstanceType]],
+) -> Finding:
+    """Whether the account's plan lets EC2 launch what the profiles ask for.
+
+    `free_types` are the types that a free plan may launch, `profiles` those of each profile, by its
+    name. EC2's DryRun does not notice it.
+    """
+    if isinstance(answer, CloudError):
+        return _plan_unknown(answer)
+    if not answer.is_free:
+        return ok(Topic.ACCOUNT_PLAN, f"AWS's paid plan ({answer.status})")
+    left = "" if answer.credits_usd is None else f", {answer.credits_usd:.2f} USD of credits left"
+    until = "" if answer.ends_at is None else f", until {answer.ends_at:%Y-%m-%d}"
+    may = ", ".join(sorted(free_types)) or "no type of this region"
+    said = f"AWS's free plan ({answer.status}{left}{until}), which launches only {may}"
+    without = [
+        name
+        for name, types in profiles.items()
+        if types and free_types.isdisjoint(kind.name for kind in types)
+    ]
+    if not without:
+        return warning(
+            Topic.ACCOUNT_PLAN, f"{said}; AWS closes the account when the plan ends", PAID_PLAN
+        )
+    said = f'{said}; EC2 refuses others as "not eligible for Free Tier"'
+    return failed(Topic.ACCOUNT_PLAN, f"{said}: {', '.join(without)} cannot start", PAID_PLAN)
+
+
+def _plan_unknown(error: CloudError) -> Finding:
+    if error.code == "ResourceNotFoundException":
+        said = "none: the account is of an organization, or older than AWS's plans"
+        return ok(Topic.ACCOUNT_PLAN, said)
+    fix = "look in the AWS console, Billing and Cost Management"
+    if error.code in DENIED:
+        said = f"whether the account is on AWS's free plan may not be read: {error.code}"
+        fix = f"give the hub's role freetier:GetAccountPlanState, or {fix}"
+        return unproved(Topic.ACCOUNT_PLAN, said, fix)
+    said = f"whether the account is on AWS's free plan is unknown: {error.code}"
+    return unproved(Topic.ACCOUNT_PLAN, said, fix)
 
 
 def judge_kms_key(configured: str, default: str | CloudError, *, spot: bool) -> Finding | None:

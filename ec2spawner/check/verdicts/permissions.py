@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...core.offers.launch_errors import PENDING_VERIFICATION
 from ...provisioner.model.cloud.cloud import CloudError
+from ...provisioner.model.error_hints import fix_of, shortened
 from ..finding import Finding, State, failed, ok, unproved, warning
 from ..topics import Topic
 from .refusals import DENIED, POLICY
@@ -43,7 +45,7 @@ def judge_dry_run(action: str, error: CloudError | None) -> Finding:
             fix + (role if action == "ec2:RunInstances" else ""),
             name=name,
         )
-    if error.retryable:
+    if error.retryable and error.code != PENDING_VERIFICATION:
         return unproved(Topic.PERMISSION, f"no answer: {error.code}", "try again", name=name)
     if error.code.startswith("InvalidLaunchTemplate"):
         return unproved(
@@ -51,9 +53,8 @@ def judge_dry_run(action: str, error: CloudError | None) -> Finding:
             "EC2 looks for the launch template first, which the first start makes",
             name=name,
         )
-    return unproved(
-        Topic.PERMISSION, f"EC2 refused the DryRun for another reason: {error.code}", name=name
-    )
+    said = f"EC2 refused the DryRun for another reason: {shortened(error.message)} ({error.code})"
+    return unproved(Topic.PERMISSION, said, fix_of(error.code, error.message), name=name)
 
 
 def judge_metrics(namespace: str) -> list[Finding]:

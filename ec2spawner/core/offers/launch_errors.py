@@ -39,6 +39,10 @@ class ErrorClass(StrEnum):
     """The account's limit: the market's whole quota class."""
     MARKET = "market"
     """The account may not buy in this market: spot lacks its service-linked role."""
+    PLAN = "plan"
+    """The account is on AWS's free plan, which does not have the type in any market or zone."""
+    VERIFICATION = "verification"
+    """AWS is still verifying the account: nothing is sold out and nothing refused, ask again."""
     SUBNET = "subnet"
     """The subnet has no free address."""
     BUSY = "busy"
@@ -95,6 +99,22 @@ RESERVATION_GONE: Final = "InvalidCapacityReservation"
 """Prefix of the codes that say that the targeted capacity reservation does not exist or is not
 active any more: it has ended since it was listed, and the market's own capacity is still there."""
 
+PENDING_VERIFICATION: Final = "PendingVerification"
+"""From "Error codes for the Amazon EC2 API": any action may answer it while AWS verifies the
+account. "While normally resolved within minutes, please allow up to 4 hours", its message says
+(skyplane-project/skyplane#799 has all of it)."""
+
+FREE_PLAN: Final = "InvalidParameterCombination.FreeTier"
+"""No code of EC2's, which says `InvalidParameterCombination` and means it by its message only."""
+
+_PARAMETERS: Final = "InvalidParameterCombination"
+
+_NOT_IN_FREE_PLAN: Final = "not eligible for free tier"
+"""Of "The specified instance type is not eligible for Free Tier. For a list of Free Tier instance
+types, run 'describe-instance-types' with the filter 'free-tier-eligible=true'." (quoted in
+LinkedInLearning/learning-terraform-3087701#345; in CreateFleet's errors too, aws/
+karpenter-provider-aws#9004). An image is refused alike (bitnami/vms#1838)."""
+
 _CAPACITY = frozenset(
     (
         "InsufficientCapacity InsufficientCapacityOnHost InsufficientHostCapacity "
@@ -114,15 +134,28 @@ _CLASSES: Mapping[str, ErrorClass] = MappingProxyType(
         "MaxSpotInstanceCountExceeded": ErrorClass.QUOTA,
         "VcpuLimitExceeded": ErrorClass.QUOTA,
         "AuthFailure.ServiceLinkedRoleCreationNotPermitted": ErrorClass.MARKET,
+        FREE_PLAN: ErrorClass.PLAN,
+        PENDING_VERIFICATION: ErrorClass.VERIFICATION,
         "InsufficientFreeAddressesInSubnet": ErrorClass.SUBNET,
         GROUP_NOT_KNOWN_YET: ErrorClass.BUSY,
         **dict.fromkeys(THROTTLES | _SERVER_FAULTS | _NO_ANSWER | TEMPLATE_GONE, ErrorClass.BUSY),
     }
 )
 
-SOLD_OUT = frozenset(code for code, meaning in _CLASSES.items() if meaning is not ErrorClass.BUSY)
+SOLD_OUT = frozenset(
+    code
+    for code, meaning in _CLASSES.items()
+    if meaning not in {ErrorClass.BUSY, ErrorClass.PLAN, ErrorClass.VERIFICATION}
+)
 """EC2's codes that say: not this offer now. Some come with HTTP 500, and yet they are clear
 answers: nothing was made."""
+
+
+def code_of(code: str, message: str) -> str:
+    """EC2's code, or `FREE_PLAN` where only the message says what it means."""
+    if code == _PARAMETERS and _NOT_IN_FREE_PLAN in message.lower():
+        return FREE_PLAN
+    return code
 
 
 def error_class(code: str) -> ErrorClass:

@@ -22,6 +22,8 @@ MARKED_FOR: Mapping[ErrorClass, timedelta] = MappingProxyType(
         ErrorClass.OFFER: timedelta(minutes=3),
         ErrorClass.QUOTA: timedelta(minutes=3),
         ErrorClass.MARKET: timedelta(minutes=10),
+        ErrorClass.PLAN: timedelta(minutes=10),
+        ErrorClass.VERIFICATION: timedelta(minutes=1),
         ErrorClass.SUBNET: timedelta(minutes=3),
         ErrorClass.TYPE_IN_ZONE: timedelta(hours=24),
         ErrorClass.UNUSABLE: timedelta(hours=1),
@@ -29,7 +31,8 @@ MARKED_FOR: Mapping[ErrorClass, timedelta] = MappingProxyType(
     }
 )
 """How long a refusal is believed. Three minutes are Karpenter's; which types a zone has changes
-when AWS builds; whether a type works changes with the image; a permission, when an admin gives it.
+when AWS builds; whether a type works changes with the image; a permission or the account's plan,
+when an admin changes it. A verification takes minutes to hours: one call a minute notices its end.
 What is not here marks nothing, and what is refused marks nothing but a capacity reservation."""
 
 UNUSABLE = "UnusableGpu"
@@ -73,6 +76,9 @@ class Scope(NamedTuple):
     subnet: str = ""
     image_id: str = ""
     reservation: str = ""
+
+
+_EVERYTHING = Scope()
 
 
 class _Asked(NamedTuple):
@@ -151,6 +157,12 @@ class SoldOut:
         mark = self._marks.get(Scope(subnet=subnet))
         return mark if mark is not None and mark.holds(now) else None
 
+    def verification(self, now: datetime) -> Mark | None:
+        """Why nothing is launched at `now` in this account; None if AWS has verified it, as far as
+        is known."""
+        mark = self._marks.get(_EVERYTHING)
+        return mark if mark is not None and mark.holds(now) else None
+
     def is_hinted(self, key: OfferKey, now: datetime) -> bool:
         """True where EC2 itself has just said that there is room, and not refused it since."""
         until = self._hinted.get(key)
@@ -206,6 +218,10 @@ def _scope(found: ErrorClass, market: Market, asked: _Asked, reservation: str) -
     match found:
         case ErrorClass.SUBNET:
             return Scope(subnet=asked.subnet)
+        case ErrorClass.VERIFICATION:
+            return _EVERYTHING
+        case ErrorClass.PLAN:
+            return Scope(None, asked.instance_type)
         case _ if reservation:
             return Scope(market, asked.instance_type, asked.zone, reservation=reservation)
         case ErrorClass.TYPE_IN_ZONE:
@@ -221,10 +237,12 @@ def _scope(found: ErrorClass, market: Market, asked: _Asked, reservation: str) -
 @lru_cache(maxsize=8192)
 def _scopes_of(key: OfferKey) -> tuple[Scope, ...]:
     """What a mark that concerns an offer may be of. Kept: a page asks for hundreds of offers."""
+    in_any = _EVERYTHING, Scope(None, key.instance_type)
     if key.reservation:
         where = key.market, key.instance_type, key.zone
-        return Scope(None, *where[1:]), Scope(*where, reservation=key.reservation)
+        return *in_any, Scope(None, *where[1:]), Scope(*where, reservation=key.reservation)
     return (
+        *in_any,
         Scope(key.market, key.instance_type, key.zone),
         Scope(None, key.instance_type, key.zone),
         Scope(key.market, quota_class=quota_class(key.market, key.instance_type)),

@@ -20,7 +20,9 @@ BOOT_RESERVE: Final = 300.0
 """Seconds of `start_timeout` that are left for the boot when the wait is over: GPU images take
 two to four minutes."""
 
-_LASTING: Final = frozenset({ErrorClass.MARKET, ErrorClass.UNUSABLE, ErrorClass.TYPE_IN_ZONE})
+_LASTING: Final = frozenset(
+    {ErrorClass.MARKET, ErrorClass.PLAN, ErrorClass.UNUSABLE, ErrorClass.TYPE_IN_ZONE}
+)
 """Reasons that no wait of minutes removes: only an admin does, or AWS in months."""
 
 
@@ -51,15 +53,22 @@ def is_in_vain(marks: Sequence[Mark | None]) -> bool:
 
 
 def turn(
-    wait: Wait | None, marks: Sequence[Mark | None], asked_at: datetime | None, now: datetime
+    wait: Wait | None,
+    marks: Sequence[Mark | None],
+    asked_at: datetime | None,
+    now: datetime,
+    *,
+    is_verified: bool = True,
 ) -> Turn:
     """`marks` are of all offers that it may buy; `asked_at` is its last launch call, None where it
     has made none since it began, or since it lost an instance. A start that does not wait always
-    asks, and the answer ends it.
+    asks, and the answer ends it; but while AWS verifies the account, every start waits.
 
     A start that has not asked yet asks also when its time is over: the hub may have been away, or
     its home was being moved.
     """
+    if not is_verified:
+        return Turn.END if wait is not None and now >= wait.until else Turn.WAIT
     is_open = any(mark is None for mark in marks)
     if wait is None or (is_open and asked_at is None):
         return Turn.ASK

@@ -126,7 +126,8 @@ class SoldOutModel(Model):
     """What EC2 refused lately, and is not requested until then. Empty fields mean any."""
 
     reason: str
-    """`offer`, `type-in-zone`, `unusable`, `quota`, `market`, `subnet` or `refused`."""
+    """`offer`, `type-in-zone`, `unusable`, `quota`, `market`, `plan`, `verification`, `subnet` or
+    `refused`."""
     code: str
     """EC2's."""
     market: Market | None

@@ -38,7 +38,8 @@ class SoldOut(Model):
     """Why an offer is not requested now."""
 
     reason: str
-    """`offer`, `type-in-zone`, `unusable`, `quota`, `market`, `subnet` or `refused`."""
+    """`offer`, `type-in-zone`, `unusable`, `quota`, `market`, `plan`, `verification`, `subnet` or
+    `refused`."""
     code: str
     """EC2's."""
     since: AwareDatetime

@@ -10,7 +10,7 @@ from ...config import Options, Profile
 from ...core.profiles.choices import MARKETS_OF, open_markets
 from ...core.text.durations import approximate
 from ...provisioner.model.cloud.cloud import CloudError
-from ...provisioner.model.error_hints import describe_error
+from ...provisioner.model.error_hints import VERIFYING, describe_error
 from ...provisioner.model.leases.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market, Step, Stop
@@ -71,6 +71,8 @@ class Diagnosis:
             message = still_moving(home_zone_of(provisioner, lease), seconds)
         elif lease is not None and provisioner.homes.is_being_copied(lease.user, lease.server):
             message = still_copying(seconds)
+        elif lease and _is_searching(lease) and provisioner.market.offers.verification:
+            message = f"{_not_ready(seconds)}: {VERIFYING}"
         elif failure := provisioner.listing_failure:
             message = not_listed(failure, seconds)
         elif busy := provisioner.why_not_restarted(lease_id):
@@ -167,6 +169,10 @@ def not_listed(failure: CloudError, seconds: float) -> str:
     """EC2 did not list the hub's instances during the start."""
     reason = describe_error(failure)
     return f"{_not_ready(seconds)}: the hub could not list its machines in EC2. {reason}"
+
+
+def _is_searching(lease: Lease) -> bool:
+    return current_step(lease) is Step.REQUEST
 
 
 def _not_ready(seconds: float) -> str:

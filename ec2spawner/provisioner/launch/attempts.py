@@ -22,24 +22,30 @@ SKIP_REASONS = {
     ErrorClass.UNUSABLE: "the image has no driver for the GPU",
     ErrorClass.QUOTA: "the account's quota is used up",
     ErrorClass.MARKET: "not permitted in this account",
+    ErrorClass.PLAN: "not in the account's AWS plan",
+    ErrorClass.VERIFICATION: "not available before AWS has verified the account",
     ErrorClass.SUBNET: "without a free network address",
     ErrorClass.REFUSED: "refused by EC2",
 }
 """Why an offer is skipped, in words."""
 
 _WORST_FIRST = (
+    (AttemptOutcome.UNVERIFIED, {ErrorClass.VERIFICATION}),
     (AttemptOutcome.QUOTA, {ErrorClass.QUOTA}),
     (
         AttemptOutcome.SOLD_OUT,
         {ErrorClass.OFFER, ErrorClass.TYPE_IN_ZONE, ErrorClass.SUBNET},
     ),
-    (AttemptOutcome.REFUSED, {ErrorClass.REFUSED, ErrorClass.MARKET}),
+    (AttemptOutcome.REFUSED, {ErrorClass.REFUSED, ErrorClass.MARKET, ErrorClass.PLAN}),
     (AttemptOutcome.BUSY, {ErrorClass.BUSY}),
 )
 """Which of several errors in one response decides the outcome of the attempt."""
 
 _OPEN = frozenset({AttemptOutcome.ASKING, AttemptOutcome.BUSY})
-"""Outcomes of an attempt without a response; a repeated call is still the same attempt."""
+"""Outcomes of an attempt without a response."""
+
+_REPEATED = _OPEN | {AttemptOutcome.UNVERIFIED}
+"""Outcomes after which the same call again is still the same attempt."""
 
 _MAX_GROUPS = 4
 _MAX_MESSAGE = 120
@@ -73,7 +79,7 @@ def asking_again(request: LaunchRequest, zones: Mapping[str, str], at: datetime)
 def begun(attempts: Sequence[Attempt], attempt: Attempt) -> tuple[Attempt, ...]:
     """The attempts with one more. A repeated call replaces its attempt and keeps its start time."""
     last = attempts[-1] if attempts else None
-    if last is not None and last.outcome in _OPEN and last.market is attempt.market:
+    if last is not None and last.outcome in _REPEATED and last.market is attempt.market:
         return (*attempts[:-1], replace(attempt, at=last.at))
     return (*attempts, attempt)[-MAX_ATTEMPTS:]
 

@@ -18,17 +18,17 @@ from ..instances.inventory import take_stock
 from ..model.cloud.cloud import CloudError
 from ..model.cloud.instance import Instance
 from ..model.cloud.launch import FleetResponse, Launched, LaunchRequest, LaunchSpec
-from ..model.leases.lease import Attempt, Intent, IntentState, Lease, LeaseState
+from ..model.leases.lease import Attempt, AttemptOutcome, Intent, IntentState, Lease, LeaseState
 from ..offers.avoided_offer import Avoided, avoided_by
 from ..offers.offers import Offers, Order
 from ..runtime.task_group import TaskGroup
 from ..state.instances.launches import Round
 from ..state.state import State
 from . import attempts
-from .fleet_calls import FleetCalls
+from .fleet_calls import FleetCalls, is_busy_error
 from .fleet_response import Outcome, done_with, is_busy, is_refused, without_summary
-from .launch_failure import launch_failure, with_placement_group, with_user_limits
-from .spot_waits import spot_turns
+from .launch_failure import launch_failure, not_verified, with_placement_group, with_user_limits
+from .spot_waits import turns
 from .stopped_instances import StoppedInstances
 
 log = logging.getLogger(__name__)
@@ -72,13 +72,13 @@ class LaunchController:
             if lease.lease_id in missing and not self._offers.awaits_prices(lease.spec)
         ]
         avoided = {x.lease_id: avoided_by(self._state, x, now) for x in waiting}
-        turns = spot_turns(((x, avoided[x.lease_id]) for x in waiting), self._offers, now)
-        self._state.launches.waiting_for_spot = frozenset(
-            lease.lease_id for lease, turn in turns if turn is Turn.WAIT
+        found = turns(((x, avoided[x.lease_id]) for x in waiting), self._offers, now)
+        self._state.launches.held_back = frozenset(
+            lease.lease_id for lease, turn in found if turn is Turn.WAIT
         )
         alike: dict[tuple[LaunchSpec, Avoided | None, bool], list[Lease]] = {}
-        asks = not self._waits_for_more(any(turn is Turn.ASK for _, turn in turns))
-        for lease, turn in turns:
+        asks = not self._waits_for_more(any(turn is Turn.ASK for _, turn in found))
+        for lease, turn in found:
             if turn is Turn.ASK and asks:
                 key = lease.spec, avoided[lease.lease_id], _takes_places(lease)
                 alike.setdefault(key, []).append(lease)
@@ -141,9 +141,11 @@ class LaunchController:
         """The leases to end after a failed round, the latest requests, each with the reason.
 
         A lease that waits for spot continues to wait, unless EC2 refused the request itself; the
-        next pass ends it if that is in vain. A lease that arrived during the round is not part of
-        it.
+        next pass ends it if that is in vain. While AWS verifies the account, all of them wait. A
+        lease that arrived during the round is not part of it.
         """
+        if self._offers.verification is not None:
+            return
         left = [lease for lease in self._waiting(round_) if lease.lease_id in missing]
         if outcome.ended_by is not ErrorClass.REFUSED:
             left = [lease for lease in left if lease.wait is None]
@@ -164,6 +166,8 @@ class LaunchController:
             await self._state.end(lease.lease_id, stop)
 
     def _why_not(self, lease: Lease, outcome: Outcome, now: datetime) -> Stop:
+        if lease.attempts and lease.attempts[-1].outcome is AttemptOutcome.UNVERIFIED:
+            return not_verified()
         spec, zones = lease.spec, self._offers.zones()
         here = [zones[subnet] for subnet in spec.subnets if subnet in zones]
         bound = lease.home_kind == "ebs" and set(here) < set(zones.values())
@@ -310,7 +314,7 @@ class LaunchController:
         except CloudError as error:
             state = IntentState.FAILED
             response = FleetResponse((), (LaunchError(error.code, error.message),))
-            ended_by = ErrorClass.BUSY if error.retryable else None
+            ended_by = ErrorClass.BUSY if is_busy_error(error) else None
         verdict = without_summary(response)
         if ended_by is None:
             self._offers.learn(request, verdict)
@@ -335,7 +339,7 @@ class LaunchController:
             except TimeoutError:
                 raise failure from None
             except CloudError as error:
-                if not error.retryable or asyncio.get_running_loop().time() >= deadline:
+                if not is_busy_error(error) or asyncio.get_running_loop().time() >= deadline:
                     raise
                 failure = error
             if not self._waiting(round_):  # what it may have launched serves no lease

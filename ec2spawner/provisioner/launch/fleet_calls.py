@@ -26,6 +26,13 @@ log = logging.getLogger(__name__)
 LAUNCH_TIMEOUT = 60.0
 """Seconds for one launch call, the launch template included."""
 
+_NOTHING_UNTIL = {
+    ErrorClass.MARKET: "No {} until this is fixed",
+    ErrorClass.PLAN: "None of these types until this is fixed",
+    ErrorClass.VERIFICATION: "No instance until this is over",
+}
+"""Errors of the account that no other offer avoids, as the log introduces them."""
+
 IMAGE_GONE = "InvalidAMIID"
 """Prefix of the EC2 error codes that say that an image no longer exists."""
 
@@ -85,8 +92,7 @@ class FleetCalls:
             try:
                 response = await self.create_once(request)
             except CloudError as error:
-                busy = error.retryable or error_class(error.code) is ErrorClass.BUSY
-                self._backoff.report(turn, busy=busy)
+                self._backoff.report(turn, busy=is_busy_error(error))
                 raise
             self._backoff.report(turn, busy=is_partly_busy(response))
             return response
@@ -116,6 +122,12 @@ class FleetCalls:
         )
 
 
+def is_busy_error(error: CloudError) -> bool:
+    """True if the same call is worth repeating within seconds."""
+    found = error_class(error.code)
+    return found is not ErrorClass.VERIFICATION and (error.retryable or found is ErrorClass.BUSY)
+
+
 def _log_response(request: LaunchRequest, response: FleetResponse) -> None:
     """A line for the instances and one for each error code: a call may ask for 300 offers."""
     ids = ", ".join(launched.instance_id for launched in response.instances)
@@ -136,8 +148,8 @@ def _log_response(request: LaunchRequest, response: FleetResponse) -> None:
             code,
             alike[0].message,
         )
-        if error_class(code) is ErrorClass.MARKET:
-            log.error("No %s until this is fixed: %s", request.market, fix_of(code, ""))
+        if (nothing := _NOTHING_UNTIL.get(error_class(code))) is not None:
+            log.error("%s: %s", nothing.format(request.market), fix_of(code, ""))
         if error_class(code) is ErrorClass.QUOTA:
             requested_types = types or {name for name, _ in request.offers}
             exceeded = {quota_in_log(request.market, each) for each in requested_types}

@@ -25,13 +25,16 @@ class Outcome:
     """BUSY or REFUSED where that ended the round; None where nothing was left to ask for."""
 
 
-_OTHER_REASONS = frozenset({ErrorClass.REFUSED, ErrorClass.BUSY})
+_OTHER_REASONS = frozenset(
+    {ErrorClass.REFUSED, ErrorClass.BUSY, ErrorClass.PLAN, ErrorClass.VERIFICATION}
+)
 
 
 def without_summary(response: FleetResponse) -> FleetResponse:
     """The response without EC2's summary entry where that says nothing about capacity.
 
-    If EC2 launched nothing because it refused the request or was too busy, it may add a summary
+    If EC2 launched nothing because it refused the request, by the account's plan or while AWS
+    verifies it too, or was too busy, it may add a summary
     that names no offer: "Unable to fulfill capacity due to your request configuration". That does
     not mean that an offer is sold out. Seen in the response to an instance profile that did not
     exist (karpenter#3051).

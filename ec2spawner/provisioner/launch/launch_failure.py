@@ -12,7 +12,7 @@ from ...core.offers.quotas import quota_words
 from ...core.offers.sold_out import Mark
 from ...core.pricing.money import price_words
 from ...wire import Stop
-from ..model.error_hints import FIX, fix_of
+from ..model.error_hints import FIX, PAID_PLAN, VERIFYING, fix_of
 from .attempts import SKIP_REASONS, error_words, zones_words
 from .fleet_response import Outcome
 
@@ -21,11 +21,15 @@ MAX_CHARACTERS = 500
 
 _REPORT_ORDER = (
     ErrorClass.MARKET,
+    ErrorClass.PLAN,
     ErrorClass.OFFER,
     ErrorClass.SUBNET,
     ErrorClass.TYPE_IN_ZONE,
 )
 """Of several reasons in one market and zone, the one that is reported, in this order."""
+
+_OF_THE_ACCOUNT = frozenset({ErrorClass.MARKET, ErrorClass.PLAN})
+"""Reasons that an admin can remove from the account."""
 
 LARGER_QUOTA = "An admin can ask AWS for a larger quota, in Service Quotas."
 
@@ -47,6 +51,13 @@ def launch_failure(
         return _stop("failed", _refused(outcome.errors))
     if outcome.ended_by is ErrorClass.BUSY:
         return _stop("failed", _busy(outcome.errors))
+    classes = {mark.error_class if mark else None for _, mark in offers}
+    if ErrorClass.VERIFICATION in classes:
+        return not_verified()
+    if classes == {ErrorClass.PLAN}:
+        what = "No machine of this kind can be started: it is not in the AWS account's plan."
+        ask = "Choose another profile, or tell an admin"
+        return _stop("failed", f"{what} {ask}: {PAID_PLAN}.")
     unusable = [mark for _, mark in offers if mark and mark.error_class is ErrorClass.UNUSABLE]
     if unusable and len(unusable) == len(offers):
         return _stop("capacity", f"No machine of this kind can be used: {_no_driver(unusable)}")
@@ -60,7 +71,7 @@ def launch_failure(
     sentences = [f"EC2 has no machine of this kind available right now: {'; '.join(said)}."]
     if quotas:
         sentences.append("Choose another profile, or ask an admin. " + LARGER_QUOTA)
-    if closed := {mark.code for _, mark in marked if mark.error_class is ErrorClass.MARKET}:
+    if closed := {mark.code for _, mark in marked if mark.error_class in _OF_THE_ACCOUNT}:
         sentences.append(f"Please tell an admin: {fix_of(min(closed), '')}.")
     if refused:
         sentences.append(f"EC2 refused part of the request; please tell an admin: {_fix(refused)}.")
@@ -72,6 +83,11 @@ def launch_failure(
     if unusable:
         sentences.append(f"Some types cannot be used: {_no_driver(unusable)}")
     return _stop("quota" if quotas else "capacity", " ".join(sentences))
+
+
+def not_verified() -> Stop:
+    """The stop of a start for which AWS has not verified the account in time."""
+    return _stop("failed", f"No machine can be started yet: {VERIFYING}.")
 
 
 def with_user_limits(

@@ -1,4 +1,4 @@
-"""Starts that wait for spot: when each asks EC2 again, and when its user accepts on-demand."""
+"""Starts that wait: when each asks EC2 again, and when its user accepts on-demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotWaiting(Exception):
     """The start does not wait, or its profile leaves its user no other market."""
 
 
-def spot_turns(
+def turns(
     missing: Iterable[tuple[Lease, Avoided | None]], offers: Offers, now: datetime
 ) -> list[tuple[Lease, Turn]]:
     """What each of these leases, which lack an instance, does now: ask EC2, wait or end.
@@ -30,29 +30,29 @@ def spot_turns(
     A hundred leases with the same spec cost one scan of the offers.
     """
     marks: dict[tuple[LaunchSpec, Avoided | None], list[Mark | None]] = {}
-    turns: list[tuple[Lease, Turn]] = []
+    found: list[tuple[Lease, Turn]] = []
+    is_verified = offers.verification is None
     for lease, avoided in missing:
         wanted = lease.spec, avoided
         if lease.wait is not None and wanted not in marks:
             marks[wanted] = [mark for _, mark in offers.marked(*wanted)]
         of_spec = marks.get(wanted, [])
-        turns.append((lease, turn(lease.wait, of_spec, _asked_at(lease), now)))
-    return turns
+        its_turn = turn(lease.wait, of_spec, _asked_at(lease), now, is_verified=is_verified)
+        found.append((lease, its_turn))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class SpotWaits:
-    """The starts that wait for spot, for their users."""
+    """The starts that wait, for their users."""
 
     state: State
     admission: Admission
 
     def is_waiting(self, lease: Lease) -> bool:
-        """True while nothing is requested for it because all its offers are sold out."""
-        return (
-            lease.state is LeaseState.WAITING
-            and lease.lease_id in self.state.launches.waiting_for_spot
-        )
+        """True while nothing is requested for it because all its offers are sold out, or AWS is
+        still verifying the account."""
+        return lease.state is LeaseState.WAITING and lease.lease_id in self.state.launches.held_back
 
     async def buy_on_demand(self, lease_id: str, max_usd_per_hour: float | None) -> None:
         """Let a waiting start buy on-demand, up to the price in USD/hour that its user accepts.

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from ...core.offers.launch_errors import ErrorClass, error_class
+from ...core.offers.launch_errors import (
+    FREE_PLAN,
+    PENDING_VERIFICATION,
+    ErrorClass,
+    error_class,
+)
 from .cloud.cloud import CloudError
 
 KMS_GRANTS = (
     "the KMS key that encrypts the disks must be enabled, and open to the hub's role and, for "
     "spot, to AWSServiceRoleForEC2Spot: `ec2spawner check` reports it as kms-key"
+)
+VERIFYING = (
+    "AWS is still verifying the account, usually for minutes, at most for some hours. Try again "
+    "later; if it takes longer, an admin can write to aws-verification@amazon.com"
+)
+"""The address is that in EC2's message."""
+
+PAID_PLAN = (
+    "the account is on AWS's free plan, which has no GPU and only a few small types: change to the "
+    "paid plan in the AWS console, Billing and Cost Management, or start a type that `ec2spawner "
+    "check` lists as account-plan"
 )
 LARGER_STORAGE = "ask AWS for a larger quota of disks in Service Quotas, Amazon EBS"
 
@@ -19,6 +35,16 @@ FIXES = (
         (
             "spot needs a role in the account, which is made once by `aws iam "
             "create-service-linked-role --aws-service-name spot.amazonaws.com`"
+        ),
+    ),
+    (FREE_PLAN, PAID_PLAN),
+    (PENDING_VERIFICATION, VERIFYING),
+    ("Blocked", "AWS has blocked the account: ask AWS Support why"),
+    (
+        "OptInRequired",
+        (
+            "a new account is not active yet, or the image is a product of AWS Marketplace whose "
+            "terms somebody has to accept: look into the AWS console"
         ),
     ),
     ("Client.InternalError", KMS_GRANTS),
@@ -78,6 +104,8 @@ def describe_error(error: CloudError) -> str:
     if error.code in OWN_CODES:
         return f"{error.message.rstrip('.')}. Please tell an admin"
     said = f"{shortened(error.message)} ({error.code})"
+    if error.code == PENDING_VERIFICATION:
+        return f"{VERIFYING} ({error.code})"
     if error.retryable or error_class(error.code) in {ErrorClass.BUSY, ErrorClass.OFFER}:
         return f"{said}. {AGAIN}"
     return f"{said}. Please tell an admin: {fix_of(error.code, error.message) or FIX}"

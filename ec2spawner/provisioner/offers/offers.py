@@ -279,6 +279,11 @@ class Offers:
         price = self._prices.price(key.market, key.instance_type, key.zone)
         return price.usd_per_hour if price else None
 
+    @property
+    def verification(self) -> Mark | None:
+        """Why EC2 launches nothing while AWS verifies the account; None if it has."""
+        return self.sold_out.verification(self._state.clock.now())
+
     def zones(self) -> Mapping[str, str]:
         """Subnet -> zone, of the hub's subnets in the admin's order."""
         return self._state.zones.by_subnet

@@ -17,7 +17,7 @@ from ...core.names import tag_value
 from ...core.offers.launch_errors import ErrorClass, LaunchError
 from ...core.offers.purchase import MAX_PURCHASES, OfferKey
 from ...core.pool.targets import ReasonCode
-from ..launch.fleet_calls import FleetCalls
+from ..launch.fleet_calls import FleetCalls, is_busy_error
 from ..launch.fleet_response import Outcome, done_with, is_refused, without_summary
 from ..launch.launch_failure import launch_failure
 from ..model.cloud.cloud import CloudError
@@ -98,7 +98,7 @@ class PoolPurchases:
         state = self.state
         if any(not each.is_for_pool for each in state.launches.in_progress):
             return True
-        return bool(state.stock.missing - state.judged - state.launches.waiting_for_spot)
+        return bool(state.stock.missing - state.judged - state.launches.held_back)
 
     def _lacks_price(self, group: Group) -> bool:
         """Whether a cap has no price to compare with: the group's, or the cap on all that of any
@@ -226,7 +226,7 @@ class PoolPurchases:
         except CloudError as error:
             state = IntentState.FAILED
             response = FleetResponse((), (LaunchError(error.code, error.message),))
-            ended_by = ErrorClass.BUSY if error.retryable else None
+            ended_by = ErrorClass.BUSY if is_busy_error(error) else None
         verdict = without_summary(response)
         if ended_by is None:
             self.market.offers.learn(intent.request, verdict)

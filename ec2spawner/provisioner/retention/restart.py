@@ -6,7 +6,12 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...core.offers.launch_errors import SOLD_OUT, ErrorClass, error_class
+from ...core.offers.launch_errors import (
+    PENDING_VERIFICATION,
+    SOLD_OUT,
+    ErrorClass,
+    error_class,
+)
 from ...core.offers.quotas import quota_in_log
 from ...wire import Step, Stop
 from ..model.cloud.cloud import Cloud, CloudError
@@ -19,6 +24,7 @@ from .restart_failure import (
     BUSY,
     NO_QUOTA_YET,
     NO_ROOM_YET,
+    NOT_VERIFIED_YET,
     busy_to_the_end,
     no_quota,
     no_room,
@@ -82,7 +88,8 @@ class RetainedRestarts:
             return
         if error.retryable:
             self._unanswered[lease_id] = error
-            await self.state.leases.note(lease_id, Step.BOOT, BUSY, instance_id)
+            words = NOT_VERIFIED_YET if error.code == PENDING_VERIFICATION else BUSY
+            await self.state.leases.note(lease_id, Step.BOOT, words, instance_id)
         elif error.code in SOLD_OUT:
             await self._has_no_room(instance_id, lease_id, error)
         else:

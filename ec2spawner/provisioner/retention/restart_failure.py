@@ -35,6 +35,10 @@ NO_QUOTA_YET: Final = (
     "The account's AWS quota leaves no room for your kept machine; the hub keeps trying"
 )
 
+NOT_VERIFIED_YET: Final = (
+    "AWS is still verifying the account, and starts no machine before; the hub keeps trying"
+)
+
 BUSY: Final = "AWS refuses to start your kept machine, or does not answer; the hub keeps trying"
 
 

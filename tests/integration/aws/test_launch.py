@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import replace
+from html import escape
 
 import pytest
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.compute import launch, templates
-from ec2spawner.core.offers.launch_errors import LaunchError
+from ec2spawner.core.offers.launch_errors import FREE_PLAN, LaunchError
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.launch import DataVolume, LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
@@ -289,6 +290,34 @@ CAPACITY = (
     "MaxFleetCountExceeded",
     "UnfulfillableCapacity",
 )
+
+
+NOT_ELIGIBLE = (
+    "The specified instance type is not eligible for Free Tier. For a list of Free Tier instance "
+    "types, run 'describe-instance-types' with the filter 'free-tier-eligible=true'."
+)
+
+
+async def test_a_type_outside_the_free_plan_has_a_code_of_its_own(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    """EC2 says `InvalidParameterCombination` to everything that does not go together."""
+    refused = error("InvalidParameterCombination", NOT_ELIGIBLE)
+    entry = failure("subnet-b", "InvalidParameterCombination", escape(NOT_ELIGIBLE))
+    ec2.will("CreateFleet", fleet(errors=entry), refused)
+    answer = await cloud.launch(REQUEST)
+    assert [(each.code, each.message) for each in answer.errors] == [(FREE_PLAN, NOT_ELIGIBLE)]
+    with pytest.raises(CloudError) as whole:
+        await cloud.launch(REQUEST)
+    assert (whole.value.code, whole.value.retryable) == (FREE_PLAN, False)
+
+
+async def test_a_verification_passes_by_itself(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    pending = error("PendingVerification", "Your request is being validated.")
+    ec2.will("CreateFleet", pending)
+    with pytest.raises(CloudError) as raised:
+        await cloud.launch(REQUEST)
+    assert (raised.value.code, raised.value.retryable) == ("PendingVerification", True)
 
 
 async def test_instances_and_errors_of_one_response_are_both_returned(

@@ -92,8 +92,12 @@ BROKEN: dict[str, UnhealthyInstances] = {
             denied("CreateFleet"),
             denied("DescribeSpotPriceHistory"),
             ("limits", {"quotas": {"spot": 0, "on-demand": 0}}),
+            ("account", {"plan": "free"}),
         ),
-        undo=(("limits", {"quotas": {"spot": None, "on-demand": None}}),),
+        undo=(
+            ("limits", {"quotas": {"spot": None, "on-demand": None}}),
+            ("account", {"plan": "paid"}),
+        ),
     ),
     "image": UnhealthyInstances(
         arguments=(
@@ -163,6 +167,12 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
         'quota of "T4"',
         "spot none (0 vCPUs, one g4dn.xlarge needs 4); on-demand none (0 vCPUs",
         "Running On-Demand G and VT instances",
+    ),
+    "free-plan": (
+        "account",
+        "plan of the account",
+        "T4 cannot start",
+        "change to the paid plan",
     ),
     "type-not-in-zones": (
         "account",
@@ -307,6 +317,7 @@ async def test_check_passes_on_the_demo_and_changes_nothing(
     findings = {f["name"]: f for f in ended.json["findings"]}
     assert not [f for f in findings.values() if f["state"] == "failed"]
     assert findings["subnets"]["state"] == "ok"
+    assert findings["plan of the account"]["said"] == "AWS's paid plan (ACTIVE)"
     assert findings["permission ec2:RunInstances"]["state"] == "ok"
     assert findings["image"]["said"].startswith(embedded.described["image_id"])
     assert await embedded.instances() == []

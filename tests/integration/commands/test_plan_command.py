@@ -25,12 +25,15 @@ async def test_a_class_is_compared_with_what_the_account_has(
     zone = f"{embedded.described['region']}b"
     price = {"instance_type": "g4dn.xlarge", "zone": zone, "usd_per_hour": 0.0501}
     await embedded.control("prices", price)
+    await embedded.control("account", {"plan": "free"})
     try:
         status, found = await plans(admin, "--profile=t4-16-gb", "--users=41", "--at=09:00")
     finally:
         await embedded.control("limits", {"quotas": {"spot": None, "on-demand": None}})
+        await embedded.control("account", {"plan": "paid"})
     assert (status, found["enough"]) == (1, False)
     by_name = {each["name"]: each for each in found["verdicts"]}
+    assert by_name["account plan"]["enough_for"] == 0
     assert (by_name["spot vCPU quota"]["state"], by_name["spot vCPU quota"]["enough_for"]) == (
         "short",
         32,

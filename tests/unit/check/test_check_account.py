@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from ec2spawner import data
+from ec2spawner.check.facts.account import AccountPlan
 from ec2spawner.check.facts.buckets import Bucket
 from ec2spawner.check.finding import State
-from ec2spawner.check.verdicts.account import judge_clock, judge_kms_key, judge_spot_role
+from ec2spawner.check.verdicts.account import (
+    judge_clock,
+    judge_kms_key,
+    judge_plan,
+    judge_spot_role,
+)
 from ec2spawner.check.verdicts.costs import ProfilePrice, judge_idle_hour, judge_worst_month
 from ec2spawner.check.verdicts.files import judge_bucket, judge_snapshot
 from ec2spawner.check.verdicts.image import judge_driver, judge_system
@@ -50,6 +57,42 @@ def test_a_missing_spot_role_fails_only_profiles_without_on_demand() -> None:
     assert failed.state is State.FAILED
     assert "aws iam create-service-linked-role" in failed.fix
     assert judge_spot_role(DENIED, ["T4"]).state is State.UNPROVED
+
+
+FREE = AccountPlan(True, "ACTIVE", 97.4, datetime(2027, 1, 5, tzinfo=UTC))
+FREE_TYPES = frozenset({"t3.micro", "m7i-flex.large"})
+
+
+def test_a_free_plan_fails_the_profiles_of_which_it_has_no_type() -> None:
+    small = replace(CPU, name="m7i-flex.large")
+    profiles = {"T4": [T4], "No GPU": [CPU, small], "nowhere": []}
+    found = judge_plan(FREE, FREE_TYPES, profiles)
+    assert found.state is State.FAILED
+    assert "free plan (ACTIVE, 97.40 USD of credits left, until 2027-01-05)" in found.said
+    assert "launches only m7i-flex.large, t3.micro" in found.said
+    assert 'refuses others as "not eligible for Free Tier": T4 cannot start' in found.said
+    assert "paid plan" in found.fix
+    suffices = judge_plan(FREE, FREE_TYPES, {"No GPU": [small]})
+    assert suffices.state is State.WARNING
+    assert "closes the account" in suffices.said
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "said"),
+    [
+        (AccountPlan(False, "ACTIVE", 0.0), State.OK, "paid plan"),
+        (CloudError("ResourceNotFoundException", "no", retryable=False), State.OK, "organization"),
+        (DENIED, State.UNPROVED, "may not be read"),
+        (CloudError("Timeout", "no", retryable=True), State.UNPROVED, "is unknown: Timeout"),
+    ],
+)
+def test_another_plan_or_an_unknown_one_fails_nothing(
+    answer: AccountPlan | CloudError, state: State, said: str
+) -> None:
+    found = judge_plan(answer, frozenset(), {"T4": [T4]})
+    assert found.state is state
+    assert said in found.said
+    assert state is State.OK or found.fix
 
 
 def test_a_key_of_ones_own_needs_grants_and_awss_none() -> None:

@@ -379,6 +379,24 @@ def test_a_quota_is_not_shown_as_a_shortage() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("why", "badge_said", "warned"),
+    [
+        (ErrorClass.PLAN, "not in AWS plan", "ask an admin for AWS's paid plan"),
+        (ErrorClass.VERIFICATION, "not verified yet", "your start will wait"),
+    ],
+)
+def test_what_the_account_may_not_start_is_not_shown_as_sold_out(
+    why: ErrorClass, badge_said: str, warned: str
+) -> None:
+    card = card_of(spot(0.19, out=ZONES, why=why), on_demand(0.526, out=ZONES, why=why))
+    assert badge(card) == badge_said
+    assert "sold out" not in said_by(card)
+    shown = page(card)
+    assert "sold out when last checked" not in shown.text.lower()
+    assert warned in shown.text
+
+
 def test_a_gpu_that_the_image_cannot_use_is_not_shown_as_sold_out() -> None:
     why = ErrorClass.UNUSABLE
     card = card_of(spot(0.19, out=ZONES, why=why), on_demand(0.526, out=ZONES, why=why))

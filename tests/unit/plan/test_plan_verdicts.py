@@ -72,6 +72,16 @@ def test_a_class_that_fits_is_enough() -> None:
     assert is_enough(judged()) is True
 
 
+def test_a_free_plan_without_the_types_has_room_for_nobody() -> None:
+    found = one("account plan", replace(FACTS, free_plan_has=frozenset({"t3.micro"})))
+    assert (found.state, found.enough_for) == (State.SHORT, 0)
+    assert "launches only t3.micro" in found.said
+    assert "paid plan" in found.fix
+    for has in (None, frozenset({"t3.micro", "g4dn.xlarge"})):
+        named = {each.name for each in judged(replace(FACTS, free_plan_has=has))}
+        assert "account plan" not in named
+
+
 # --- quotas ---
 
 

@@ -22,6 +22,7 @@ ANSWERS = {
     AttemptOutcome.SOLD_OUT: "sold out",
     AttemptOutcome.BUSY: "EC2 is busy; trying again",
     AttemptOutcome.REFUSED: "EC2 refused",
+    AttemptOutcome.UNVERIFIED: "AWS is still verifying the account; trying again",
 }
 
 NO_CAPACITY = frozenset({AttemptOutcome.SOLD_OUT, AttemptOutcome.QUOTA})

@@ -1,4 +1,4 @@
-"""Why a start waits for spot, until when, and what its user can accept instead."""
+"""Why a start waits, until when, and what its user can accept instead."""
 
 from __future__ import annotations
 
@@ -18,17 +18,23 @@ from .attempt_text import at_price
 def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] | None:
     """For the progress stream; None while an instance is being bought or on its way.
 
-    `message` is for people; `until` is the end of the wait and `again_at` the next request to EC2
-    (None while that depends on the price), both ISO 8601 in UTC. `instead` is what the user can
-    accept: `market`, `usd_per_hour` (None is unknown) and its `words`; None for nothing.
+    `message` is for people; `for` is what it waits for. `until` is the end of the wait (None for
+    that of the start) and `again_at` the next request to EC2 (None while that depends on the
+    price), both ISO 8601 in UTC. `instead` is what the user can accept: `market`, `usd_per_hour`
+    (None is unknown) and its `words`; None for nothing.
     """
-    if lease.wait is None or not provisioner.spot_waits.is_waiting(lease):
+    if not provisioner.spot_waits.is_waiting(lease):
+        return None
+    if (mark := provisioner.market.offers.verification) is not None:
+        return _verification_status(lease, mark)
+    if lease.wait is None:
         return None
     within = provisioner.market.offers.all_for(lease.spec)
     marks = [mark for offer in within if (mark := provisioner.market.offers.mark_of(offer))]
     again_at = [at for mark in marks if (at := mark.again_at) is not None]
     instead = _on_demand(provisioner, lease)
     return {
+        "for": "spot capacity",
         "message": f"{_why(provisioner, lease, within, marks)}{_other_price(instead)}",
         "until": lease.wait.until.isoformat(),
         "again_at": min(again_at).isoformat() if again_at else None,
@@ -38,6 +44,17 @@ def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] |
             "usd_per_hour": instead.usd_per_hour,
             "words": f"Start {at_price(instead.market, instead.usd_per_hour)}",
         },
+    }
+
+
+def _verification_status(lease: Lease, mark: Mark) -> dict[str, Any]:
+    return {
+        "for": "a verified account",
+        "message": "No machine can be started yet: AWS is still verifying this hub's account, "
+        "usually for minutes, at most for some hours.",
+        "until": lease.wait.until.isoformat() if lease.wait is not None else None,
+        "again_at": mark.until.isoformat(),
+        "instead": None,
     }
 
 

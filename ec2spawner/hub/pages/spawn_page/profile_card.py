@@ -64,8 +64,8 @@ class SoldOutIn:
     """Number of zones that offer it at all."""
     seen: datetime
     """When EC2 last reported it, UTC."""
-    by_quota: bool
-    """The account's quota is used up; EC2 may have capacity."""
+    why: ErrorClass
+    """What all of EC2's refusals say; `OFFER` where they differ."""
 
     @property
     def everywhere(self) -> bool:
@@ -202,8 +202,13 @@ def _sold_out(offers: Sequence[OfferSeen]) -> SoldOutIn | None:
         zones=tuple(sorted(out)),
         of=len(by_zone),
         seen=max(mark.since for mark in found),
-        by_quota=all(mark.error_class is ErrorClass.QUOTA for mark in found),
+        why=_common_reason(found),
     )
+
+
+def _common_reason(marks: Sequence[Mark]) -> ErrorClass:
+    classes = {mark.error_class for mark in marks}
+    return classes.pop() if len(classes) == 1 else ErrorClass.OFFER
 
 
 def initial_card(cards: Sequence[Card], wanted: str) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from ....core.offers.interruption_rate import risk_words
+from ....core.offers.launch_errors import ErrorClass
 from ....core.pricing.money import digits
 from ....core.profiles.choices import MARKETS_OF, WAITS
 from ....core.text.durations import approximate
@@ -26,6 +27,34 @@ WAYS: Mapping[str, tuple[str, str]] = {
     "on-demand": ("Safe: on-demand", "Not interrupted."),
 }
 """Label and hint for each value of `market`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """How a card says that the account may not start what is on it."""
+
+    shortage: str
+    badge: str
+    start: str = ""
+    warning: str = ""
+
+
+ACCOUNT_REASONS: Final[Mapping[ErrorClass, _Reason]] = {
+    ErrorClass.QUOTA: _Reason("quota of this account used up", "quota reached"),
+    ErrorClass.PLAN: _Reason(
+        "not in this account's AWS plan",
+        "not in AWS plan",
+        "not in this account's AWS plan",
+        "A start would fail. Choose another profile, or ask an admin for AWS's paid plan.",
+    ),
+    ErrorClass.VERIFICATION: _Reason(
+        "waits for AWS to verify this account",
+        "not verified yet",
+        "waits until AWS has verified this account",
+        "AWS is still verifying this account: your start will wait.",
+    ),
+}
+"""By what EC2 has refused. A quota has room again as soon as another server stops."""
 
 NO_DRIVER: Final = "the image has no driver for this GPU"
 
@@ -139,8 +168,8 @@ def _shortages(card: Card, now: datetime) -> list[Phrase]:
 
 
 def _shortage(out: SoldOutIn) -> str:
-    if out.by_quota and out.everywhere:
-        return "quota of this account used up"
+    if out.everywhere and (reason := ACCOUNT_REASONS.get(out.why)):
+        return reason.shortage
     if out.of == 1:
         return f"sold out in {out.zones[0]}"
     return f"sold out in {len(out.zones)} of {out.of} zones"
@@ -151,7 +180,7 @@ def _age(out: SoldOutIn, now: datetime) -> float:
 
 
 def badge(card: Card) -> str:
-    """`sold out`, `spot sold out`, `quota reached`, `not usable` or empty."""
+    """`sold out`, `spot sold out`, `not usable`, one of `ACCOUNT_REASONS`, or empty."""
     if card.no_driver:
         return "not usable"
     own = MARKETS_OF[card.market]
@@ -159,7 +188,9 @@ def badge(card: Card) -> str:
     out = {market: each for market, each in found.items() if each and each.everywhere}
     if not out:
         return ""
-    what = "quota reached" if all(each.by_quota for each in out.values()) else "sold out"
+    whys = {each.why for each in out.values()}
+    reason = ACCOUNT_REASONS.get(whys.pop()) if len(whys) == 1 else None
+    what = reason.badge if reason else "sold out"
     return what if len(out) == 2 else f"{next(iter(out))} {what}"
 
 
@@ -297,6 +328,8 @@ def _start(card: Card, word: str, first: OfferSeen | None) -> str:
         return "not offered here"
     if card.no_driver:
         return NO_DRIVER
+    if reason := _of_account(first):
+        return reason.start
     if first.mark is not None:
         return f"sold out when last checked{'; waits' if word == WAITS else ''}"
     known = first.offer.usd_per_hour
@@ -307,6 +340,12 @@ def _start(card: Card, word: str, first: OfferSeen | None) -> str:
     elif first.offer.market is Market.SPOT and Market.ON_DEMAND in MARKETS_OF[word]:
         words += f"; {_up_to(card, Market.ON_DEMAND)} if sold out"
     return words
+
+
+def _of_account(seen: OfferSeen) -> _Reason | None:
+    """Why the account gets it in no market and zone; None also where only a quota is used up."""
+    reason = ACCOUNT_REASONS.get(seen.mark.error_class) if seen.mark else None
+    return reason if reason and reason.start else None
 
 
 def _up_to(card: Card, market: Market) -> str:
@@ -322,6 +361,8 @@ def _up_to(card: Card, market: Market) -> str:
 def _warning(card: Card, word: str, first: OfferSeen | None) -> str:
     if card.no_driver:
         return "A start would fail. Choose another profile, or ask an admin for another image."
+    if first is not None and (reason := _of_account(first)):
+        return reason.warning
     if card.nothing_left(word):
         if word == WAITS:
             return "Sold out when last checked: your start will wait."

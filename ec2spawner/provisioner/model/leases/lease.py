@@ -85,6 +85,8 @@ class AttemptOutcome(StrEnum):
     """EC2 throttles or fails; the same is asked again."""
     REFUSED = "refused"
     """Permission or configuration: an admin must fix it."""
+    UNVERIFIED = "unverified"
+    """AWS is still verifying the account; the same is asked again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,9 @@ class Launches:
         instance carries in its tags."""
         self.expected: dict[str, Expected] = {}
         """By instance id."""
-        self.waiting_for_spot: frozenset[str] = frozenset()
-        """Ids of the leases that waited for spot in the last pass."""
+        self.held_back: frozenset[str] = frozenset()
+        """Ids of the leases for which the last pass requested nothing: they wait for spot, or for
+        AWS to verify the account."""
         self._read_tokens: set[str] = set()
         """Client tokens that were read from the store, found or not."""
 

@@ -15,6 +15,7 @@ from ec2spawner.core.offers.launch_errors import (
     SOLD_OUT,
     THROTTLES,
     ErrorClass,
+    code_of,
     error_class,
     zones_with_capacity,
 )
@@ -39,6 +40,8 @@ CODES = {
         "VcpuLimitExceeded",
     ),
     ErrorClass.MARKET: ("AuthFailure.ServiceLinkedRoleCreationNotPermitted",),
+    ErrorClass.PLAN: ("InvalidParameterCombination.FreeTier",),
+    ErrorClass.VERIFICATION: ("PendingVerification",),
     ErrorClass.SUBNET: ("InsufficientFreeAddressesInSubnet",),
     ErrorClass.BUSY: (
         *sorted(THROTTLES),
@@ -74,16 +77,28 @@ def test_class_of_a_code(code: str, expected: ErrorClass) -> None:
     assert error_class(code) is expected
 
 
+NOT_SOLD_OUT = {ErrorClass.BUSY, ErrorClass.REFUSED, ErrorClass.PLAN, ErrorClass.VERIFICATION}
+
+
 def test_sold_out_errors_are_those_another_offer_may_avoid() -> None:
     no_code_of_ec2s = {ErrorClass.UNUSABLE}
-    fixed = set(ErrorClass) - {ErrorClass.BUSY, ErrorClass.REFUSED} - no_code_of_ec2s
+    fixed = set(ErrorClass) - NOT_SOLD_OUT - no_code_of_ec2s
     assert {code for found in fixed for code in CODES[found]} == SOLD_OUT
     assert SOLD_OUT.isdisjoint(THROTTLES)
 
 
 @given(st.text(max_size=30))
 def test_every_code_has_a_class(code: str) -> None:
-    assert (code in SOLD_OUT) == (error_class(code) not in (ErrorClass.BUSY, ErrorClass.REFUSED))
+    assert (code in SOLD_OUT) == (error_class(code) not in NOT_SOLD_OUT)
+
+
+@pytest.mark.parametrize("what", ["instance type", "image"])
+def test_a_type_outside_the_free_plan_is_known_by_ec2s_message(what: str) -> None:
+    message = f"The specified {what} is not eligible for Free Tier. For a list of Free Tier"
+    assert error_class(code_of("InvalidParameterCombination", message)) is ErrorClass.PLAN
+    other = "You cannot specify tags for Spot instances requests"
+    assert code_of("InvalidParameterCombination", other) == "InvalidParameterCombination"
+    assert code_of("InvalidParameterValue", message) == "InvalidParameterValue"
 
 
 def failures_of_the_transport() -> Iterator[type[Exception]]:

@@ -85,6 +85,7 @@ OFFER_CODES = sorted(code for code in SOLD_OUT if error_class(code) is ErrorClas
 ZONE_CODES = sorted(code for code in SOLD_OUT if error_class(code) is ErrorClass.TYPE_IN_ZONE)
 QUOTA_CODES = sorted(code for code in SOLD_OUT if error_class(code) is ErrorClass.QUOTA)
 SUBNET_CODES = sorted(code for code in SOLD_OUT if error_class(code) is ErrorClass.SUBNET)
+OF_THE_ACCOUNT = ("InvalidParameterCombination.FreeTier", "PendingVerification")
 HARMLESS = (
     "RequestLimitExceeded",
     "Throttling",
@@ -117,6 +118,25 @@ def test_sold_out_marks_the_offer_for_three_minutes(code: str, market: Market) -
     sold_out = learned(entry(code), market=market)
     holds_for(sold_out, SHORT, {OfferKey(market, "g4dn.xlarge", "us-east-1a")})
     assert marked_subnets(sold_out) == set()
+
+
+@markets
+def test_a_type_outside_the_accounts_plan_is_marked_everywhere(market: Market) -> None:
+    sold_out = learned(entry("InvalidParameterCombination.FreeTier"), market=market)
+    holds_for(sold_out, MARKED_FOR[ErrorClass.PLAN], keys(types=["g4dn.xlarge"]))
+    in_reservation = OfferKey(Market.ON_DEMAND, "g4dn.xlarge", "us-east-1b", "cr-1")
+    assert sold_out.mark_of(in_reservation, NOW)
+
+
+@markets
+def test_an_account_that_aws_verifies_is_marked_as_a_whole_for_a_minute(market: Market) -> None:
+    sold_out = learned(entry("PendingVerification"), market=market)
+    holds_for(sold_out, timedelta(minutes=1), set(KEYS))
+    assert sold_out.mark_of(OfferKey(Market.ON_DEMAND, "never.asked", "us-east-1f", "cr-1"), NOW)
+    mark = sold_out.verification(NOW)
+    assert mark is not None
+    assert (mark.code, mark.again_at) == ("PendingVerification", NOW + timedelta(minutes=1))
+    assert learned(entry("VcpuLimitExceeded")).verification(NOW) is None
 
 
 @markets
@@ -365,7 +385,7 @@ def test_expired_marks_are_dropped() -> None:
     assert not sold_out.is_hinted(OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1b"), NOW)
 
 
-CODES = [*sorted(SOLD_OUT), *HARMLESS]
+CODES = [*sorted(SOLD_OUT), *OF_THE_ACCOUNT, *HARMLESS]
 
 
 @st.composite
@@ -398,6 +418,11 @@ def test_no_response_marks_more_than_it_can_mean(
                 assert scope.quota_class in classes
             case ErrorClass.MARKET:
                 assert scope == Scope(market)
+            case ErrorClass.VERIFICATION:
+                assert scope == Scope()
+            case ErrorClass.PLAN:
+                assert scope == Scope(instance_type=scope.instance_type)
+                assert scope.instance_type in {kind for kind, _ in asked}
             case ErrorClass.SUBNET:
                 assert scope == Scope(subnet=scope.subnet)
                 assert scope.subnet in {subnet for _, subnet in asked}

@@ -22,7 +22,7 @@ from ec2spawner.core.offers.spot_wait import (
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 instants = st.integers(-3600, 3600).map(lambda seconds: NOW + timedelta(seconds=seconds))
 waits = st.builds(Wait, until=instants)
-LASTING = {ErrorClass.MARKET, ErrorClass.UNUSABLE, ErrorClass.TYPE_IN_ZONE}
+LASTING = {ErrorClass.MARKET, ErrorClass.PLAN, ErrorClass.UNUSABLE, ErrorClass.TYPE_IN_ZONE}
 
 
 def mark(error_class: ErrorClass) -> Mark:
@@ -51,6 +51,14 @@ def test_without_a_wait_every_call_is_permitted(
     known: list[Mark | None], asked_at: datetime | None
 ) -> None:
     assert turn(None, known, asked_at, NOW) is Turn.ASK
+
+
+@given(st.none() | waits, marks, st.none() | instants)
+def test_every_start_waits_while_aws_verifies_the_account(
+    wait: Wait | None, known: list[Mark | None], asked_at: datetime | None
+) -> None:
+    found = turn(wait, known, asked_at, NOW, is_verified=False)
+    assert found is (Turn.END if wait is not None and wait.until <= NOW else Turn.WAIT)
 
 
 def test_a_wait_is_in_vain_only_where_no_offer_can_come_back_in_time() -> None:

@@ -20,6 +20,9 @@ def test_transient_errors_suggest_another_try(code: str) -> None:
         ("UnauthorizedOperation", "You may not.", "configs/iam-policy.json"),
         ("AccessDeniedException", "You may not.", "configs/iam-policy.json"),
         ("InvalidParameterValue", "Value (x) for iamInstanceProfile", "c.EC2Spawner.instance_p"),
+        ("InvalidParameterCombination.FreeTier", "Not eligible.", "paid plan"),
+        ("Blocked", "Your account is currently blocked.", "AWS Support"),
+        ("OptInRequired", "You are not subscribed to this service.", "not active yet"),
         ("NobodyHasHeardOfThis", "Something else.", FIX),
     ],
 )
@@ -28,6 +31,15 @@ def test_refusals_are_for_an_admin(code: str, message: str, fix: str) -> None:
     assert "Please tell an admin: " in said
     assert fix in said
     assert code in said
+
+
+def test_a_verification_is_no_fault_of_the_configuration() -> None:
+    """EC2's own words have 400 characters, of which a user would read the first half."""
+    error = CloudError("PendingVerification", "Your request is being validated", retryable=True)
+    said = describe_error(error)
+    assert "still verifying the account" in said
+    assert "some hours" in said
+    assert "PendingVerification" in said
 
 
 def test_a_long_message_leaves_room_for_the_fix() -> None:

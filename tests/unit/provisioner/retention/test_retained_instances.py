@@ -603,6 +603,18 @@ async def test_a_throttled_start_is_retried(world: World) -> None:
     assert not world.provisioner._retention.why_not_started(lease.lease_id)
 
 
+async def test_a_kept_machine_starts_once_aws_has_verified_the_account(world: World) -> None:
+    """Its files are on it: its start is no end for lack of room, and no refusal."""
+    await kept(world, STOP)
+    pending = CloudError("PendingVerification", "being validated", retryable=True)
+    world.cloud.fail("start", pending, times=8)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    await world.complete_passes(1)
+    said = [event.message for event in world.now(lease).events]
+    assert any("still verifying the account" in message for message in said)
+
+
 async def test_a_start_throttled_until_its_timeout_says_so(world: World) -> None:
     _, agent = await kept(world, STOP)
     world.cloud.fail("start", BUSY, times=100_000)

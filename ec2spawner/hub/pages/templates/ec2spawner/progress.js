@@ -166,7 +166,7 @@ require(["jhapi"], function (JHAPI) {
     bar.setAttribute("aria-valuenow", String(Math.round(shown)));
   }
 
-  // --- waiting for spot ----------------------------------------------------------------------
+  // --- waiting for spot, or for AWS to verify the account -------------------------------------
   function clockWords(iso) {
     return new Date(iso).toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
   }
@@ -179,8 +179,8 @@ require(["jhapi"], function (JHAPI) {
     setText(element("ec2-waiting-why"), waiting.message);
     setText(
       element("ec2-waiting-until"),
-      "Waiting costs nothing. Your server starts by itself as soon as there is spot capacity." +
-        again + " If there is no spot capacity by " + clockWords(waiting.until) + ", this start ends.",
+      "Waiting costs nothing. Your server starts by itself as soon as there is " + waiting.for + "." + again +
+        (waiting.until ? " If there is none by " + clockWords(waiting.until) + ", this start ends." : ""),
     );
     element("ec2-agree-part").hidden = !instead;
     if (instead) setText(element("ec2-agree"), instead.words);

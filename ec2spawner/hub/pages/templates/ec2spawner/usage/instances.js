@@ -7,8 +7,13 @@ function soldOutNote(mark, now) {
       .filter(Boolean)
       .join(" ") + (mark.zone ? " in " + mark.zone : "");
   const until = mark.until ? ", requested again at " + clock(mark.until, now) : "";
-  const why = { quota: "is at the account's quota", subnet: "has no free address" }[mark.reason];
-  return what + " " + (why || "is not available") + " (" + mark.code + ")" + until;
+  const why = {
+    plan: "is not in the account's AWS plan",
+    quota: "is at the account's quota",
+    subnet: "has no free address",
+    verification: "waits until AWS has verified the account",
+  }[mark.reason];
+  return (what || "Every instance") + " " + (why || "is not available") + " (" + mark.code + ")" + until;
 }
 
 function attention(found, now) {
