@@ -112,10 +112,10 @@ SYSCTL
 [Journal]
 SystemMaxUse=200M
 JOURNAL
-    # It would restart the agent, which ends its server, because a kernel uses a library of a package
-    # that its user upgrades.
+    # It would restart what a server cannot run without, because that uses a library of a package that
+    # its user upgrades: see ec2spawner/hub/spawn/user_data.sh, which writes the same at a boot.
     write /etc/needrestart/conf.d/ec2spawner.conf <<'NEEDRESTART'
-$nrconf{override_rc}->{qr(^ec2spawner-agent)} = 0;
+$nrconf{override_rc}->{qr(^(ec2spawner-agent|containerd|soci-snapshotter|nvidia-fabricmanager))} = 0;
 NEEDRESTART
     write /etc/logrotate.d/ec2spawner <<'ROTATE'
 /opt/ec2spawner/*.log {

@@ -154,6 +154,14 @@ install_files() {
     install -m 644 "$here"/jupyterhub.service "$here"/jupyterhub-proxy.service /etc/systemd/system
 }
 
+# Ubuntu upgrades packages by itself, and needrestart then restarts what uses a replaced library. A
+# restart of the proxy disconnects every browser; one of the hub disconnects nobody.
+never_restart_proxy() {
+    install -d -m 755 /etc/needrestart/conf.d
+    # shellcheck disable=SC2016 # Perl
+    echo '$nrconf{override_rc}->{qr(^jupyterhub-proxy)} = 0;' >/etc/needrestart/conf.d/ec2spawner.conf
+}
+
 start() {
     [[ -d /run/systemd/system ]] || return 0
     systemctl daemon-reload
@@ -172,6 +180,7 @@ install_proxy
 make_secrets
 make_certificate
 install_files
+never_restart_proxy
 start
 echo "setup-hub: the hub is set up. Its certificate: $(
     openssl x509 -in "$config/tls/cert.pem" -noout -fingerprint -sha256

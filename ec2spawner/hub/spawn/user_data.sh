@@ -123,13 +123,17 @@ install_agent() {
     [[ -x $folder/bin/ec2spawner-agent ]] || echo "$package has no ec2spawner-agent in it"
 }
 
-# needrestart restarts what uses a library that apt replaced, which a user's kernels do, too: they are
-# processes of the agent's unit, and its restart would end the server and power off the instance.
-never_restart_agent() {
+# needrestart, which Ubuntu 24.04 runs after each apt, restarts what uses a library that apt replaced.
+# A user's kernels do, too: they are processes of the agent's unit, and its restart would end the
+# server and power off the instance. Without containerd, what runs the notebook's container loses it;
+# Docker is left alone by default. The fabric manager aborts all work on the GPUs when it ends
+# (ABORT_CUDA_JOBS_ON_FM_EXIT in NVIDIA's user guide).
+never_restart_server() {
     local folder=${EC2SPAWNER_ROOT:-}/etc/needrestart/conf.d
     mkdir -p "$folder"
     # shellcheck disable=SC2016 # Perl
-    echo '$nrconf{override_rc}->{qr(^ec2spawner-agent)} = 0;' >"$folder/ec2spawner.conf"
+    echo '$nrconf{override_rc}->{qr(^(ec2spawner-agent|containerd|soci-snapshotter|nvidia-fabricmanager))} = 0;' \
+        >"$folder/ec2spawner.conf"
 }
 
 start_agent() {
@@ -178,7 +182,7 @@ UNIT
 }
 
 end_if_unclaimed
-never_restart_agent
+never_restart_server
 agent=$(command -v ec2spawner-agent || echo "$folder/bin/ec2spawner-agent")
 if [[ ! -x $agent && -z $package ]]; then
     power_off "this image has no ec2spawner-agent, and nothing says what to install"

@@ -30,6 +30,7 @@ import yaml
 
 from tests.harness import Embedded, end, until
 from tests.integration.hub.wheels import AWS, extra_package, wheel
+from tests.needrestart import restarted
 from tests.stack_template import user_data as user_data_of_the_stack
 
 CONFIG = Path("/etc/jupyterhub")
@@ -323,6 +324,9 @@ async def first_machine(scratch: Path, embedded: Embedded) -> dict[str, Any]:
     ):
         found |= await log_in(log)
     found["proxy_environment"] = sorted(unit(PROXY)[1])
+    units = (PROXY, "jupyterhub.service", "ssh.service")
+    after_an_upgrade = restarted(Path("/etc/needrestart/conf.d/ec2spawner.conf"), units)
+    found["restarted_after_an_upgrade"] = sorted(after_an_upgrade)
     paths = ("/srv/jupyterhub", "/etc/jupyterhub/secrets.env", "/etc/jupyterhub/tls/key.pem")
     found["modes"] = {path: mode(path) for path in (*paths, "/srv/jupyterhub/ec2spawner.sqlite")}
     found["certificate"] = sh(

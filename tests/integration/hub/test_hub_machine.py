@@ -94,6 +94,12 @@ def test_the_proxy_restarts_only_for_what_it_reads(machine: dict[str, Any]) -> N
     assert proxy in machine["asked_for_a_certificate"]
 
 
+def test_an_upgrade_of_a_library_restarts_the_hub_and_not_the_proxy(
+    machine: dict[str, Any],
+) -> None:
+    assert machine["restarted_after_an_upgrade"] == ["jupyterhub.service", "ssh.service"]
+
+
 def test_a_replaced_machine_has_what_its_admin_had_made(machine: dict[str, Any]) -> None:
     assert machine["has_the_package"]
     replaced = machine["replaced"]
