@@ -40,7 +40,7 @@ export PYTHONHASHSEED ?= 0
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help venv demo quick affected test test-all test-long checks lint types unit core frontend docs pytest bench deflake mutants clean \
-	system chromium containers postgresql boot torch focus
+	system chromium containers postgresql boot torch focus advisor
 
 help:  ## What there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -107,6 +107,10 @@ deflake: venv  ## N=5 SEED=1 ARGS=tests/unit/provisioner: run tests N times in r
 
 mutants: venv  ## Try mutants of the product; ARGS=contexts: which tests execute each, ARGS=report: the page
 	python -m tests.mutants $(ARGS)
+
+advisor: venv  ## Newer figures of AWS's Spot Instance Advisor, in the package and on the pages
+	python -m tests.spot_advisor $(ARGS)
+	python -m tests.bench.traces
 
 focus: venv  ## The FOCUS export, checked by the FinOps Foundation's validator
 	tests/focus/validate.sh

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ..core.partitions import why_prices_are_unknown
 from ..core.pricing.resource_prices import (
@@ -24,7 +25,23 @@ T = TypeVar("T")
 
 PRICES_REGION = "us-east-1"
 PRICES_SOURCE = "the bundled price table of 2026-07-20"
-INTERRUPTIONS_SOURCE = "the AWS Spot Instance Advisor of 2025-06-28"
+DAYS_PER_MONTH: Final = 365.25 / 12
+
+INTERRUPTIONS_DATE: Final = date(2025, 6, 28)
+"""Of `spot_advisor.csv`: of how often spot is interrupted, and of what it saves."""
+
+
+def interruptions_source(now: datetime) -> str:
+    """Whence the interruption rates are, of when, and how old that is at `now`."""
+    return f"the AWS Spot Instance Advisor of {INTERRUPTIONS_DATE}, {_age(now.date())} old"
+
+
+def _age(today: date) -> str:
+    """Such as `17 months`, or `12 days`."""
+    days = max((today - INTERRUPTIONS_DATE).days, 0)
+    if days < 61:
+        return "1 day" if days == 1 else f"{days} days"
+    return f"{int(days / DAYS_PER_MONTH)} months"
 
 
 @cache

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from textwrap import wrap
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from .. import terminal
 from ..core.text.untrusted import visible
+from ..data import INTERRUPTIONS_DATE, interruptions_source
 from ..provisioner.offers.prices import SPOT_SOURCE
 from .rows import Row
 
@@ -24,7 +26,12 @@ WIDEST = 1000
 
 def print_json(rows: Sequence[Row]) -> None:
     """All rows as one object; prices in USD/hour, unknown is null."""
-    print(json.dumps({"currency": "USD", "rows": [asdict(row) for row in rows]}))
+    found = {
+        "currency": "USD",
+        "interruptions_of": INTERRUPTIONS_DATE.isoformat(),
+        "rows": [asdict(row) for row in rows],
+    }
+    print(json.dumps(found))
 
 
 def print_csv(rows: Sequence[Row]) -> None:
@@ -56,6 +63,9 @@ def print_table(rows: Sequence[Row], console: Console) -> None:
         console.print(
             terminal.text(f"Estimates in USD per hour, before tax, instances alone. {said}")
         )
+    if any(row.risk for row in known):
+        source = interruptions_source(datetime.now(UTC))
+        console.print(terminal.text(f"Interruptions in a month: {source}."))
     for region, error in {row.region: row.error for row in rows if row.error}.items():
         console.print(terminal.text(f"✗ {region} could not be read: {error}", "red"))
 

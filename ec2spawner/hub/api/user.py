@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from jupyterhub.scopes import needs_scope
@@ -18,6 +18,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from tornado.web import HTTPError
 
 from ...core.profiles.choices import MAX_LIMIT
+from ...data import INTERRUPTIONS_DATE
 from ...provisioner.launch.spot_waits import NotWaiting
 from ...provisioner.limits.admission import LimitReached
 from ...provisioner.store.store import StoreError
@@ -161,6 +162,8 @@ class Profiles(Model):
     region: str
     payers: tuple[str, ...]
     """Values of the user option `payer`; the first is the default."""
+    interruptions_of: date
+    """Of when `interruptions` and `interruption_band` are."""
     profiles: tuple[ProfileModel, ...]
 
 
@@ -196,7 +199,13 @@ def profiles_json(
     """The cards as JSON; about 300 KB for thirty, so it is made off the event loop. `payers` has
     what each payer is called."""
     profiles = tuple(_profile(card, payers) for card in cards)
-    answer = Profiles(now=now, region=region, payers=tuple(payers.values()), profiles=profiles)
+    answer = Profiles(
+        now=now,
+        region=region,
+        payers=tuple(payers.values()),
+        interruptions_of=INTERRUPTIONS_DATE,
+        profiles=profiles,
+    )
     return answer.model_dump_json()
 
 

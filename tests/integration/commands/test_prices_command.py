@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ec2spawner.data import INTERRUPTIONS_DATE
 from tests.harness import CONFIG, Embedded
 from tests.integration.commands.admin import Admin
 
@@ -21,6 +22,7 @@ async def test_each_profile_of_the_hub_has_a_row(admin: Admin, embedded: Embedde
     ended = await admin.types("prices", f"--config={CONFIG}", "--json", "--latency")
     assert ended.status == 0, ended.errors
     assert ended.json["currency"] == "USD"
+    assert ended.json["interruptions_of"] == INTERRUPTIONS_DATE.isoformat()
     rows = {row["profile"]: row for row in ended.json["rows"]}
     t4 = rows["T4, 16 GB"]
     assert (t4["region"], t4["offered"]) == (embedded.described["region"], True)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
@@ -985,6 +985,11 @@ def test_the_api_names_payers_and_their_refusals_alike() -> None:
     answer = json.loads(profiles_json("us-east-1", [card], NOW, names))
     assert answer["payers"] == ["group:lab", "user:ann"]
     assert answer["profiles"][0]["refusals"] == {"user:ann": "$0 is left"}
+
+
+def test_the_api_names_the_date_of_interruption_rates() -> None:
+    answer = json.loads(profiles_json("us-east-1", [T4], NOW, {}))
+    assert date.fromisoformat(answer["interruptions_of"]) <= NOW.date()
 
 
 def test_a_user_with_several_payers_chooses_one() -> None:

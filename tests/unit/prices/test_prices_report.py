@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from ec2spawner.data import INTERRUPTIONS_DATE
 from ec2spawner.prices.report import print_table
 from ec2spawner.prices.rows import Row
 
@@ -44,6 +46,13 @@ def test_nothing_is_cut_and_each_price_stays_with_its_zone(width: int) -> None:
         assert said in words
     for letter, usd in zip("abcdef", ZONES.values(), strict=True):
         assert f"{letter}_{usd:.3f}" in words
+
+
+def test_interruptions_are_shown_with_their_age_where_any_is_known() -> None:
+    said = " ".join(printed([T4], 200).split())
+    assert f"Spot Instance Advisor of {INTERRUPTIONS_DATE}, " in said
+    assert re.search(r"\d+ (months|days?) old\.", said)
+    assert "Advisor" not in printed([replace(T4, risk="")], 200)
 
 
 @pytest.mark.parametrize("width", [80, 200])

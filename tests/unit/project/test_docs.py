@@ -40,7 +40,7 @@ from ec2spawner.config import (
 from ec2spawner.core import tags
 from ec2spawner.core.ledger.cost_rows import Dimension, Purpose, Resource
 from ec2spawner.core.offers.quotas import quota_of
-from ec2spawner.data import INTERRUPTIONS_SOURCE, instance_types
+from ec2spawner.data import INTERRUPTIONS_DATE, instance_types
 from ec2spawner.embedded.demo.authenticator import OnePassword
 from ec2spawner.embedded.demo.hub import DemoHub
 from ec2spawner.hub.api import instances as instances_api
@@ -155,7 +155,8 @@ def test_the_sums_for_a_class_are_right() -> None:
 
 def test_the_regions_spot_market_is_as_the_package_knows_it() -> None:
     page = written(DOCS / "how-to/region-and-gpu.md")
-    assert INTERRUPTIONS_SOURCE.removeprefix("the ") in page.replace("\n", " ")
+    source = f"AWS Spot Instance Advisor of {INTERRUPTIONS_DATE}"
+    assert source in page.replace("\n", " ")
     rows = re.findall(r"^\| ([a-z]{2}-[a-z]+-\d) \|.*$", page, flags=re.M)
     assert len(rows) > 5
     for region in rows:

@@ -61,7 +61,7 @@ class SpawnForm:
     expired: Expired | None = None
     """What slept of it for too long."""
     interruptions: str = ""
-    """Source and date of the interruption rates."""
+    """Source, date and age of the interruption rates."""
     contact: str = "an admin of this JupyterHub"
     """Whom to ask if there is no card."""
     payers: Sequence[tuple[str, str]] | None = None

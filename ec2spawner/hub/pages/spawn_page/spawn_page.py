@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ....config import Options
-from ....data import INTERRUPTIONS_SOURCE
+from ....data import interruptions_source
 from ....provisioner.provisioner import Provisioner
 from ...app import service
 from ...app.spawn_error import SpawnError
@@ -61,7 +61,7 @@ async def render_options_form(
         home_size=home_size(options, home or (source if copied else None)),
         asleep=asleep(found, cards, now, str(stored.get("market", ""))) if found else None,
         expired=expired(last_session(provisioner, options, spawner.user, spawner.name), now),
-        interruptions=INTERRUPTIONS_SOURCE,
+        interruptions=interruptions_source(now),
         contact=options.contact,
         payers=[(x, payer_label(x, account)) for x in payers_of(options, account, spawner)],
     )
