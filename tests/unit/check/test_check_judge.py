@@ -210,6 +210,23 @@ def test_a_refused_launch_may_lack_pass_role() -> None:
     assert "iam:PassRole" not in judge_dry_run("ec2:CreateVolume", denied).fix
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "fix", "retryable"),
+    [
+        ("InvalidParameterCombination.FreeTier", "is not eligible for Free Tier", "paid", False),
+        ("PendingVerification", "Your request is being validated", "some hours", True),
+        ("Blocked", "Your account is currently blocked", "AWS Support", False),
+    ],
+)
+def test_a_dry_run_that_is_refused_for_the_account_shows_ec2s_message_and_a_fix(
+    code: str, message: str, fix: str, retryable: bool
+) -> None:
+    found = judge_dry_run("ec2:RunInstances", CloudError(code, message, retryable=retryable))
+    assert found.state is State.UNPROVED
+    assert f"{message} ({code})" in found.said
+    assert fix in found.fix
+
+
 def test_a_hub_works_without_seeing_reserved_instances() -> None:
     denied = CloudError("UnauthorizedOperation", "words", retryable=False)
     assert judge_reservations(denied).state is State.WARNING
