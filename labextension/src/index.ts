@@ -17,6 +17,7 @@ import { ClusterStart } from './commands/clusterStart.js';
 import { addCommands } from './commands/commands.js';
 import { RunOn } from './commands/runOn.js';
 import { ServerActions } from './commands/serverActions.js';
+import { HeldSaves } from './documents/heldSaves.js';
 import { openKernels, reconnectKernels } from './documents/kernelReconnection.js';
 import { MissedOutputs } from './documents/missedOutputs.js';
 import { ScrollPositions } from './documents/scrollPositions.js';
@@ -78,7 +79,8 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
     const { serverSettings, events } = app.serviceManager;
     const settings = own(new SettingsModel({ registry, pluginId: PLUGIN_ID }));
     const model = own(new StatusModel({ serverSettings }));
-    const actions = new ServerActions({ app, model, trans });
+    const saves = own(new HeldSaves({ app, model, trans }));
+    const actions = new ServerActions({ app, model, saves, trans });
     const isWatched = (): boolean => panel.isVisible && model.view.phase === 'live';
     const history = own(new HistoryModel({ serverSettings, isWatched }));
     const hasAgent = (): boolean =>
@@ -130,11 +132,12 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
         trans
       })
     );
-    own(new ConnectionLostNotification({ app, model, connection, trans }));
+    own(new ConnectionLostNotification({ app, model, saves, connection, trans }));
     own(reportInput(serverSettings, () => model.view.phase === 'live'));
-    own(app.docRegistry.addWidgetExtension('Notebook', new MissedOutputs(serverSettings, model)));
+    const missed = own(new MissedOutputs(serverSettings, model));
+    own(app.docRegistry.addWidgetExtension('Notebook', missed));
     if (state) {
-      const positions = new ScrollRestoration(new ScrollPositions(state));
+      const positions = own(new ScrollRestoration(new ScrollPositions(state)));
       own(app.docRegistry.addWidgetExtension('Notebook', positions));
     }
     own(reconnectKernels(model, () => openKernels(app.shell)));

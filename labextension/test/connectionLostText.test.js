@@ -24,45 +24,83 @@ const view = (changes = {}, status = {}) => ({
   ...changes
 });
 
+/** What is said, with these documents unsaved. */
+const lostText = (seen, unsaved = [], isHolding = false) =>
+  connectionLostText(seen, unsaved, isHolding, trans);
+
+/** What a toast of JupyterLab shows of it. */
+const SHOWN_CHARS = 140;
+
 test('while the server responds there is no dialog', () => {
-  assert.equal(connectionLostText(view({ phase: 'live' }), false, trans), null);
-  assert.equal(connectionLostText(view({ phase: 'loading', status: null }), false, trans), null);
+  assert.equal(lostText(view({ phase: 'live' })), null);
+  assert.equal(lostText(view({ phase: 'loading', status: null })), null);
 });
 
 test('without an agent JupyterLab shows its own dialog', () => {
-  assert.equal(connectionLostText(view({}, { managed: false }), false, trans), null);
+  assert.equal(lostText(view({}, { managed: false })), null);
 });
 
 test('a server that is silent for an unknown reason cannot be started', () => {
   for (const silent of [view(), view({ end: end({ running: true, stop: null }) })]) {
-    const { kind, level, startable } = connectionLostText(silent, false, trans);
+    const { kind, level, startable } = lostText(silent);
     assert.deepEqual([kind, level, startable], ['away', 'warning', false]);
   }
 });
 
 test('a server that was stopped says when and why, and can be started by its owner', () => {
-  const lost = connectionLostText(view({ end: end() }), false, trans);
+  const lost = lostText(view({ end: end() }));
   assert.deepEqual([lost.kind, lost.level, lost.startable], ['stopped', 'error', true]);
   assert.match(lost.text, /^This server was stopped at .*\nAWS reclaimed this instance\.$/);
-  const shared = connectionLostText(view({ end: end() }, { can_control: false }), false, trans);
+  const shared = lostText(view({ end: end() }, { can_control: false }));
   assert.equal(shared.startable, false);
 });
 
 test('a requested stop is no error', () => {
   const asked = end({ stop: { reason: 'user', message: '' } });
-  assert.equal(connectionLostText(view({ end: asked }), false, trans).level, 'warning');
+  assert.equal(lostText(view({ end: asked })).level, 'warning');
 });
 
-test('a user with unsaved changes is asked to leave the page open', () => {
-  assert.match(connectionLostText(view({ end: end() }), true, trans).text, /Keep this page open/);
-  assert.match(connectionLostText(view(), true, trans).text, /Keep this page open/);
+test('unsaved changes come first in every toast, and are never cut off', () => {
+  const asked = { reason: 'idle', message: '', sleep: 'idle' };
+  const states = [
+    view(),
+    view({ end: end() }),
+    view({ end: end({ continues: true }) }),
+    view({ end: end({ stop: asked, asleep: true }) }),
+    view({ end: end({ stop: null, ended_at: null }) })
+  ];
+  for (const state of states) {
+    const { text } = lostText(state, ['deep/train.ipynb']);
+    assert.match(text, /^Unsaved changes in train\.ipynb: keep this page open\.\n/);
+    assert.ok(text.length < SHOWN_CHARS, text);
+    const long = lostText(state, [`${'long-'.repeat(20)}-copy-2.ipynb`]).text;
+    assert.match(long.slice(0, SHOWN_CHARS), /^Unsaved changes in \S+-2\.ipynb: keep .*\n.*\w{5}/);
+    assert.match(lostText(state, ['a.py', 'b.py']).text, /^Unsaved changes in 2 files: /);
+  }
+});
+
+test('what is typed after the last save before a stop is unsaved while the server still runs', () => {
+  const stopping = sleep =>
+    view({ phase: 'live' }, { stop: { reason: 'user', message: '', sleep } });
+  assert.equal(lostText(stopping(null), ['train.ipynb'], false), null, 'it is still to be saved');
+  assert.equal(lostText(stopping(null), [], true), null);
+  const { kind, level, text } = lostText(stopping(null), ['train.ipynb'], true);
+  assert.deepEqual([kind, level], ['away', 'warning']);
+  assert.match(
+    text,
+    /open\.\nThis server is being stopped\. They are saved as soon as it runs again/
+  );
+  assert.match(
+    lostText(stopping('user'), ['a.py'], true).text,
+    /Your session is being saved\. They/
+  );
 });
 
 test('a server that continues elsewhere is not started again by hand', () => {
   const moving = view({ end: end({ continues: true }) });
-  const lost = connectionLostText(moving, true, trans);
-  assert.match(lost.text, /^Your session continues on another machine/);
-  assert.match(lost.text, /Keep this page open/);
+  const lost = lostText(moving, ['train.ipynb']);
+  assert.match(lost.text, /^Unsaved .*\nYour session continues on another machine/);
+  assert.match(lostText(moving).text, /^Your session continues on another machine/);
   assert.deepEqual([lost.kind, lost.level, lost.startable], ['away', 'warning', false]);
   assert.equal(stateOf(moving).kind, 'moving');
   assert.equal(announcement(moving, trans), movingSentence(trans));
@@ -81,10 +119,10 @@ test('what AWS has reclaimed continues, also before the hub has said so', () => 
 test('a session that sleeps can be woken from the page that is still open', () => {
   const asked = { reason: 'user', message: '', sleep: 'user' };
   const asleep = view({ end: end({ stop: asked, asleep: true }) }, { stop: asked });
-  const lost = connectionLostText(asleep, false, trans);
+  const lost = lostText(asleep);
   assert.match(lost.text, /^Your session has been asleep since .*\nYou requested it\.$/);
   assert.deepEqual([lost.startable, lost.wakes], [true, true]);
   const nothing = view({ end: end({ stop: asked, asleep: false }) }, { stop: asked });
-  assert.match(connectionLostText(nothing, false, trans).text, /^This server was stopped/);
-  assert.equal(connectionLostText(nothing, false, trans).wakes, false);
+  assert.match(lostText(nothing).text, /^This server was stopped/);
+  assert.equal(lostText(nothing).wakes, false);
 });

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { showMissed, WakeWatch } from '../lib/documents/missedOutputs.js';
+import { ServerConnection } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+
+import { MissedOutputs, showMissed, WakeWatch } from '../lib/documents/missedOutputs.js';
 
 /** A code cell that merges a stream into the one before it while both are there, as JupyterLab. */
 class Cell {
@@ -73,4 +76,42 @@ test('outputs are asked for again once a session has woken', () => {
   assert.equal(saw('s', 'done'), false);
   assert.equal(saw('s', 'done', 'away'), false);
   assert.equal(saw('s', 'done'), true, 'on the next machine, as it was saved last');
+});
+
+test('once the extension is not active, no open notebook is followed', async context => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  let asked = 0;
+  const fetch = async () => {
+    asked++;
+    return Response.json({ executions: [execution('a', 'one')] });
+  };
+  const settings = ServerConnection.makeSettings({ baseUrl: 'http://server/', fetch });
+  globalThis.document = { cookie: '', createElement: () => new URL('http://server/') };
+  context.after(() => delete globalThis.document);
+  const model = { view: { phase: 'live', status: null } };
+  model.changed = new Signal(model);
+  const notebook = {
+    localPath: 'a.ipynb',
+    ready: Promise.resolve(),
+    model: { sharedModel: { cells: [new Cell('a')] } }
+  };
+  const widget = { disposed: new Signal(model) };
+  const missed = new MissedOutputs(settings, model);
+  const passes = async () => {
+    for (let turns = 0; turns < 20; turns++) {
+      await new Promise(resolve => setImmediate(resolve));
+    }
+    context.mock.timers.tick(3_000);
+  };
+  missed.createNew(widget, notebook);
+  await passes();
+  await passes();
+  assert.ok(asked > 1, 'while the cell runs');
+  missed.dispose();
+  const before = asked;
+  await passes();
+  model.view.status = { wake: { id: 's', state: 'done' } };
+  model.changed.emit();
+  await passes();
+  assert.equal(asked, before);
 });

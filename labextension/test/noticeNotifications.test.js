@@ -61,7 +61,8 @@ class Notebook {
 
 /**
  * A page with a notebook; `says` is a status with these notices, `reports` are what the page has
- * posted since, each with the number of saves that had completed by then.
+ * posted since, each with the number of saves that had completed by then, and `hold` where nothing
+ * is saved from then on.
  */
 function open(context) {
   context.mock.timers.enable({ apis: ['setTimeout'] });
@@ -89,7 +90,7 @@ function open(context) {
   const app = { shell, serviceManager: { serverSettings: { ...SETTINGS, fetch } } };
   const shown = new NoticeNotifications({
     model,
-    actions: new ServerActions({ app, model, trans }),
+    actions: new ServerActions({ app, model, saves: { hold: () => reports.push('hold') }, trans }),
     settings: { current: { notices: true } },
     shell,
     events,
@@ -153,11 +154,11 @@ test('a stop that is announced saves what was typed, then reports that once', as
   notebook.type();
   says(stopping);
   says(stopping);
-  for (let turns = 0; turns < 100 && reports.length === 0; turns++) {
+  for (let turns = 0; turns < 100 && reports.length < 2; turns++) {
     await turn();
   }
   assert.equal(notebook.saves, 1);
-  assert.deepEqual(reports, [['POST', '/ec2spawner/api/saved', 1]]);
+  assert.deepEqual(reports, ['hold', ['POST', '/ec2spawner/api/saved', 1]]);
 });
 
 test('what cannot be saved before a stop is reported', async context => {

@@ -55,9 +55,11 @@ async function open(context, position) {
   };
   const content = new Notebook();
   const panel = { content, revealed: Promise.resolve() };
+  panel.disposed = new Signal(panel);
   const file = { path: 'a.ipynb', ready: Promise.resolve() };
-  const keeper = new ScrollRestoration(positions).createNew(panel, file);
-  context.after(() => keeper.dispose());
+  const restoration = new ScrollRestoration(positions);
+  restoration.createNew(panel, file);
+  context.after(() => restoration.dispose());
   const wait = async milliseconds => {
     for (let waited = 0; waited < milliseconds; waited += 100) {
       await turn();
@@ -66,7 +68,7 @@ async function open(context, position) {
     await turn();
   };
   await wait(200);
-  return { notebook: content, wait, saved };
+  return { notebook: content, wait, saved, restoration };
 }
 
 test('a notebook is scrolled to where it was until it stays there', async context => {
@@ -104,4 +106,13 @@ test('the place is saved once a notebook is no longer scrolled', async context =
   notebook.outerNode.dispatchEvent(new Event('scroll'));
   await wait(1_000);
   assert.deepEqual(saved, [['a.ipynb', { cell: 'cell 1', offset: 20, active: 'cell 0' }]]);
+});
+
+test('once the extension is not active, no open notebook is followed', async context => {
+  const { notebook, wait, saved, restoration } = await open(context, undefined);
+  restoration.dispose();
+  notebook.outerNode.scrollTop = 120;
+  notebook.outerNode.dispatchEvent(new Event('scroll'));
+  await wait(1_000);
+  assert.deepEqual(saved, []);
 });

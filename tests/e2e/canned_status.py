@@ -222,6 +222,6 @@ def _load_jupyter_server_extension(server: ServerApp) -> None:
             (url_path_join(root, "continue"), ContinueHandler),
             (url_path_join(root, "cluster"), ClusterHandler),
             (url_path_join(root, "runs"), RunsHandler),
-            (url_path_join(root, "(extend|stop|sleep|idle|input)"), PostHandler),
+            (url_path_join(root, "(extend|stop|sleep|idle|input|saved)"), PostHandler),
         ],
     )

@@ -5,6 +5,8 @@ import type { Widget } from '@lumino/widgets';
 /** A document that cannot be saved must not keep the server on. */
 const SAVE_TIMEOUT_MS = 10_000;
 
+const DOWNLOAD_MS = 60_000;
+
 /** Of the paths that are reported, with this many characters each. */
 const MAX_REPORTED = 10;
 const MAX_PATH_CHARS = 200;
@@ -17,13 +19,7 @@ const MAX_PATH_CHARS = 200;
  * that fails. One that opens a dialog, as on a conflict, delays no other.
  */
 export async function saveAll(shell: JupyterFrontEnd.IShell): Promise<string[]> {
-  const unsaved = new Map<string, DocumentRegistry.Context>();
-  for (const widget of shell.widgets('main')) {
-    const { context } = widget as Widget & Partial<Pick<IDocumentWidget, 'context'>>;
-    if (context?.model.dirty && context.contentsModel?.writable) {
-      unsaved.set(context.path, context);
-    }
-  }
+  const unsaved = new Map(unsavedDocuments(shell).map(context => [context.path, context]));
   const saves = [...unsaved].map(([path, context]) =>
     context.save().then(
       () => unsaved.delete(path),
@@ -39,11 +35,35 @@ export async function saveAll(shell: JupyterFrontEnd.IShell): Promise<string[]> 
   return [...unsaved.keys()].slice(0, MAX_REPORTED).map(path => path.slice(-MAX_PATH_CHARS));
 }
 
-/** Whether an open document has unsaved changes, as JupyterLab marks its tab. */
+/** Every open document with changes that can be saved; the one in front comes first. */
+export function unsavedDocuments(shell: JupyterFrontEnd.IShell): DocumentRegistry.Context[] {
+  const found = new Set<DocumentRegistry.Context>();
+  for (const widget of [shell.currentWidget, ...shell.widgets('main')]) {
+    const { context } = (widget ?? {}) as Partial<Pick<IDocumentWidget, 'context'>>;
+    if (context?.model.dirty && context.contentsModel?.writable) {
+      found.add(context);
+    }
+  }
+  return [...found];
+}
+
+/** Download what the page shows, which its file does not have. */
+export function download({ model, localPath }: DocumentRegistry.Context): void {
+  const isNotebook = localPath.endsWith('.ipynb');
+  const content = isNotebook ? JSON.stringify(model.toJSON(), null, 1) : model.toString();
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([content]));
+  link.download = localPath.split('/').at(-1) ?? '';
+  link.click();
+  // Only when the browser has begun to read it.
+  window.setTimeout(() => URL.revokeObjectURL(link.href), DOWNLOAD_MS);
+}
+
+/** Whether something that is open has unsaved changes: documents, and what JupyterLab marks so. */
 export function hasUnsaved(shell: JupyterFrontEnd.IShell): boolean {
-  return [...shell.widgets('main')].some(({ title }) =>
-    title.className.split(' ').includes('jp-mod-dirty')
-  );
+  const isMarked = ({ title }: Widget): boolean =>
+    title.className.split(' ').includes('jp-mod-dirty');
+  return unsavedDocuments(shell).length > 0 || [...shell.widgets('main')].some(isMarked);
 }
 
 /** The open document of this path; null where none is open. */

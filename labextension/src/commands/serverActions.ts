@@ -10,6 +10,7 @@ import { confirm } from './confirmation.js';
 import { saveAll } from './documents.js';
 import { failureText } from './failureText.js';
 import { HardwareChange } from './hardwareChange.js';
+import type { HeldSaves } from '../documents/heldSaves.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { RefusedError, request, sentenceOf } from '../api/request.js';
 import { canControl, canSleep, isStopping, nextKeep } from '../model/state.js';
@@ -19,9 +20,10 @@ const STOP_SIGN_MS = 10_000;
 
 /** What a person can do about their server. */
 export class ServerActions {
-  constructor({ app, model, trans }: ServerActions.IOptions) {
+  constructor({ app, model, saves, trans }: ServerActions.IOptions) {
     this._app = app;
     this._model = model;
+    this._saves = saves;
     this._trans = trans;
     this._hardwareChange = new HardwareChange({ app, model, trans });
   }
@@ -138,6 +140,7 @@ export class ServerActions {
   /** Save before a stop, and report it: the server stops as soon as every open page has. */
   async saveForStop(): Promise<void> {
     const unsaved = await saveAll(this._app.shell);
+    this._saves.hold();
     // Without the report the stop waits for a few seconds, and comes.
     await this._request('saved', { page: this._page, unsaved }).catch(() => undefined);
   }
@@ -188,6 +191,7 @@ export class ServerActions {
   private readonly _hardwareChange: HardwareChange;
   private readonly _app: JupyterFrontEnd;
   private readonly _model: StatusModel;
+  private readonly _saves: Pick<HeldSaves, 'hold'>;
   private readonly _trans: TranslationBundle;
   /** By which the server distinguishes open pages. */
   private readonly _page = UUID.uuid4();
@@ -197,6 +201,7 @@ export namespace ServerActions {
   export interface IOptions {
     app: JupyterFrontEnd;
     model: StatusModel;
+    saves: Pick<HeldSaves, 'hold'>;
     trans: TranslationBundle;
   }
 }

@@ -1,7 +1,7 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { ServerConnection } from '@jupyterlab/services';
 import { JSONExt, type JSONValue } from '@lumino/coreutils';
-import type { IDisposable } from '@lumino/disposable';
+import { DisposableSet, type IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
@@ -35,7 +35,7 @@ export interface ISharedCell {
 }
 
 /** Show in a notebook what its cells have printed since the page that ran them was closed. */
-export class MissedOutputs implements DocumentRegistry.WidgetExtension {
+export class MissedOutputs implements DocumentRegistry.WidgetExtension, IDisposable {
   constructor(
     private readonly _serverSettings: ServerConnection.ISettings,
     private readonly _model: StatusModel
@@ -43,9 +43,21 @@ export class MissedOutputs implements DocumentRegistry.WidgetExtension {
 
   createNew(widget: Widget, context: DocumentRegistry.Context): IDisposable {
     const follower = new Follower(this._serverSettings, this._model, widget, context);
+    this._followers.add(follower);
+    widget.disposed.connect(() => this._followers.remove(follower));
     void follower.run();
     return follower;
   }
+
+  get isDisposed(): boolean {
+    return this._followers.isDisposed;
+  }
+
+  dispose(): void {
+    this._followers.dispose();
+  }
+
+  private readonly _followers = new DisposableSet();
 }
 
 /** Notes when a session has woken: its cells may run again, which no page has asked for. */

@@ -1,5 +1,5 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { IDisposable } from '@lumino/disposable';
+import { DisposableSet, type IDisposable } from '@lumino/disposable';
 import { Debouncer } from '@lumino/polling';
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
@@ -36,14 +36,26 @@ export interface INotebook {
 type IPanel = Widget & { readonly content: INotebook; readonly revealed: Promise<void> };
 
 /** Open each notebook where it was scrolled to when it was open last. */
-export class ScrollRestoration implements DocumentRegistry.WidgetExtension {
+export class ScrollRestoration implements DocumentRegistry.WidgetExtension, IDisposable {
   constructor(private readonly _positions: ScrollPositions) {}
 
   createNew(widget: Widget, context: DocumentRegistry.Context): IDisposable {
     const keeper = new Keeper(this._positions, widget as IPanel, context);
+    this._keepers.add(keeper);
+    widget.disposed.connect(() => this._keepers.remove(keeper));
     void keeper.run();
     return keeper;
   }
+
+  get isDisposed(): boolean {
+    return this._keepers.isDisposed;
+  }
+
+  dispose(): void {
+    this._keepers.dispose();
+  }
+
+  private readonly _keepers = new DisposableSet();
 }
 
 class Keeper implements IDisposable {

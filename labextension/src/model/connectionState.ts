@@ -11,6 +11,11 @@ export class ConnectionState {
     return this._phase;
   }
 
+  /** Whether the last question was answered. */
+  get isAnswering(): boolean {
+    return this._phase === 'live' && this._failures === 0;
+  }
+
   answered(): void {
     this._failures = 0;
     this._phase = 'live';

@@ -15,7 +15,7 @@ const POLL_MS = 3000;
 const MAX_POLL_MS = 60_000;
 
 /** With these the hub or the proxy stands in for a server that is away: their words are no news. */
-const STOOD_IN_FOR = [404, 424, 502, 503, 504];
+export const STOOD_IN_FOR = [404, 424, 502, 503, 504];
 
 /** What is known of this server at a moment. */
 export interface IView {
@@ -53,6 +53,16 @@ export class StatusModel implements IDisposable {
     const elapsed = phase === 'live' ? performance.now() - this._answeredAt : 0;
     const now = this._serverNow + elapsed;
     return { phase, status: this._status, now, problem: this._problem, end: this._end };
+  }
+
+  /** Whether the last question was answered: with one that was not, the phase is still `live`. */
+  get isAnswering(): boolean {
+    return this._connection.isAnswering;
+  }
+
+  /** Ask now; returns when there is an answer, or none in time. */
+  async ask(): Promise<void> {
+    await this._ask().catch(() => undefined);
   }
 
   /** Ask now instead of at the next turn. */

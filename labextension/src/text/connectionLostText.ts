@@ -1,12 +1,13 @@
-/** The notification about a server that does not respond. Pure. */
+/** The notification about a server that does not respond, or on which nothing is saved. Pure. */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { terminationReason, terminationTitle } from './terminationText.js';
+import { stoppingTitle, terminationReason, terminationTitle } from './terminationText.js';
 import type { StopReason } from '../api/wire/index.js';
 import type { IView } from '../model/statusModel.js';
 import { stateOf } from '../model/state.js';
 import { movingSentence } from './serverText.js';
+import { unsavedTitle } from './unsavedText.js';
 
 export interface IConnectionLostText {
   kind: 'away' | 'stopped';
@@ -22,39 +23,54 @@ export interface IConnectionLostText {
 const UNREQUESTED: readonly (StopReason | undefined)[] = ['interruption', 'failed', 'lost'];
 
 /**
- * What to say, and whether the server can be started again; null while it answers.
+ * What to say, and whether the server can be started again; null while it answers and all is saved.
  *
- * @param isDirty - Whether the page has changes that are not saved.
+ * JupyterLab cuts a toast after 140 characters: what could be lost comes first.
+ *
+ * @param unsaved - Paths of the documents with changes that are not saved.
+ * @param isHolding - Whether nothing is saved any more, as before a stop.
  */
 export function connectionLostText(
   view: IView,
-  isDirty: boolean,
+  unsaved: readonly string[],
+  isHolding: boolean,
   trans: TranslationBundle
 ): IConnectionLostText | null {
-  if (view.phase !== 'away' || !view.status?.managed) {
+  const isAway = view.phase === 'away';
+  const isDirty = unsaved.length > 0;
+  if (!view.status?.managed || !(isAway || (isHolding && isDirty))) {
     return null;
   }
-  const unsaved = isDirty ? trans.__('Keep this page open: it has unsaved changes.') : '';
+  const title = isDirty ? trans.__('%1: keep this page open.', unsavedTitle(unsaved, trans)) : '';
+  const said = (...parts: string[]): string => [title, ...parts].filter(Boolean).join('\n');
   const state = stateOf(view).kind;
-  if (state === 'moving') {
-    const text = [movingSentence(trans), unsaved].filter(Boolean).join('\n');
-    return { kind: 'away', level: 'warning', text, startable: false, wakes: false };
-  }
   if (state !== 'stopped') {
-    const title = trans.__('This server does not respond');
-    const rest = [trans.__('Reconnecting.'), unsaved].filter(Boolean).join(' ');
     return {
       kind: 'away',
       level: 'warning',
-      text: `${title}\n${rest}`,
+      text: said(...waitingText(view, isDirty, trans)),
       startable: false,
       wakes: false
     };
   }
   const stop = view.end?.stop ?? view.status.stop;
   const level = UNREQUESTED.includes(stop?.reason) ? 'error' : 'warning';
-  const rest = [terminationReason(view, trans), unsaved].filter(Boolean).join(' ');
-  const text = [terminationTitle(view, trans), rest].filter(Boolean).join('\n');
+  const ended = terminationTitle(view, trans);
+  const reason = terminationReason(view, trans);
+  const text = isDirty ? said(`${ended}. ${reason}`.trim()) : said(ended, reason);
   const wakes = view.end?.asleep === true;
   return { kind: 'stopped', level, text, startable: view.status.can_control, wakes };
+}
+
+/** While it is expected back. */
+function waitingText(view: IView, isDirty: boolean, trans: TranslationBundle): string[] {
+  const saved = isDirty ? trans.__('They are saved as soon as it runs again.') : '';
+  if (view.phase !== 'away') {
+    return [`${stoppingTitle(view.status?.stop ?? null, trans)}. ${saved}`];
+  }
+  if (stateOf(view).kind === 'moving') {
+    return [movingSentence(trans)];
+  }
+  const title = trans.__('This server does not respond');
+  return isDirty ? [`${title}. ${saved}`] : [title, trans.__('Reconnecting.')];
 }

@@ -17,7 +17,8 @@ export function terminationSentence(view: IView, trans: TranslationBundle): stri
   return [`${title}.`, terminationReason(view, trans)].filter(Boolean).join(' ');
 }
 
-function stoppingTitle(stop: IStop | null, trans: TranslationBundle): string {
+/** What happens to a server that is being stopped; without a full stop. */
+export function stoppingTitle(stop: IStop | null, trans: TranslationBundle): string {
   if (!stop?.sleep) {
     return trans.__('This server is being stopped');
   }
