@@ -106,6 +106,7 @@ class NotebookService:
             SleepService(
                 server,
                 self.observer.kernels.is_busy,
+                self.outputs.running_cell,
                 self._save_missed,
                 self.outputs.asked,
                 self.link.send,

@@ -55,11 +55,16 @@ Code = Literal[
     "admin-message",
     "rebalance",
     "session-back",
+    "session-cell-interrupted",
     "session-not-back",
     # What a notice says below its title.
     "documents-saved",
     "session-continues",
     "session-continues-soon",
+    "cell-interrupted-soon",
+    "session-moves-soon",
+    "server-moves-soon",
+    "session-kept",
     "server-continues",
     "server-continues-soon",
     "files-not-kept",
@@ -85,6 +90,7 @@ Code = Literal[
     "session-later",
     "session-lost",
     "session-older",
+    "session-values-older",
     # Replies to a button.
     "extension-bounded",
     "limit-not-extended",
@@ -116,6 +122,8 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     "gpu-unused": frozenset({"count"}),
     # Of variables; of `session-back` in so many kernels.
     "session-back": frozenset({"count", "kernels"}),
+    # The notebook's name.
+    **dict.fromkeys(("session-cell-interrupted", "cell-interrupted-soon"), frozenset({"name"})),
     "session-later": frozenset({"count"}),
     "session-lost": frozenset({"count"}),
     # When it was saved, in seconds since 1970, UTC.

@@ -77,6 +77,9 @@ class SavedKernel(Message):
     `no-space`, `died`; empty where all was done."""
     values_of: AwareDatetime | None = None
     """When its variables were saved, where this sleep could save none and an earlier one has."""
+    interrupted_cell: ShortText | None = None
+    """Id of the cell that this sleep interrupted, or that was still running at its end; empty where
+    its id is not known, None where no cell was."""
 
 
 class SavedSession(Message):
@@ -171,6 +174,8 @@ class WokenKernel(Message):
     of its `SavedKernel`; empty where all is well."""
     values_of: AwareDatetime | None = None
     """As in its `SavedKernel`: its variables are older than the session."""
+    interrupted_cell: ShortText | None = None
+    """As in its `SavedKernel`; None where the cell runs again by itself."""
 
 
 class Wake(Message):

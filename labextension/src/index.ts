@@ -20,6 +20,7 @@ import { ServerActions } from './commands/serverActions.js';
 import { HeldSaves } from './documents/heldSaves.js';
 import { openKernels, reconnectKernels } from './documents/kernelReconnection.js';
 import { MissedOutputs } from './documents/missedOutputs.js';
+import { openCell } from './documents/pythonNotebook.js';
 import { ScrollPositions } from './documents/scrollPositions.js';
 import { ScrollRestoration } from './documents/scrollRestoration.js';
 import { chipIcon } from './icon.js';
@@ -129,6 +130,7 @@ const plugin: JupyterFrontEndPlugin<IServerCost> = {
         shell: app.shell,
         events: events.stream,
         openPanel,
+        openCell: cell => void openCell(app, cell),
         trans
       })
     );

@@ -396,6 +396,12 @@ test('a notice counts down, and names the owner of its buttons', () => {
   assert.match(noticeText(notice(), NOW, shared, trans), /only its owner can keep it on/);
 });
 
+test('in the last seconds a notice says no time', () => {
+  const seconds = left => noticeText(notice({ until: at(left / 60) }), NOW, view(), trans);
+  assert.match(seconds(61), /^This server stops in 1 minute\n/);
+  assert.match(seconds(9), /^This server stops soon\n/);
+});
+
 test('a notice words the idle time as the panel does', () => {
   const { sentence } = stopText(view(), trans);
   assert.match(sentence, /^This server has been idle since /);
@@ -405,9 +411,9 @@ test('a notice words the idle time as the panel does', () => {
   );
 });
 
-test('a notice is read aloud once a minute, and twice in the last one', () => {
-  const seconds = [600, 599, 541, 540, 61, 60, 31, 30, 11, 10, 1, 0, -5];
-  const said = [600, 600, 600, 540, 120, 60, 60, 30, 30, 10, 10, 10, 10];
+test('a notice is read aloud once a minute, twice in the last one, and says no more than is left', () => {
+  const seconds = [600, 599, 541, 540, 119, 61, 60, 31, 30, 11, 10, 1, 0, -5];
+  const said = [600, 540, 540, 540, 60, 60, 60, 30, 30, 10, 10, 0, 0, 0];
   assert.deepEqual(
     seconds.map(each => announced(each * 1000) / 1000),
     said

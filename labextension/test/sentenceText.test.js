@@ -80,6 +80,14 @@ const NOTICES = [
   ...FILES.map(files => [sentence('spot-reclaim'), [sentence('save-now'), ...files]]),
   [sentence('spot-reclaim'), [sentence('session-continues-soon')]],
   [sentence('spot-reclaim'), [sentence('server-continues-soon')]],
+  ...['session-moves-soon', 'server-moves-soon', 'session-kept', 'save-now'].map(code => [
+    sentence('spot-reclaim'),
+    [sentence('cell-interrupted-soon', { name: 'x'.repeat(18) }), sentence(code)]
+  ]),
+  ...[sentence('session-values-older'), sentence('session-lost', { count: 1000 })].map(detail => [
+    sentence('session-cell-interrupted', { name: 'x'.repeat(18) }),
+    [detail]
+  ]),
   [
     sentence('session-moving'),
     [sentence('session-continues')],

@@ -145,10 +145,11 @@ test('a stopping server is never reported as staying on', () => {
   const ends = [view({ stop }), view({ stop }, 'away'), view({ interruption_at: at(2) })];
   for (const each of ends) {
     const { sentence, kept } = stopText(each, trans);
-    assert.ok(![...sentences(each, trans), sentence].some(text => text.includes('train.ipynb')));
+    assert.ok(![...sentences(each, trans), sentence].some(text => text.includes('stays on')));
     assert.match(kept, /^Files are kept/);
   }
   assert.equal(stopText(ends[0], trans).sentence, sentences(ends[0], trans)[0]);
+  assert.match(stopText(ends[2], trans).sentence, /The cell running in train\.ipynb will be inter/);
 });
 
 test('a full disk is shown beside an unreachable hub', () => {

@@ -29,7 +29,18 @@ const kernel = (changes = {}) => ({
   differing: [],
   code: '',
   values_of: null,
+  interrupted_cell: null,
   ...changes
+});
+
+test('a cell that was interrupted is to be run again', () => {
+  const problem = changes => wakeText(wake([kernel(changes)]), trans).kernels[0].problem;
+  const again = 'The cell that was running was interrupted: run it again.';
+  assert.equal(problem({ interrupted_cell: 'c' }), again);
+  assert.equal(problem({ interrupted_cell: '' }), again);
+  assert.match(problem({ interrupted_cell: 'c', code: 'busy' }), /not saved\. The cell that was/);
+  assert.equal(problem({}), '');
+  assert.equal(problem({ interrupted_cell: undefined }), '', 'of an older server');
 });
 
 test('a value that is older than the session says of when it is', () => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -10,7 +11,18 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.wire import Cost, GpuSample, Market, Notice, ServerEnd, Stop, Telemetry, sentence
+from ec2spawner.wire import (
+    Cost,
+    GpuSample,
+    Market,
+    Notice,
+    ServerEnd,
+    Stop,
+    Telemetry,
+    Wake,
+    WokenKernel,
+    sentence,
+)
 from tests.e2e import cluster_dialog
 from tests.e2e import panel_scenes as scenes
 from tests.e2e.canned_server import (
@@ -491,6 +503,42 @@ def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server
     expect(toasts).to_have_count(2)
     page.reload()
     expect(toasts).to_have_text(["A disk is full"])
+
+
+@pytest.mark.nightly(
+    guard="labextension/test/interruptedCell.test.js::going to a cell opens its notebook there"
+)
+def test_a_cell_that_was_interrupted_is_reached_by_a_button(page: Any, server: Server) -> None:
+    file = server.has_notebook("long.ipynb", "x")
+    content = json.loads(file.read_text())
+    [cell] = content["cells"]
+    content["cells"] = [cell | {"id": f"cell-{number}"} for number in range(80)]
+    file.write_text(json.dumps(content))
+    kernel = WokenKernel(
+        path="long.ipynb", kernel_name="python3", state="done", interrupted_cell="cell-70"
+    )
+    slept_at = datetime.now(UTC)
+    woken = Wake(
+        id="s",
+        slept_at=slept_at,
+        trigger="interruption",
+        state="done",
+        kernels=[kernel],
+        kernel_count=1,
+    )
+    server.says(status(wake=woken))
+    open_lab(page, server)
+    toast = page.locator(TOAST)
+    expect(toast).to_contain_text(
+        "Your session is back, but the cell that was running in long.ipynb was interrupted:"
+        " run it again"
+    )
+    picture(page, "interrupted-cell")
+    toast.get_by_role("button", name="Go to the cell").click()
+    active = page.locator(".jp-Notebook:visible .jp-Cell.jp-mod-active")
+    expect(active).to_have_attribute("data-windowed-list-index", "70")
+    expect(active).to_be_in_viewport()
+    file.unlink()
 
 
 @pytest.mark.nightly(guard="tests/e2e/test_panel.py::test_problems_are_shown_in_words")

@@ -138,8 +138,8 @@ class Page:
         assert self.page.evaluate("window.dialogs") == []
         expect(self.page.locator(".jp-Dialog")).to_have_count(0)
 
-    def looks(self) -> None:
-        """A person who comes back to the tab does not wait for the next turn."""
+    def comes_back(self) -> None:
+        """To the tab: its person does not wait for the next turn."""
         self.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
@@ -216,7 +216,7 @@ def test_no_dialog_and_nothing_lost(page: Any, server: Server, autosave: None, n
     page.unroute(API)
     server.says(status())
     server.ends(ServerEnd(running=True))
-    lab.looks()
+    lab.comes_back()
     until(lambda: lab.is_saved("before meanwhile after" if end.stop else "before after"))
     expect(page.locator(DIRTY)).to_have_count(0)
     expect(item).to_contain_text("in use")
@@ -267,7 +267,7 @@ def test_a_file_that_was_changed_meanwhile_is_asked_about(page: Any, server: Ser
     page.unroute(API)
     server.says(status())
     server.ends(ServerEnd(running=True))
-    lab.looks()
+    lab.comes_back()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("has changed on disk")
     assert lab.is_saved("by git")

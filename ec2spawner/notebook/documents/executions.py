@@ -40,6 +40,11 @@ class Execution:
     followed_at: float | None = None
     """When a page has last asked for its outputs, to show and save them."""
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the kernel has begun it and not ended it."""
+        return self.count is not None and self.ended_at is None
+
 
 class Executions:
     """In the order in which they were sent. `is_connected` says whether a session of a kernel has a

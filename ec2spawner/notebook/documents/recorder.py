@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -37,6 +38,9 @@ TEND_SECONDS = 10.0
 
 SAVE_SECONDS = 10.0
 """For one notebook."""
+
+CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""As in the notebook format; the id comes from a browser."""
 
 CONNECTION_CLASS = "kernel_websocket_connection_class"
 
@@ -86,6 +90,12 @@ class OutputRecorder:
             }
             for each in self._executions.follow(kernels, time.monotonic())
         ]
+
+    def running_cell(self, kernel_id: str) -> str:
+        """Id of the notebook cell that this kernel runs; empty where it runs none, or is not
+        known."""
+        found = [each for each in self._executions.of((kernel_id,)) if each.is_running]
+        return found[0].cell_id if found and CELL_ID.fullmatch(found[0].cell_id) else ""
 
     def taken(self, ids: Collection[str]) -> None:
         """A page has the outputs of these executions."""

@@ -44,6 +44,8 @@ class KernelSave:
     result: SavedKernel | None = None
     why_not: str = "busy"
     """The code if time is over now."""
+    interrupted_cell: str | None = None
+    """As in `SavedKernel`, if time is over now."""
 
     def unsaved(self, code: str) -> SavedKernel:
         """Nothing was saved, for this reason."""
@@ -105,6 +107,7 @@ def _sleeping(root: Path, save: KernelSave, lineage: Lineage) -> SleepingKernel:
             result = _summary(save, now)  # whatever the kernel has reported
         else:
             result, generation = _as_before(root, save, lineage, result) or (result, generation)
+    saved = result if generation or result.code else save.unsaved("failed")
     return SleepingKernel(
         kernel_id=kernel.kernel_id,
         session_id=kernel.session_id,
@@ -112,7 +115,7 @@ def _sleeping(root: Path, save: KernelSave, lineage: Lineage) -> SleepingKernel:
         name=kernel.name,
         type=kernel.type,
         generation=f"{generation.parent.name}/{generation.name}" if generation else "",
-        saved=result if generation or result.code else save.unsaved("failed"),
+        saved=saved.model_copy(update={"interrupted_cell": save.interrupted_cell}),
     )
 
 

@@ -64,6 +64,7 @@ def woken_kernel(saved: SavedKernel, report: Mapping[str, Any], names: Set[str])
             differing=_listed(report.get("differing"), LostVariable, MAX_LOST),
             code=str(report.get("code", "") or saved.code)[:LONGEST_NAME],
             values_of=saved.values_of,
+            interrupted_cell=saved.interrupted_cell,
         )
     except (ValidationError, TypeError, ValueError):
         return waking.model_copy(update={"state": "failed", "code": "damaged"})
@@ -92,6 +93,7 @@ def waiting_kernel(saved: SavedKernel) -> WokenKernel:
         lost_count=saved.lost_count,
         code=saved.code,
         values_of=saved.values_of,
+        interrupted_cell=saved.interrupted_cell,
     )
 
 

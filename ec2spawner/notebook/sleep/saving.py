@@ -63,6 +63,8 @@ class SessionSaving:
     order: SleepOrder
     is_busy: Callable[[str], bool]
     """Whether the kernel of this id runs a cell."""
+    running_cell: Callable[[str], str]
+    """Id of the cell that the kernel of this id runs; empty where it is not known."""
     kernels: list[RunningKernel]
     kept: list[SleepingKernel]
     """What still sleeps of the session before, because it has not woken yet, or could not: it stays
@@ -131,7 +133,10 @@ class SessionSaving:
         """
         kernel_id = save.kernel.kernel_id
         interrupted_at = -INTERRUPT_SECONDS
+        is_interrupted = False
         while self.is_busy(kernel_id):
+            if not is_interrupted:
+                save.interrupted_cell = self.running_cell(kernel_id)
             await asyncio.sleep(POLL_SECONDS)
             now = time.monotonic()
             if not self.order.interrupt_busy and now >= self._began + BUSY_SECONDS:
@@ -139,9 +144,11 @@ class SessionSaving:
             is_due = now >= self._half() and now >= interrupted_at + INTERRUPT_SECONDS
             if self.order.interrupt_busy and is_due:
                 log.warning("ec2spawner: interrupting kernel %s to save it", kernel_id)
-                interrupted_at = now
+                interrupted_at, is_interrupted = now, True
                 manager: Any = self.server.kernel_manager
                 await ensure_async(manager.interrupt_kernel(kernel_id))
+        if not is_interrupted:
+            save.interrupted_cell = None
         return True
 
     def _half(self) -> float:

@@ -36,15 +36,17 @@ RESEND_SECONDS = 0.05
 class SleepService:
     """Carries out one order at a time.
 
-    `save_missed` writes the outputs of closed pages into their notebooks, in bounded time; `asked`
-    hears of cells that run again; `send` passes a message to the agent, and returns False if it
-    cannot now; `changed` is called when `saving` or `wake` has changed; `log` is the server's.
+    `is_busy` and `running_cell` say what a kernel runs; `save_missed` writes the outputs of closed
+    pages into their notebooks, in bounded time; `asked` hears of cells that run again; `send`
+    passes a message to the agent, and returns False if it cannot now; `changed` is called when
+    `saving` or `wake` has changed; `log` is the server's.
     """
 
     def __init__(
         self,
         server: ServerApp,
         is_busy: Callable[[str], bool],
+        running_cell: Callable[[str], str],
         save_missed: Callable[[], Awaitable[object]],
         asked: Asked,
         send: Callable[[SleepProgress | SessionSaved], bool],
@@ -54,6 +56,7 @@ class SleepService:
         self._log = log
         self._server = server
         self._is_busy = is_busy
+        self._running_cell = running_cell
         self._save_missed = save_missed
         self._asked = asked
         self._send = send
@@ -201,6 +204,7 @@ class SleepService:
             root=self._root,
             order=order,
             is_busy=self._is_busy,
+            running_cell=self._running_cell,
             kernels=running,
             lineage=lineage(running, woken, empty, self._began),
             kept=kept + [each for each in failed if each.generation and not runs(each, running)],

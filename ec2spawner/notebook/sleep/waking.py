@@ -220,6 +220,7 @@ class Waking:
                 return
             log.info("ec2spawner: %d cells of %s run again", len(cells), each.path)
             kernel = self._server.kernel_manager.get_kernel(each.kernel_id)
+            self._set(place, interrupted_cell=None)
             await restarting.ask(each.kernel_id, kernel, cells, self._asked)
         except Exception:
             log.exception("ec2spawner: %s is not run again", each.path)

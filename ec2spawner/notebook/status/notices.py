@@ -37,6 +37,9 @@ UNUSED_SECONDS = 55 * 60.0
 CONTINUES: frozenset[Trigger] = frozenset({"interruption", "hardware"})
 """Why a session is saved that continues at once on another instance."""
 
+MAX_NAME = 18
+"""Characters of a notebook's name in a notice. Its end distinguishes it, too."""
+
 AT_ONCE = frozenset({"usd_per_hour", "servers"})
 """Kinds of limits that bound what runs together: no time uses them up."""
 
@@ -113,10 +116,27 @@ def _interruption(status: NotebookStatus) -> Iterator[Notice]:
 
 
 def _after_reclaim(status: NotebookStatus) -> list[Sentence]:
-    if status.continues and status.files_kept:
-        saves = status.can_sleep
+    moves = status.continues and status.files_kept
+    saves = status.can_sleep if moves else _sleeps(status)
+    name = _running_notebook(status)
+    if name and (status.files_kept or saves):
+        # Both in 140 characters, of which a toast of JupyterLab consists.
+        short: Code = "save-now"
+        if moves:
+            short = "session-moves-soon" if saves else "server-moves-soon"
+        elif saves:
+            short = "session-kept"
+        return [sentence("cell-interrupted-soon", name=name), sentence(short)]
+    if moves:
         return [sentence("session-continues-soon" if saves else "server-continues-soon")]
-    return [_files(status)] if _sleeps(status) else [sentence("save-now"), _files(status)]
+    return [_files(status)] if saves else [sentence("save-now"), _files(status)]
+
+
+def _running_notebook(status: NotebookStatus) -> str:
+    """Name of a notebook of which a cell is running; empty where none is."""
+    busy = status.idleness.busy if status.idleness else None
+    is_kernel = busy is not None and busy.code == "kernel-running"
+    return _short(str(busy.params.get("name", ""))) if busy is not None and is_kernel else ""
 
 
 def _rebalance(status: NotebookStatus) -> Iterator[Notice]:
@@ -144,29 +164,33 @@ def _session(status: NotebookStatus) -> Iterator[Notice]:
     old = [each.values_of for each in back if each.values_of is not None]
     old += [wake.slept_at] if wake.again and back else []
     is_whole = not lost and not old and len(back) == wake.kernel_count
-    title = (
-        sentence("session-back", count=count + later, kernels=len(back))
-        if back
-        else sentence("session-not-back")
-    )
+    interrupted = [e for e in back if e.interrupted_cell is not None and e.path]
+    details = [*([sentence("session-lost", count=lost)] if lost else [])]
+    if interrupted:
+        title = sentence("session-cell-interrupted", name=_short(interrupted[0].path))
+        details = [sentence("session-values-older")] if old else details
+    elif back:
+        title = sentence("session-back", count=count + later, kernels=len(back))
+        if old:
+            details.insert(0, sentence("session-older", at=min(old).timestamp()))
+        elif later:
+            details.insert(0, sentence("session-later", count=later))
+    else:
+        title = sentence("session-not-back")
     yield Notice(
         id=f"session-{wake.id}{'-again' if wake.again else ''}",
         kind="session",
-        level="info" if is_whole else "warning",
+        level="info" if is_whole and not interrupted else "warning",
         title=title,
-        details=[
-            # Not both: JupyterLab cuts a toast after 140 characters.
-            *(
-                [sentence("session-older", at=min(old).timestamp())]
-                if old
-                else [sentence("session-later", count=later)]
-                if later
-                else []
-            ),
-            *([sentence("session-lost", count=lost)] if lost else []),
-        ],
-        actions=["panel"],
+        details=details,
+        actions=["cell", "panel"] if interrupted else ["panel"],
     )
+
+
+def _short(path: str) -> str:
+    """Name of a notebook, short enough for a notice."""
+    name = path.rsplit("/", 1)[-1]
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME // 2]}…{name[1 - MAX_NAME // 2 :]}"
 
 
 def _message(status: NotebookStatus) -> Iterator[Notice]:

@@ -3,9 +3,12 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Kernel } from '@jupyterlab/services';
 import type { Widget } from '@lumino/widgets';
 
+import type { ICellPlace } from '../model/interruptedCell.js';
+
 /** What is used here of a shared cell. */
 export interface ISharedCell {
   readonly cell_type: string;
+  getId(): string;
   getSource(): string;
   setSource(source: string): void;
 }
@@ -22,6 +25,7 @@ export type INotebookPanel = Widget & {
     readonly model: { readonly sharedModel: ISharedNotebook } | null;
     activeCellIndex: number;
     deselectAll(): void;
+    scrollToItem(index: number, align: 'smart'): Promise<void>;
   };
   readonly context: DocumentRegistry.Context;
   readonly sessionContext: {
@@ -56,6 +60,24 @@ export async function newNotebook(
 ): Promise<INotebookPanel | null> {
   const made: unknown = await app.commands.execute('notebook:create-new', { kernelName });
   return asNotebook(made as Widget | null);
+}
+
+/** Open the notebook with this cell active and in view; without it where it is not there. */
+export async function openCell(app: JupyterFrontEnd, { path, cellId }: ICellPlace): Promise<void> {
+  const panel = asNotebook((await app.commands.execute('docmanager:open', { path })) as Widget);
+  if (!panel) {
+    return;
+  }
+  await panel.context.ready;
+  await panel.revealed;
+  const { content } = panel;
+  const cells = content.model?.sharedModel.cells ?? [];
+  const index = cells.findIndex(cell => cell.getId() === cellId);
+  if (index >= 0) {
+    content.activeCellIndex = index;
+    content.deselectAll();
+    await content.scrollToItem(index, 'smart');
+  }
 }
 
 /** Put this source into a cell below the active one, and run it. Returns when it has begun. */

@@ -7,6 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import { saveAll } from '../commands/documents.js';
 import type { ServerActions } from '../commands/serverActions.js';
+import { interruptedCell, type ICellPlace } from '../model/interruptedCell.js';
 import { keepLabel } from '../text/serverText.js';
 import { HiddenTabAlert } from './hiddenTabAlert.js';
 import type { SettingsModel } from '../model/settingsModel.js';
@@ -46,6 +47,7 @@ export class NoticeNotifications implements IDisposable {
     this._shell = options.shell;
     this._events = options.events;
     this._openPanel = options.openPanel;
+    this._openCell = options.openCell;
     this._trans = options.trans;
     this._model.changed.connect(this._onStatus, this);
     this._events.connect(this._onEvent, this);
@@ -192,6 +194,11 @@ export class NoticeNotifications implements IDisposable {
           { label: this._trans.__('Show details'), displayType, callback: () => this._openPanel() }
         ];
       }
+      if (action === 'cell') {
+        const cell = interruptedCell(this._model.view.status?.wake ?? null);
+        const go = (): void => void (cell && this._openCell(cell));
+        return cell ? [{ label: this._trans.__('Go to the cell'), displayType, callback: go }] : [];
+      }
       if (action === 'keep') {
         const keep = (): Promise<boolean> => this._actions.keep(until);
         return until === null
@@ -229,6 +236,7 @@ export class NoticeNotifications implements IDisposable {
   private readonly _shell: JupyterFrontEnd.IShell;
   private readonly _events: Event.Stream;
   private readonly _openPanel: () => void;
+  private readonly _openCell: (cell: ICellPlace) => void;
   private readonly _trans: TranslationBundle;
   private readonly _hiddenTabAlert = new HiddenTabAlert();
   private readonly _shown = new Map<string, NoticeNotification>();
@@ -247,6 +255,7 @@ export namespace NoticeNotifications {
     /** Jupyter Server's events: a hidden tab does not poll. */
     events: Event.Stream;
     openPanel: () => void;
+    openCell: (cell: ICellPlace) => void;
     trans: TranslationBundle;
   }
 }

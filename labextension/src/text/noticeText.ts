@@ -12,12 +12,13 @@ import { instant } from '../model/state.js';
 import type { INotice } from '../api/wire/index.js';
 
 /**
- * The time left, as a notice says it: whole minutes until the last one, then 30 and 10
- * seconds. Screen readers read a notice aloud whenever it changes.
+ * The time left, as a notice says it: whole minutes until the last one, then 30 and 10 seconds, then
+ * none. Never more than there is. Screen readers read a notice aloud whenever it changes.
  */
 export function announced(milliseconds: number): number {
   const seconds = milliseconds / 1000;
-  return (seconds > 30 ? Math.ceil(seconds / 60) * 60 : seconds > 10 ? 30 : 10) * 1000;
+  const rounded = seconds >= 60 ? Math.floor(seconds / 60) * 60 : seconds >= 30 ? 30 : 10;
+  return seconds < 10 ? 0 : rounded * 1000;
 }
 
 /** What happens and when, what it means and why; `now` is the server's clock. */
@@ -38,7 +39,8 @@ export function noticeText(
     since === null ? '' : sinceText(since, now, trans)
   ];
   const until = instant(notice.until);
-  const left = until === null ? '' : duration(announced(until - now), trans);
+  const announcedLeft = until === null ? 0 : announced(until - now);
+  const left = announcedLeft > 0 ? duration(announcedLeft, trans) : '';
   const title = noticeTitle(notice, left, trans);
   return [title, texts.filter(Boolean).join(' ')].filter(Boolean).join('\n');
 }

@@ -146,6 +146,11 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
         params.count,
         params.count
       );
+    case 'session-cell-interrupted':
+      return trans.__(
+        'Your session is back, but the cell that was running in %1 was interrupted: run it again',
+        params.name
+      );
     case 'session-not-back':
       return trans.__('Your session did not come back');
     case 'admin-message':
@@ -160,6 +165,14 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__(
         'Your session is saved and continues on another machine; this page reconnects.'
       );
+    case 'cell-interrupted-soon':
+      return trans.__('The cell running in %1 will be interrupted.', params.name);
+    case 'session-moves-soon':
+      return trans.__('Your session continues elsewhere.');
+    case 'server-moves-soon':
+      return trans.__('Your server continues elsewhere.');
+    case 'session-kept':
+      return trans.__('Files and variables are kept.');
     case 'server-continues':
       return trans.__('Files are kept; variables come back as last saved. This page reconnects.');
     case 'server-continues-soon':
@@ -181,6 +194,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('%1 did not come back.', params.count);
     case 'session-older':
       return olderSentence(1000 * params.at, trans);
+    case 'session-values-older':
+      return trans.__('Its variables are older.');
     case 'files-kept':
       return trans.__('Files are kept; kernel memory is lost.');
     case 'session-sleeps':

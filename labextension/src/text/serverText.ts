@@ -179,9 +179,14 @@ export function interruptedSentence(
   status: INotebookStatus | null,
   trans: TranslationBundle
 ): string {
-  return status?.continues && status.files_kept
-    ? trans.__('AWS is reclaiming this instance.')
-    : trans.__('AWS is reclaiming this instance. Save your work now.');
+  const reclaimed =
+    status?.continues && status.files_kept
+      ? trans.__('AWS is reclaiming this instance.')
+      : trans.__('AWS is reclaiming this instance. Save your work now.');
+  const busy = status?.idleness?.busy;
+  return busy?.code === 'kernel-running' && busy.params.name
+    ? `${reclaimed} ${trans.__('The cell running in %1 will be interrupted.', busy.params.name)}`
+    : reclaimed;
 }
 
 /** Of a server that has left its instance and is not ready on another one yet. */

@@ -116,9 +116,16 @@ function kernelLine(kernel: IWokenKernel, trans: TranslationBundle): IWokenText 
     path: kernel.path,
     name: nameOf(kernel, trans),
     done: stateText(kernel, trans),
-    problem: kernel.values_of
-      ? oldValuesText(kernel.code, timeOfDay(Date.parse(kernel.values_of), Date.now()), trans)
-      : kernelText(kernel.code, trans),
+    problem: [
+      kernel.values_of
+        ? oldValuesText(kernel.code, timeOfDay(Date.parse(kernel.values_of), Date.now()), trans)
+        : kernelText(kernel.code, trans),
+      kernel.state === 'done' && typeof kernel.interrupted_cell === 'string'
+        ? trans.__('The cell that was running was interrupted: run it again.')
+        : ''
+    ]
+      .filter(Boolean)
+      .join(' '),
     lost: [
       ...kernel.lost.map(each => lostLine(each, trans)),
       ...kernel.differing.map(({ name, code }) => `${name}: ${differenceText(code, trans)}`)

@@ -197,3 +197,23 @@ async def test_a_sleep_writes_what_is_missed_before_variables(server: SleepingSe
     assert not server.answers(order.id), "the kernel is still running its cell"
     await server.end(signal.SIGKILL)
     assert in_file(server) == "begins\n"
+
+
+async def test_a_cell_that_a_sleep_interrupts_is_known_after_the_wake(
+    server: SleepingServer,
+) -> None:
+    page = Page(server.ada)
+    await page.open()
+    await page.run(until="begins")
+    said = await server.sleep(6)
+    assert said.session is not None
+    [saved] = said.session.kernels
+    assert (saved.code, saved.interrupted_cell) == ("", "the-cell")
+    await page.close()
+    await server.end()
+    ada = await server.start()
+    [woken] = (await server.woken())["kernels"]
+    assert woken["interrupted_cell"] == "the-cell"
+    [notice] = (await ada.status())["notices"]
+    assert notice["title"] == {"code": "session-cell-interrupted", "params": {"name": "a.ipynb"}}
+    assert notice["actions"] == ["cell", "panel"]

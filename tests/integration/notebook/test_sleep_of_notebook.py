@@ -495,6 +495,7 @@ async def test_pages_hear_a_cell_that_runs_again(server: SleepingServer) -> None
     ada = await server.start()
     wake = await server.woken()
     assert wake["state"] == "done", "while the loop runs"
+    assert wake["kernels"][0]["interrupted_cell"] is None, "its user has nothing to run again"
     [session] = (await ada.call("GET", "api/sessions"))[1]
     url = f"{ada.base_url}api/kernels/{session['kernel']['id']}/channels"
     async with asyncio.timeout(20), ada.http.ws_connect(url) as page:

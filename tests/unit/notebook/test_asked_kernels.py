@@ -222,7 +222,15 @@ class Busy:
         ]
         server: Any = self
         session = await SessionSaving(
-            server, self._home, order, self.is_busy, kernels, [], Lineage(), seconds
+            server,
+            self._home,
+            order,
+            self.is_busy,
+            lambda kernel_id: f"cell-of-{kernel_id}",
+            kernels,
+            [],
+            Lineage(),
+            seconds,
         ).run()
         assert session is not None
         return session.kernels
@@ -244,13 +252,14 @@ async def test_a_cell_is_waited_for_a_moment_where_no_kernel_may_be_interrupted(
     assert (saved.variables, saved.code) == ((1, "") if is_saved else (0, "busy"))
     assert virtual_loop().time() == pytest.approx(min(seconds, BUSY_SECONDS), abs=0.5)
     assert server.interrupted_at == []
+    assert saved.interrupted_cell == (None if is_saved else "cell-of-k"), "the stop ends it"
 
 
 @in_virtual_time
 async def test_a_cell_that_catches_an_interrupt_has_another_until_it_ends(tmp_path: Path) -> None:
     server = Busy(tmp_path, interrupts=3)
     saved = await server.sleep(41, interrupt_busy=True)
-    assert (saved.variables, saved.code) == (1, "")
+    assert (saved.variables, saved.code, saved.interrupted_cell) == (1, "", "cell-of-k")
     half = (41 - saving.COMMIT_SECONDS) / 2
     expected = [half + number * INTERRUPT_SECONDS for number in range(3)]
     assert server.interrupted_at == pytest.approx(expected, abs=0.5), "not before half of the time"
@@ -262,8 +271,8 @@ async def test_a_cell_that_ignores_interrupts_is_reported_and_delays_no_other(
 ) -> None:
     server = Busy(tmp_path)
     saved = await server.sleep_of("k", "idle", seconds=41, interrupt_busy=True)
-    found = {each.path: (each.variables, each.code) for each in saved}
-    assert found == {"k.ipynb": (0, "busy"), "idle.ipynb": (1, "")}
+    found = {each.path: (each.variables, each.code, each.interrupted_cell) for each in saved}
+    assert found == {"k.ipynb": (0, "busy", "cell-of-k"), "idle.ipynb": (1, "", None)}
     assert len(server.interrupted_at) > 5
     assert virtual_loop().time() == pytest.approx(41 - saving.COMMIT_SECONDS, abs=0.5)
 
@@ -273,6 +282,7 @@ async def test_a_cell_that_ends_by_itself_is_not_interrupted(tmp_path: Path) -> 
     server = Busy(tmp_path, seconds=15)
     saved = await server.sleep(41, interrupt_busy=True)
     assert (saved.variables, saved.code, server.interrupted_at) == (1, "", [])
+    assert saved.interrupted_cell is None
 
 
 @in_virtual_time

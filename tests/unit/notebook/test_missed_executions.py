@@ -186,9 +186,12 @@ async def test_a_file_is_written_only_where_its_cell_is_still_there(
     recorder, stream = OutputRecorder(server), IopubStream()
     kernel = SimpleNamespace(connect_iopub=lambda: stream)
     recorder.asked("k", kernel, {"msg_id": "request", "session": "closed page"}, cell_id)
+    assert recorder.running_cell("k") == ""
     stream.publish("execute_input", execution_count=1, code="train()")
+    assert recorder.running_cell("k") == cell_id
     stream.publish("stream", name="stdout", text="printed")
     stream.publish("status", execution_state="idle")
+    assert recorder.running_cell("k") == ""
     assert [each["cell_id"] for each in await recorder.left("a.ipynb")] == [cell_id]
     await recorder.write(is_last=True)
     assert await recorder.left("a.ipynb") == [], "no other page shows it any more"
@@ -197,3 +200,14 @@ async def test_a_file_is_written_only_where_its_cell_is_still_there(
     else:
         [written] = nbformat.read(file, as_version=4).cells
         assert [each.text for each in written.outputs] == ["printed"]
+
+
+def test_an_id_that_no_notebook_has_is_none() -> None:
+    """It comes from a browser, and becomes part of what is stored."""
+    managers = ("kernel_manager", "session_manager", "contents_manager")
+    server: Any = SimpleNamespace(**dict.fromkeys(managers))
+    recorder, stream = OutputRecorder(server), IopubStream()
+    kernel = SimpleNamespace(connect_iopub=lambda: stream)
+    recorder.asked("k", kernel, {"msg_id": "request", "session": "page"}, "a\x00b")
+    stream.publish("execute_input", execution_count=1, code="")
+    assert recorder.running_cell("k") == ""

@@ -608,5 +608,41 @@ def test_a_session_that_is_back_says_what_is_not() -> None:
     assert nothing.title.code == "session-not-back"
 
 
+def test_a_cell_that_was_interrupted_is_said_when_the_session_is_back() -> None:
+    path = "deep/a-very-long-name-of-a-notebook-2.ipynb"
+    cell = woken(path=path, interrupted_cell="c", lost_count=1)
+    back = only(notices(status(wake=wake(woken(), cell))))
+    assert (back.level, back.actions) == ("warning", ["cell", "panel"])
+    assert back.title == sentence("session-cell-interrupted", name="a-very-lo…-2.ipynb")
+    assert codes(back) == ["session-lost"]
+    older = woken(path=path, interrupted_cell="", values_of=NOW, code="busy")
+    assert codes(only(notices(status(wake=wake(older))))) == ["session-values-older"]
+    console = woken(path="", interrupted_cell="")
+    assert only(notices(status(wake=wake(console)))).title.code == "session-back"
+    gone = woken("failed", variables=0, code="notebook-gone", interrupted_cell="c")
+    assert only(notices(status(wake=wake(gone)))).title.code == "session-not-back"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"continues": True, "can_sleep": True}, ["cell-interrupted-soon", "session-moves-soon"]),
+        ({"continues": True}, ["cell-interrupted-soon", "server-moves-soon"]),
+        ({}, ["cell-interrupted-soon", "save-now"]),
+        ({"idle_policy": IdlePolicy(then="sleep")}, ["cell-interrupted-soon", "session-kept"]),
+        ({"files_kept": False}, ["save-now", "files-lost"]),
+    ],
+)
+def test_a_notice_of_an_interruption_names_the_notebook_whose_cell_it_ends(
+    fields: dict[str, Any], expected: list[str]
+) -> None:
+    busy = sentence("kernel-running", name="train.ipynb")
+    idleness = Idleness(busy=busy, busy_because="train.ipynb is running")
+    soon = only(notices(status(interruption_at=NOW + 2 * MINUTE, idleness=idleness, **fields)))
+    assert codes(soon) == expected
+    if "cell-interrupted-soon" in expected:
+        assert soon.details[0].params == {"name": "train.ipynb"}
+
+
 def test_a_session_that_is_still_waking_is_no_news() -> None:
     assert notices(status(wake=wake(woken("restoring"), state="waking"))) == []

@@ -44,10 +44,15 @@ export interface ISentenceParameters {
   'admin-message': object;
   rebalance: object;
   'session-back': { count: number; kernels: number };
+  'session-cell-interrupted': { name: string };
   'session-not-back': object;
   'documents-saved': object;
   'session-continues': object;
   'session-continues-soon': object;
+  'cell-interrupted-soon': { name: string };
+  'session-moves-soon': object;
+  'server-moves-soon': object;
+  'session-kept': object;
   'server-continues': object;
   'server-continues-soon': object;
   'files-not-kept': object;
@@ -73,6 +78,7 @@ export interface ISentenceParameters {
   'session-later': { count: number };
   'session-lost': { count: number };
   'session-older': { at: number };
+  'session-values-older': object;
   'extension-bounded': object;
   'limit-not-extended': { scope: string; name: string; at: number };
   'idle-time-bounded': { min_seconds: number; max_seconds: number; seconds: number };

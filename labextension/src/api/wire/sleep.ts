@@ -46,6 +46,8 @@ export interface IWokenKernel {
   code: string;
   /** When its variables were saved, where they are older than the session. */
   values_of: string | null;
+  /** Id of the cell that was interrupted, empty where that is unknown; null where none was. */
+  interrupted_cell: string | null;
 }
 
 /** What came back of the session that slept. */

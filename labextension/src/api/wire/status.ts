@@ -45,7 +45,7 @@ export interface INotice {
   /** Since when the server has been idle, where that is why. */
   since: string | null;
   /** The main one first. */
-  actions: ('keep' | 'stop' | 'panel')[];
+  actions: ('keep' | 'stop' | 'cell' | 'panel')[];
 }
 
 /** On the event websocket, whenever a notice comes or goes: all that hold now. */
