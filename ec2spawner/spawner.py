@@ -20,7 +20,7 @@ from traitlets import default
 from .config.traits import OptionTraits
 from .core.names import lease_id as new_lease_id
 from .hub.api.environment import notebook_environment
-from .hub.api.jupyterhub_server_api import is_asked_by, stop_for
+from .hub.api.jupyterhub_server_api import is_asked_by, is_asked_for, stop_for
 from .hub.app import service
 from .hub.app.orphaned_tokens import renew_client, revoke_left_tokens
 from .hub.app.restart_check import RestartCheck
@@ -261,8 +261,9 @@ class EC2Spawner(OptionTraits, Spawner):
         error = sys.exception() if self.continues else None
         if error is not None:
             return could_not_continue(error)
-        stop = stop_for(self.user.name)
-        return stop if lease.ready_at else stop.model_copy(update={"reason": "failed"})
+        stop = stop_for(self.user.name, lease)
+        has_failed = lease.ready_at is None and not is_asked_for()
+        return stop.model_copy(update={"reason": "failed"}) if has_failed else stop
 
     def run_post_stop_hook(self) -> Any:
         """Called at the end of every stop, also after a start during which the hub was killed."""

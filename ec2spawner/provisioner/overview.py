@@ -18,6 +18,7 @@ from ..core.limits.admission import Account
 from ..core.limits.bounds import Bounds
 from ..core.limits.standing import Standing, standings_at_once
 from ..core.offers.sold_out import Mark, Scope
+from ..core.starts.outcome import Outcome
 from .homes.storage_costs import usd_per_gib_month
 from .instances.unleased import foreign, retained_segment, unleased
 from .limits.accounts import Accounts
@@ -27,6 +28,7 @@ from .limits.survey import LimitSurveys
 from .model.cloud.instance import Instance
 from .model.leases.denied_start import DeniedStart
 from .model.leases.lease import Lease, LeaseState
+from .model.leases.start import outcome_of, reason_of
 from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
 from .state.state import State
@@ -259,15 +261,16 @@ class Overview:
 
     def failed_starts(self) -> tuple[Lease, ...]:
         """The last start of each server that failed within a day, the newest first; without those
-        that `denied_starts` has."""
+        that `denied_starts` has, and those that somebody has cancelled."""
         since = self.state.clock.now() - FAILURES_SHOWN
         denied = {each.lease_id for each in self.denied_starts()}
         failed = [
             lease
             for lease in self.state.leases.ended_since(since)
-            if lease.ready_at is None and lease.stop is not None and lease.stop.reason != "user"
+            if lease.stop is not None
+            and outcome_of(lease) not in {Outcome.READY, Outcome.CANCELLED}
             # A start that was denied on-demand may have failed later, for another reason.
-            if lease.stop.reason != "budget" or lease.lease_id not in denied
+            if reason_of(lease) != "budget" or lease.lease_id not in denied
         ]
         failed = [self.state.accounts.displayed(lease) for lease in failed]
         return tuple(sorted(failed, key=_requested, reverse=True))

@@ -25,12 +25,16 @@ class Sleeping:
 
         Raises `CannotSleep`.
         """
+        self.check(lease_id)
+        await self.state.end(lease_id, Stop(reason="user", message=message, sleep="user"))
+
+    def check(self, lease_id: str) -> None:
+        """Raises `CannotSleep` for a server whose session cannot be saved now."""
         lease = self.state.leases.get(lease_id)
         if lease is None or lease.state is not LeaseState.READY:
             raise CannotSleep("this server does not run, or is being stopped")
         if not lease.sleep.save_seconds:
             raise CannotSleep("this hub cannot keep the variables of this server: stop it instead")
-        await self.state.end(lease_id, Stop(reason="user", message=message, sleep="user"))
 
     def of(self, user: str, server: str) -> SleepingSession | None:
         """What a start of the server can wake now."""

@@ -9,8 +9,8 @@ from ...wire import SavedSession, Stop, Trigger
 from .rules import SleepRules
 
 OF_THE_HUB: Final = frozenset({"idle", "max-age", "budget"})
-"""Reasons of stops that the hub decides for a server that runs. An admin or a service that stops
-one wants it gone, and a user has "Sleep now" beside the stop."""
+"""Reasons of stops that the hub decides for a server that runs. A stop that JupyterHub requests
+says itself whether it saves, see `hub.api.jupyterhub_server_api`."""
 
 
 def with_sleep(

@@ -1,27 +1,35 @@
 """Replaces JupyterHub's REST handlers that create, change, start and stop a server.
 
-JupyterHub does not pass to a spawner's `stop` who requested it, which the server's user should
-know. And JupyterHub refuses to stop a server that it is still checking after a hub start. Starts
-take turns, see `hub.app.event_loop.loop_turns`. And JupyterHub stores what a server is created or
-changed with for later starts, without a look at it.
+JupyterHub does not pass to a spawner's `stop` who requested it and how, which the server's user
+should know. And JupyterHub refuses to stop a server that it is still checking after a hub start.
+Starts take turns, see `hub.app.event_loop.loop_turns`. And JupyterHub stores what a server is
+created or changed with for later starts, without a look at it.
+
+A stop that JupyterHub requests saves the session where idle stops do, whoever asks for it: an
+admin, JupyterHub's admin page, an idle culler, a logout that ends servers, a hub that ends with
+them. `sleep` in the body of the call chooses; what is deleted afterwards is not saved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final
 
+from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.apihandlers.users import UserServerAPIHandler
 from jupyterhub.scopes import needs_scope
 from jupyterhub.spawner import Spawner
 from tornado.web import HTTPError
 
 from ...core.profiles.choices import OptionsRefused
+from ...provisioner.model.leases.lease import Lease
+from ...provisioner.sleeping import CannotSleep
 from ...wire import Stop
 from ..app import service
 from ..app.start_requests import TakesTurns
-from ..app.user_account import account_of
+from ..app.user_account import account_of, lease_of
 from ..security.instances_scope import note_start
 from ..spawn.user_options import check_lasting
 from .strict_body import StrictBody
@@ -29,8 +37,25 @@ from .strict_body import StrictBody
 CHANGED: Final[dict[str, type]] = {"name": str, "display_name": str, "user_options": dict}
 """What a `PATCH` may change, and the types of its values."""
 
-_caller: ContextVar[tuple[str, str]] = ContextVar("caller", default=("", ""))
-"""(kind, name) of the caller; tasks that the request starts inherit it."""
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks for a stop, and how."""
+
+    kind: str = ""
+    """`user` or `service`; empty where JupyterHub stops a server by itself."""
+    name: str = ""
+    sleep: bool | None = None
+    """Whether the session is saved; None for what the idle policy says."""
+
+
+SLEPT: Final = "You put it to sleep"
+"""Why a server ended whose owner has let it sleep on a page of the hub."""
+
+NOBODY: Final = Caller()
+
+_caller: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
+"""Tasks that the request starts inherit it."""
 
 
 class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
@@ -90,14 +115,12 @@ class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
         """Stop, remembering the caller; first ends a check, and is 503 if EC2 does not answer.
 
         400 for an invalid body, before anything ends: JupyterHub takes any text as a true `remove`.
-        No rate refuses to stop a running server: only calls that find none are counted.
+        409 where `sleep` is true and nothing can be saved. No rate refuses to stop a running
+        server: only calls that find none are counted.
         """
         if not self._can_stop(user_name, server_name):
             self.count_call(user_name)
-        if not isinstance((self.get_json_body() or {}).get("remove", False), bool):
-            raise HTTPError(400, "remove: must be true or false")
-        caller = self.current_user
-        _caller.set((getattr(caller, "kind", ""), getattr(caller, "name", "")))
+        remember_caller(self, self._sleep_choice(user_name, server_name))
         await self._end_move(user_name, server_name)
         spawner = self._under_check(user_name, server_name)
         if spawner is not None and not await spawner.start_check.cut_short(spawner):
@@ -111,6 +134,23 @@ class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
         except Exception:
             self._resume_check(spawner)
             raise
+
+    def _sleep_choice(self, user_name: str, server_name: str) -> bool | None:
+        """`sleep` of the body. Raises `HTTPError`."""
+        body = self.get_json_body() or {}
+        chosen, is_removed = body.get("sleep"), body.get("remove", False)
+        if not isinstance(chosen, bool | None) or not isinstance(is_removed, bool):
+            raise HTTPError(400, "sleep, remove: must be true or false")
+        if is_removed:
+            return False
+        provisioner, user = service.current_provisioner(), self.find_user(user_name)
+        if chosen and provisioner is not None and user is not None:
+            lease = lease_of(provisioner, user, server_name)
+            try:
+                provisioner.sleeping.check(lease.lease_id if lease else "")
+            except CannotSleep as error:
+                raise HTTPError(409, str(error)) from error
+        return chosen
 
     async def _end_move(self, user_name: str, server_name: str) -> None:
         """A server that is moving does not start again after this stop."""
@@ -148,17 +188,38 @@ handlers: list[tuple[str, Callable[..., Any]]] = [
 """Take precedence over JupyterHub's own handlers of these paths."""
 
 
+def remember_caller(handler: APIHandler, sleep: bool | None) -> None:
+    """Have what stops servers in this request know who asks for it, and how."""
+    caller = handler.current_user
+    _caller.set(Caller(getattr(caller, "kind", ""), getattr(caller, "name", ""), sleep))
+
+
+def is_asked_for() -> bool:
+    """Whether somebody has asked for the stop that is in progress."""
+    return bool(_caller.get().kind)
+
+
 def is_asked_by(owner: str) -> bool:
     """Whether the owner of a server has asked for the stop that is in progress."""
-    return _caller.get() == ("user", owner)
+    caller = _caller.get()
+    return (caller.kind, caller.name) == ("user", owner)
 
 
-def stop_for(owner: str) -> Stop:
-    """The stop of a running server that JupyterHub requests, worded for its owner."""
-    kind, name = _caller.get()
-    if kind == "service":
+def stop_for(owner: str, lease: Lease | None = None) -> Stop:
+    """The stop that JupyterHub requests, worded for the owner of the server, which runs as this
+    lease, if it runs."""
+    caller = _caller.get()
+    by_policy = lease is not None and lease.idle.then == "sleep"
+    sleeps = by_policy if caller.sleep is None else caller.sleep
+    stop = _stop_by(caller, owner)
+    return stop.model_copy(update={"sleep": "user"}) if sleeps else stop
+
+
+def _stop_by(caller: Caller, owner: str) -> Stop:
+    name = caller.name
+    if caller.kind == "service":
         return Stop(reason="hub", message=f"The service {name} asked for it", by=name)
-    if kind == "user" and name != owner:
+    if caller.kind == "user" and name != owner:
         message = f"{name} asked for it, with an admin's rights"
         return Stop(reason="admin", message=message, by=name)
-    return Stop(reason="user", message="It was stopped from the hub")
+    return Stop(reason="user", message=SLEPT if caller.sleep else "It was stopped from the hub")

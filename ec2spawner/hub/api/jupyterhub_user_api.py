@@ -16,6 +16,7 @@ from tornado.web import HTTPError
 
 from ..app import user_rename
 from ..app.user_names import why_not
+from .jupyterhub_server_api import remember_caller
 from .strict_body import StrictBody
 from .user_call import running
 
@@ -52,7 +53,8 @@ class UserHandler(UserAPIHandler, StrictBody):
 
     @needs_scope("delete:users")
     async def delete(self, user_name: str) -> None:
-        """As JupyterHub does it, which stops the default server; 409 while others run or start."""
+        """As JupyterHub does it, which stops the default server, without saving its session; 409
+        while others run or start."""
         if self.get_json_body():
             raise HTTPError(400, "this call takes no body")
         user = self.find_user(user_name)
@@ -60,6 +62,7 @@ class UserHandler(UserAPIHandler, StrictBody):
             raise HTTPError(
                 409, f"{user_name} cannot be deleted while servers run. Stop first: {servers}"
             )
+        remember_caller(self, sleep=False)
         await super().delete(user_name)
 
 

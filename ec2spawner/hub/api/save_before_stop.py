@@ -1,4 +1,5 @@
-"""Open pages save their documents before JupyterHub removes the route to their server.
+"""Open pages save their documents, and show how their session is saved, before JupyterHub removes
+the route to their server.
 
 When a server is stopped, JupyterHub removes its route first and calls `Spawner.stop` after that,
 when no page can save any more. There is no hook in between, so such a stop begins in the proxy's
@@ -12,8 +13,6 @@ from typing import Any
 
 from jupyterhub.proxy import Proxy
 
-from ...provisioner.model.leases.lease import LeaseState
-from ...provisioner.provisioner import Provisioner
 from ...wire import SAVE_SECONDS
 from ..app import service
 from .jupyterhub_server_api import stop_for
@@ -21,8 +20,9 @@ from .jupyterhub_server_api import stop_for
 log = logging.getLogger(__name__)
 
 ROUTE_SECONDS = SAVE_SECONDS + 2.0
-"""The longest time that a route stays after a stop has begun: the agent learns of the stop at once,
-waits at most `SAVE_SECONDS`, and reports when the notebook has ended."""
+"""The longest time that a route stays after a stop has begun, besides the time for saving the
+session: the agent learns of the stop at once, waits at most `SAVE_SECONDS`, and reports when the
+notebook has ended."""
 
 
 def saving_before_stop(proxy_class: type[Proxy]) -> type[Proxy]:
@@ -44,16 +44,10 @@ def saving_before_stop(proxy_class: type[Proxy]) -> type[Proxy]:
 async def _stop_first(owner: str, spawner: Any) -> None:
     """Begin the stop of a running server, and wait until its pages have saved."""
     provisioner = service.current_provisioner()
-    lease_id = getattr(spawner, "lease_id", "")
-    if provisioner is None or not lease_id or not _runs(provisioner, lease_id):
+    lease = provisioner.lease(getattr(spawner, "lease_id", "")) if provisioner else None
+    if provisioner is None or lease is None or lease.ready_at is None:
         return
-    await provisioner.end(lease_id, stop_for(owner))
-    await provisioner.wait_agent_stopped(lease_id, ROUTE_SECONDS)
-
-
-def _runs(provisioner: Provisioner, lease_id: str) -> bool:
-    lease = provisioner.lease(lease_id)
-    return lease is not None and (
-        lease.state is LeaseState.READY
-        or (lease.state is LeaseState.ENDING and lease.ready_at is not None)
-    )
+    await provisioner.end(lease.lease_id, stop_for(owner, lease))
+    ending = provisioner.lease(lease.lease_id)
+    saving = ending.stop.save_seconds if ending and ending.stop else 0.0
+    await provisioner.wait_agent_stopped(lease.lease_id, ROUTE_SECONDS + saving)

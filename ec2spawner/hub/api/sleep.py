@@ -16,6 +16,7 @@ from ...provisioner.sleeping import CannotSleep
 from ...wire import SavedKernel
 from ..app.user_account import lease_of
 from ..pages.spawn_page.session_asleep import SessionAsleep, session_asleep
+from .jupyterhub_server_api import SLEPT
 from .user_call import OWN_SCOPE, Model, UserCall, running
 
 
@@ -76,7 +77,7 @@ class SleepHandler(UserCall):
         try:
             if lease is None:
                 raise CannotSleep("this server does not run")
-            await provisioner.sleeping.put_to_sleep(lease.lease_id, "You put it to sleep")
+            await provisioner.sleeping.put_to_sleep(lease.lease_id, SLEPT)
         except CannotSleep as error:
             raise HTTPError(409, str(error)) from error
         self.set_status(202)

@@ -122,6 +122,7 @@ async def test_cancelled_at_any_step_leaves_no_instance_and_another_can_be_start
     await embedded.control("boot", {"seconds": 60 if step == "boot" else 0})
     if action := {"launch": "CreateFleet", "home": "AttachVolume"}.get(step):
         await embedded.control("faults", {"action": action, "kind": "hang"})
+    await hub.add_user("admin")
     # The next start of a profile shares its launch call while that hangs.
     options = {"profile": "a100x8"} if step == "launch" else {}
     launches = len(await embedded.calls("CreateFleet"))
@@ -136,6 +137,10 @@ async def test_cancelled_at_any_step_leaves_no_instance_and_another_can_be_start
         assert reply.status_code in {202, 204}, reply.text
         await wait_until_nothing_runs(embedded)
     await hub.wait_gone(user, timeout=10)
+    admin = {"Authorization": f"token {await hub.user_token('admin')}"}
+    shown = (await hub.api.get("ec2/instances", headers=admin)).json()
+    if step != "notebook":  # that of `sleeper` may have ended by itself before
+        assert user not in [each["user"] for each in shown["failed_starts"]], "it was cancelled"
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(hub.request_server(user, options={"profile": "cpu"}))
         await launched(embedded)

@@ -132,6 +132,70 @@ async def test_only_its_owner_puts_a_server_to_sleep(hub: Hub) -> None:
         assert (stop["reason"], stop["sleep"]) == ("user", "user")
 
 
+async def stop_of_delete(
+    hub: Hub, agent: AgentByHand, user: str, body: Any = None, token: str = ""
+) -> dict[str, Any]:
+    """The stop as an agent gets it, after a `DELETE` of its server with this body."""
+    headers = {"Authorization": f"token {token}"} if token else {}
+    deleting = asyncio.create_task(
+        hub.api.request("DELETE", hub.server_path(user), json=body, headers=headers)
+    )
+
+    async def ordered() -> dict[str, Any] | None:
+        stop: dict[str, Any] | None = (await agent.heartbeat(hold_seconds=1)).json()["stop"]
+        return stop
+
+    stop = await until(ordered, 30, "the stop")
+    assert (await agent.event("stopped", session=saved())).status_code == 204
+    reply = await deleting
+    assert reply.status_code in {202, 204}, reply.text
+    await hub.wait_gone(user)
+    return stop
+
+
+async def test_a_stop_over_jupyterhubs_api_sleeps_as_an_idle_one_does(hub: Hub) -> None:
+    async with server_by_hand(hub, "kim") as agent:
+        stop = await stop_of_delete(hub, agent, "kim")
+        assert (stop["reason"], stop["sleep"], stop["save_seconds"]) == ("hub", "user", 120)
+    assert await asleep(hub, "kim") is not None
+    async with server_by_hand(hub, "kim") as agent:
+        stop = await stop_of_delete(hub, agent, "kim", token=await hub.user_token("kim"))
+        assert (stop["reason"], stop["sleep"]) == ("user", "user")
+
+
+async def test_a_stop_over_jupyterhubs_api_may_choose_whether_to_sleep(hub: Hub) -> None:
+    await hub.add_user("lou")
+    own = await hub.user_token("lou")
+    headers = {"Authorization": f"token {own}"}
+    path = hub.server_path("lou")
+    none = await hub.api.request("DELETE", path, json={"sleep": True}, headers=headers)
+    assert (none.status_code, "does not run" in none.text) == (409, True)
+    async with server_by_hand(hub, "lou") as agent:
+        for body in ({"sleep": "no"}, {"sleep": 0}, ["sleep"]):
+            wrong = await hub.api.request("DELETE", path, json=body, headers=headers)
+            assert (wrong.status_code, "sleep" in wrong.text) == (400, True), body
+        assert (await agent.heartbeat()).json()["stop"] is None
+        stop = await stop_of_delete(hub, agent, "lou", {"sleep": False}, own)
+        assert (stop["reason"], stop["sleep"], stop["save_seconds"]) == ("user", None, 0)
+    async with server_by_hand(hub, "lou") as agent:
+        stop = await stop_of_delete(hub, agent, "lou", {"sleep": True}, own)
+        assert (stop["message"], stop["sleep"]) == ("You put it to sleep", "user")
+
+
+async def test_a_deleted_user_leaves_at_once(hub: Hub) -> None:
+    async with server_by_hand(hub, "max") as agent:
+        deleting = asyncio.create_task(hub.api.delete("/users/max"))
+
+        async def ordered() -> Any:
+            return (await agent.heartbeat(hold_seconds=1)).json()["stop"]
+
+        stop = await until(ordered, 30, "the stop")
+        assert stop["sleep"] is None, "nobody can wake it"
+        assert (await agent.event("stopped")).status_code == 204
+        assert (await deleting).status_code == 204
+        await hub.add_user("max")  # for the end of this server by hand
+
+
 async def test_a_start_wakes_it_or_starts_fresh(hub: Hub) -> None:
     async with server_by_hand(hub, "cid") as agent:
         assert (await agent.say("stop", {"sleep": True})).status_code == 204
@@ -144,7 +208,7 @@ async def test_a_start_wakes_it_or_starts_fresh(hub: Hub) -> None:
     async with server_by_hand(hub, "cid") as agent:
         assert agent.grant["environment"]["EC2SPAWNER_WAKE"] == "sleeping", "fresh was once only"
         assert await asleep(hub, "cid") is None
-    assert await asleep(hub, "cid") is None, "the stop by its user has saved nothing"
+    assert await asleep(hub, "cid") is None, "the agent has reported nothing that it saved"
     reply = await hub.request_server("cid", options={"session": "both"})
     assert (reply.status_code, "session" in reply.text) == (400, True)
 
