@@ -34,6 +34,7 @@ from .hub.failure.explained_start import ExplainedStart, ec2_unanswered
 from .hub.pages.progress.progress_stream import progress_of
 from .hub.pages.spawn_page.spawn_page import render_options_form
 from .hub.pages.spawn_page.stop_notice import StopNotice, last_stop
+from .hub.pages.stop_choice import StopChoice, stop_choice
 from .hub.security.sealed_start import NotebookStart, Seal, SealBroken
 from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed
 from .hub.spawn import user_options
@@ -327,6 +328,12 @@ class EC2Spawner(OptionTraits, Spawner):
         """How this server's last run ended, for its pages; None if its user ended it."""
         provisioner = service.current_provisioner()
         return last_stop(provisioner, self.user, self.name) if provisioner else None
+
+    @property
+    def stop_choice(self) -> StopChoice | None:
+        """What a stop of this server keeps, for its pages; None unless it is ready."""
+        provisioner = service.current_provisioner()
+        return stop_choice(provisioner, self.lease_id, self.display_name) if provisioner else None
 
     @property
     def stop_progress(self) -> str:

@@ -31,6 +31,7 @@ from .model.leases.lease import Lease, LeaseState
 from .model.leases.start import outcome_of, reason_of
 from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
+from .sleeping import Sleeping
 from .state.state import State
 
 FAILURES_SHOWN = timedelta(days=1)
@@ -53,6 +54,8 @@ class ServerNow:
     waits for."""
     stop_at: datetime | None
     """When it stops unless something happens; None for never, or if that is unknown."""
+    can_sleep: bool
+    """A stop can save its variables."""
     interruption_at: datetime | None
     gpu_percent: float | None
     """Use of its GPUs, 0 to 100 on average; None if none is measured."""
@@ -138,6 +141,7 @@ class Overview:
             idle_since=contact.idle_since,
             busy_because=contact.flush_progress(now) if stops else contact.busy_because,
             stop_at=contact.reckoned[1] if contact.reckoned else None,
+            can_sleep=lease.is_server and Sleeping(self.state).can_sleep(lease.lease_id),
             interruption_at=contact.interruption_at,
             gpu_percent=contact.gpu_percent,
         )

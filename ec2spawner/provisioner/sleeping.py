@@ -36,6 +36,14 @@ class Sleeping:
         if not lease.sleep.save_seconds:
             raise CannotSleep("this hub cannot keep the variables of this server: stop it instead")
 
+    def can_sleep(self, lease_id: str) -> bool:
+        """Whether `check` raises nothing."""
+        try:
+            self.check(lease_id)
+        except CannotSleep:
+            return False
+        return True
+
     def of(self, user: str, server: str) -> SleepingSession | None:
         """What a start of the server can wake now."""
         return self.state.sleeping.sleeping(user, server, self.state.clock.now())

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from itertools import product
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -262,7 +263,7 @@ async def test_the_pool_is_shown_with_its_reasons_and_set_by_hand(hub: Hub, visi
     await expect(groups).to_have_count(2)
     await expect(groups.first).to_contain_text("The configuration asks for 2.")
     await expect(groups.last).to_contain_text(f"Set by {MARKUP}")
-    await expect(groups.last).to_contain_text("It is tried again in 1 min.")
+    await expect(groups.last).to_contain_text("It is tried again in 54 s.")
     await expect(page.locator("#ec2-pool-cost")).to_contain_text("$0.42/h (estimate)")
     assert await page.title() != "owned"
     await is_accessible(page)
@@ -317,7 +318,16 @@ async def test_an_action_asks_first_and_calls_the_api(hub: Hub, visit: Visit) ->
     await expect(dialog).to_be_hidden()
     await page.get_by_role("button", name=f"Stop {MARKUP}").click()
     await dialog.get_by_role("button", name="Cancel").click()
-    await page.get_by_role("button", name="Stop user0006").click()
+    for user, button in (("user0006", "Sleep"), ("user0008", "Stop server")):
+        await page.get_by_role("button", name=f"Stop {user}").click()
+        await expect(dialog.locator(".btn-jupyter")).to_have_text("Sleep")
+        await is_accessible(page)
+        await dialog.get_by_role("button", name=button).click()
+        await expect(dialog).to_be_hidden()
+    await page.get_by_role("button", name="Stop user0009").click()
+    await expect(dialog).to_contain_text("variables, are lost")
+    await expect(dialog.get_by_role("button", name="Sleep")).to_be_hidden()
+    await expect(dialog.locator(".btn-jupyter:visible")).to_have_count(0)
     await dialog.get_by_role("button", name="Stop server").click()
     await expect(dialog).to_be_hidden()
     await expect(rows(page)).to_have_count(10)
@@ -334,9 +344,37 @@ async def test_an_action_asks_first_and_calls_the_api(hub: Hub, visit: Visit) ->
     assert sent == [
         ("POST", "ec2/users/user0006/server/message", {"text": "Please stop by 18:00"}),
         ("POST", "ec2/users/user0004/servers/sweep/keep", {"seconds": 86400}),
-        ("DELETE", "users/user0006/server", None),
+        ("DELETE", "users/user0006/server", {"sleep": True}),
+        ("DELETE", "users/user0008/server", {"sleep": False}),
+        ("DELETE", "users/user0009/server", {"sleep": False}),
         ("DELETE", "ec2/users/kim/server/kept", None),
     ]
+
+
+async def test_what_ec2_refuses_for_one_reason_is_one_note(hub: Hub, visit: Visit) -> None:
+    scene = instances(3)
+    [mark] = scene["sold_out"]
+    every = product(("g5.xlarge", "g6.xlarge"), "abcde", ("spot", "on-demand"))
+    scene["sold_out"] = [
+        mark | {"instance_type": kind, "zone": f"us-east-1{zone}", "market": market}
+        for kind, zone, market in every
+    ]
+    quota = {"reason": "quota", "code": "VcpuLimitExceeded", "quota_class": "G and VT"}
+    scene["sold_out"].append(mark | quota | {"instance_type": "", "zone": ""})
+    page = await open_page(hub, visit, "instances", {"instances": scene})
+    notes = page.locator("#ec2-attention-list > li")
+    await expect(notes).to_have_count(4)
+    sold_out = notes.nth(2)
+    await expect(sold_out).to_contain_text(
+        re.compile(
+            r"g5\.xlarge and g6\.xlarge, on-demand and spot in us-east-1a, us-east-1b, us-east-1c "
+            r"and 2 more zones are not available \(InsufficientInstanceCapacity\), requested again"
+        )
+    )
+    await sold_out.get_by_text("All 20").click()
+    await expect(sold_out.locator("ul li")).to_have_count(20)
+    await expect(notes.nth(3)).to_contain_text("spot G and VT quota is at the account's quota")
+    await is_accessible(page)
 
 
 @pytest.mark.nightly(

@@ -65,6 +65,8 @@ class ServerModel(Model):
     stop_at: AwareDatetime | None
     """When it stops unless it is used; null for never."""
     extended_until: AwareDatetime | None
+    can_sleep: bool
+    """A stop can save its variables."""
     interruption_at: AwareDatetime | None
     """When AWS reclaims it."""
     gpu_percent: float | None
@@ -279,6 +281,7 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
         doing=seen.busy_because,
         stop_at=seen.stop_at,
         extended_until=lease.extended_until,
+        can_sleep=seen.can_sleep,
         interruption_at=seen.interruption_at,
         gpu_percent=seen.gpu_percent,
         usd=usd(lease.segments, now),

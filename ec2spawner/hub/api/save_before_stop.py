@@ -48,6 +48,6 @@ async def _stop_first(owner: str, spawner: Any) -> None:
     if provisioner is None or lease is None or lease.ready_at is None:
         return
     await provisioner.end(lease.lease_id, stop_for(owner, lease))
-    ending = provisioner.lease(lease.lease_id)
-    saving = ending.stop.save_seconds if ending and ending.stop else 0.0
+    stopped = provisioner.lease(lease.lease_id)
+    saving = stopped.stop.save_seconds if stopped and stopped.stop else 0.0
     await provisioner.wait_agent_stopped(lease.lease_id, ROUTE_SECONDS + saving)

@@ -13,6 +13,7 @@ from ...provisioner.runs.runs import Owner
 from ...wire.runs import MAX_SHOWN_RUNS
 from ..app import service
 from ..app.user_account import account_of
+from .display_names import display_names
 
 HAS_RUNS = "ec2_has_runs"
 """Of all templates: whether this hub allows runs, so that its pages link to them."""
@@ -31,6 +32,7 @@ class RunsPage(BaseHandler):
             has_runs=hub is None or _allows_runs() or self._has_some(),
             contact=hub.options.contact if hub else "",
             max_shown=MAX_SHOWN_RUNS,
+            names=display_names(self.db, hub.options if hub else None, self.current_user.name),
         )
         self.finish(html)
 

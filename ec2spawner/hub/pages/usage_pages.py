@@ -13,7 +13,15 @@ from tornado.web import HTTPError, authenticated
 
 from ...config.entries.warm_pool import MAX_RUNNING
 from ...wire import MAX_MESSAGE_LENGTH
+from ..app import service
 from ..security.instances_scope import SCOPE, has_scope
+from .display_names import Names, display_names
+
+
+def names_of(handler: BaseHandler, user: str = "") -> Names:
+    """Of the servers of this user, or of all."""
+    hub = service.current()
+    return display_names(handler.db, hub.options if hub else None, user)
 
 
 class UsagePage(BaseHandler):
@@ -22,7 +30,8 @@ class UsagePage(BaseHandler):
     @authenticated
     async def get(self) -> None:
         """`GET /hub/ec2/usage`."""
-        self.finish(await self.render_template("ec2spawner/usage/usage.html"))
+        names = names_of(self, self.current_user.name)
+        self.finish(await self.render_template("ec2spawner/usage/usage.html", names=names))
 
 
 class InstancesPage(BaseHandler):
@@ -38,6 +47,7 @@ class InstancesPage(BaseHandler):
             may_stop="delete:servers" in self.parsed_scopes,
             max_message_length=MAX_MESSAGE_LENGTH,
             max_pool=MAX_RUNNING,
+            names=names_of(self),
         )
         self.finish(html)
 

@@ -33,7 +33,7 @@ RUN = replace(SERVER, server=run_server(12), run=12)
 
 
 def shown(lease: Lease) -> ServerModel:
-    seen = ServerNow(lease, None, NOW, "", None, None, None)
+    seen = ServerNow(lease, None, NOW, "", None, False, None, None)
     return server_model(seen, NOW)
 
 

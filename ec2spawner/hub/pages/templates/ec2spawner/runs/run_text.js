@@ -29,8 +29,8 @@ const DELETED = "/deleted/";
 /** The server that sent it, and whose home has its result. */
 function serverOf(run) {
   const isDeleted = run.server.startsWith(DELETED);
-  const name = (isDeleted ? run.server.slice(DELETED.length) : run.server) || "default server";
-  return isDeleted ? name + " (deleted)" : name;
+  if (isDeleted) return (run.server.slice(DELETED.length) || "default server") + " (deleted)";
+  return serverLabel(element("page").dataset.user, run.server) || "default server";
 }
 
 /** Where its result will be in the home. */

@@ -1,7 +1,5 @@
-// What the pages about money and runs share: calls of the API, and words for numbers.
-const { base_url: BASE, xsrf_token: XSRF } = window.jhdata;
+// What the pages about money and runs share: elements, times, and words for numbers.
 const REFRESH_MS = 10000;
-const TIMEOUT_MS = 20000;
 
 const element = (id) => document.getElementById("ec2-" + id);
 
@@ -21,32 +19,6 @@ function labelled(label, cell) {
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
-
-/** The answer of a call; throws an Error whose message is for people. */
-async function request(path, options) {
-  let reply;
-  try {
-    reply = await fetch(BASE + "api/" + path, {
-      headers: { "X-XSRFToken": XSRF, "Content-Type": "application/json" },
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-      ...options,
-    });
-  } catch {
-    throw new Error("The hub does not answer");
-  }
-  if (reply.ok) return reply;
-  const body = jsonIn(await reply.text());
-  const why = (body && body.message) || "The hub answered " + reply.status;
-  const isLoggedOut = reply.status === 403 && /credentials|xsrf/i.test(why);
-  throw new Error(isLoggedOut ? "Your login has ended: reload this page to log in again" : why);
-}
-
-const sentence = (message) => message.charAt(0).toUpperCase() + message.slice(1).replace(/\.$/, "") + ".";
-
-const jsonIn = (text) => (text.startsWith("{") ? JSON.parse(text) : null);
-
-/** The same, as JSON; null where the answer has none. */
-const call = async (path, options) => jsonIn(await (await request(path, options)).text());
 
 /** Reads now, so many milliseconds after each read while the page is seen, and when it is seen or
  * online again. */
@@ -121,7 +93,8 @@ function explainUnknown(node, rows) {
 const counted = (number, noun) => number.toLocaleString("en-US") + " " + noun + (number === 1 ? "" : "s");
 
 function lasting(seconds) {
-  const minutes = Math.max(Math.round(seconds / 60), 0);
+  if (seconds < 59.5) return Math.max(Math.round(seconds), 0) + " s";
+  const minutes = Math.round(seconds / 60);
   if (minutes < 60) return minutes + " min";
   const hours = Math.floor(minutes / 60);
   if (hours < 48) return hours + " h" + (minutes % 60 ? " " + (minutes % 60) + " min" : "");
@@ -147,17 +120,25 @@ function nameParts(name) {
   return { server, extra: first ? "worker " + first : "" };
 }
 
+const NAMES = JSON.parse(element("page").dataset.names);
+
+const ownValue = (object, key) => (Object.hasOwn(object, key) ? object[key] : undefined);
+
+/** What its user calls a server. */
+const serverLabel = (user, server) => ownValue(ownValue(NAMES.servers, user) || {}, server) || server;
+
 /** `ann`, `ann / lab`, `ann / lab, worker 2`, `ann, run 12`. */
 function serverName(row) {
   const { server, extra } = nameParts(row.server);
-  return (server ? row.user + " / " + server : row.user) + (extra ? ", " + extra : "");
+  return (server ? row.user + " / " + serverLabel(row.user, server) : row.user) + (extra ? ", " + extra : "");
 }
 
-/** A value of a dimension of costs: of `server` the same without the user. */
+/** A value of a dimension of costs: of `server` the same without the user, who is the reader. */
 function valueName(dimension, value) {
+  if (dimension === "profile") return ownValue(NAMES.profiles, value) || value || "none";
   if (dimension !== "server" || !value) return value || "none";
   const { server, extra } = nameParts(value);
-  return [server, extra].filter(Boolean).join(", ");
+  return [server && serverLabel(element("page").dataset.user, server), extra].filter(Boolean).join(", ");
 }
 
 const isWorker = (row) => Boolean(row.worker);

@@ -1,43 +1,4 @@
-// What runs now: the tiles, what needs a decision, and the table.
-const MAX_NOTES = 6;
-
-function soldOutNote(mark, now) {
-  const what =
-    [mark.market, mark.instance_type, mark.quota_class && mark.quota_class + " quota", mark.subnet]
-      .filter(Boolean)
-      .join(" ") + (mark.zone ? " in " + mark.zone : "");
-  const until = mark.until ? ", requested again at " + clock(mark.until, now) : "";
-  const why = {
-    plan: "is not in the account's AWS plan",
-    quota: "is at the account's quota",
-    subnet: "has no free address",
-    verification: "waits until AWS has verified the account",
-  }[mark.reason];
-  return (what || "Every instance") + " " + (why || "is not available") + " (" + mark.code + ")" + until;
-}
-
-function attention(found, now) {
-  const notes = [
-    ...found.failed_starts.map(
-      (start) =>
-        "The start of " + serverName(start) + " (" + start.profile + ") " + (start.reason === "limit" ? "was refused" : "failed") + " at " + clock(start.at, now) + ": " + start.message
-    ),
-    ...found.sold_out.map((mark) => soldOutNote(mark, now)),
-  ];
-  const list = element("attention-list");
-  const rest = element("attention-rest");
-  const text = notes.join("\n");
-  if (list.dataset.text !== text) {
-    const items = notes.map((note) => make("li", {}, note));
-    list.replaceChildren(...items.slice(0, MAX_NOTES));
-    rest.replaceChildren(...items.slice(MAX_NOTES));
-    list.dataset.text = text;
-  }
-  element("attention-more").hidden = notes.length <= MAX_NOTES;
-  setText(element("attention-count"), notes.length - MAX_NOTES + " more");
-  element("attention").hidden = notes.length === 0;
-}
-
+// What runs now: the tiles and the table.
 function tiles(found) {
   const { servers } = found;
   const spot = servers.filter((row) => row.market === "spot").length;

@@ -1,14 +1,12 @@
 // What an admin does to a server: message, keep, stop, release what is kept. Each asks first.
 const MAY_STOP = element("page").dataset.mayStop === "yes";
 
-const serverPath = (row, prefix) =>
-  prefix +
-  "users/" +
-  encodeURIComponent(row.user) +
-  (row.server ? "/servers/" + encodeURIComponent(row.server) : "/server");
+const serverPath = (row) => "ec2/" + pathOfServer(row.user, row.server);
 
 const priceSentence = (row) =>
   (row.known_usd_per_hour ? "It costs " + priceOf(row) : "Its price is unknown") + ".";
+
+const inUse = (row) => (row.doing && !row.idle_since ? "It is in use: " + row.doing + "." : "");
 
 const ACTIONS = {
   message: {
@@ -20,7 +18,7 @@ const ACTIONS = {
     run: (row) => {
       const text = element("message").value.trim();
       if (!text) throw new Error("The message is empty");
-      return call(serverPath(row, "ec2/") + "/message", {
+      return call(serverPath(row) + "/message", {
         method: "POST",
         body: JSON.stringify({ text }),
       });
@@ -33,20 +31,30 @@ const ACTIONS = {
     ok: "Keep",
     done: (row) => serverName(row) + " is kept on.",
     run: (row) =>
-      call(serverPath(row, "ec2/") + "/keep", {
+      call(serverPath(row) + "/keep", {
         method: "POST",
         body: JSON.stringify({ seconds: Number(element("keep").value) }),
       }),
   },
-  stop: {
+  sleep: {
     label: "Stop…",
     title: (row) => "Stop " + serverName(row) + "?",
     text: (row) =>
-      "Open documents are saved and files kept; what runs is lost. " +
-      (row.doing && !row.idle_since ? "It is in use: " + row.doing + "." : ""),
+      "Open documents are saved and files kept. Sleep also saves the variables of Python notebooks, " +
+      "which the next start brings back. " + inUse(row),
+    ok: "Sleep",
+    done: (row) => serverName(row) + " is going to sleep.",
+    run: (row) => stopServer(row.user, row.server, true),
+    other: "stop",
+  },
+  stop: {
+    label: "Stop…",
+    title: (row) => "Stop " + serverName(row) + "?",
+    text: (row) => "Open documents are saved and files kept; what runs, and variables, are lost. " + inUse(row),
     ok: "Stop server",
+    isLossy: true,
     done: (row) => serverName(row) + " is being stopped.",
-    run: (row) => call(serverPath(row, ""), { method: "DELETE" }),
+    run: (row) => stopServer(row.user, row.server, false),
   },
   release: {
     label: "Release…",
@@ -55,8 +63,9 @@ const ACTIONS = {
       "The instance is terminated and its own disk deleted. Files in the home are kept; the next start " +
       "of " + serverName(row) + " gets a new instance.",
     ok: "Release",
+    isLossy: true,
     done: (row) => "What was kept for " + serverName(row) + " is being released.",
-    run: (row) => call(serverPath(row, "ec2/") + "/kept", { method: "DELETE" }),
+    run: (row) => call(serverPath(row) + "/kept", { method: "DELETE" }),
   },
 };
 
@@ -70,7 +79,7 @@ function writeButtons(box, server) {
   if (isWorker(server) || isRun(server)) return box.replaceChildren();
   if (server.state === "ready") wanted.push("message", "keep");
   if (MAY_STOP && server.state === "kept") wanted.push("release");
-  else if (MAY_STOP && isServer(server) && server.state !== "ending") wanted.push("stop");
+  else if (MAY_STOP && isServer(server) && server.state !== "ending") wanted.push(server.can_sleep ? "sleep" : "stop");
   if (box.dataset.actions === wanted.join()) return;
   box.dataset.actions = wanted.join();
   box.replaceChildren(
@@ -92,6 +101,12 @@ function ask(name, server) {
   setText(element("dialog-title"), asked.action.title(server));
   setText(element("dialog-text"), asked.action.text(server));
   setText(element("dialog-ok"), asked.action.ok);
+  // What loses something is never the button that stands out.
+  element("dialog-ok").classList.toggle("btn-jupyter", !asked.action.isLossy);
+  element("dialog-ok").classList.toggle("btn-outline-contrast", Boolean(asked.action.isLossy));
+  const other = ACTIONS[asked.action.other];
+  element("dialog-other").hidden = !other;
+  setText(element("dialog-other"), other ? other.ok : "");
   element("message-part").hidden = name !== "message";
   element("keep-part").hidden = name !== "keep";
   element("dialog-error").hidden = true;
@@ -100,20 +115,25 @@ function ask(name, server) {
 }
 
 element("dialog-cancel").addEventListener("click", () => element("dialog").close());
-element("dialog-form").addEventListener("submit", async (event) => {
+element("dialog-other").addEventListener("click", () => act(ACTIONS[asked.action.other]));
+element("dialog-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const { action, server } = asked;
-  const ok = element("dialog-ok");
-  ok.disabled = true;
+  act(asked.action);
+});
+
+async function act(action) {
+  const { server } = asked;
+  const buttons = [element("dialog-ok"), element("dialog-other")];
+  for (const button of buttons) button.disabled = true;
   try {
     await action.run(server);
     element("dialog").close();
     setText(element("done"), action.done(server));
     refresh();
   } catch (error) {
-    setText(element("dialog-error"), error.message + ".");
+    setText(element("dialog-error"), sentence(error.message));
     element("dialog-error").hidden = false;
   } finally {
-    ok.disabled = false;
+    for (const button of buttons) button.disabled = false;
   }
-});
+}

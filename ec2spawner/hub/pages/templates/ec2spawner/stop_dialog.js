@@ -1,0 +1,79 @@
+// Asks before a running server is stopped, and offers first to let it sleep. The buttons are
+// JupyterHub's; a start that is not ready is cancelled by them as ever.
+const stopDialog = document.getElementById("ec2-stop");
+const stopPart = (name) => document.getElementById("ec2-stop-" + name);
+const ownServers = JSON.parse(stopDialog.dataset.servers);
+const STOP_POLL_MS = 1000;
+let stopping = "";
+
+function askToStop(server) {
+  const { name, can_sleep: canSleep, keeps_files: keepsFiles } = ownServers[server];
+  stopping = server;
+  stopPart("title").textContent = name ? "Stop your server “" + name + "”?" : "Stop your server?";
+  stopPart("sleeps").hidden = stopPart("sleep").hidden = !canSleep;
+  stopPart("loses").hidden = canSleep;
+  stopPart("files").textContent = keepsFiles
+    ? "Files in your home are kept."
+    : "The files of this server are deleted with its machine.";
+  stopPart("error").hidden = true;
+  stopPart("doing").textContent = "";
+  allowChoice(true);
+  stopDialog.showModal();
+  stopPart(canSleep ? "sleep" : "cancel").focus();
+}
+
+function allowChoice(isAllowed) {
+  for (const name of ["stop", "sleep"]) stopPart(name).disabled = !isAllowed;
+}
+
+async function stopAsAsked(sleep) {
+  allowChoice(false);
+  stopPart("doing").textContent = sleep ? "Your session is being saved…" : "Your server is stopping…";
+  try {
+    await stopServer(stopDialog.dataset.user, stopping, sleep);
+    await untilStopped();
+    window.location.reload();
+  } catch (error) {
+    stopPart("doing").textContent = "";
+    stopPart("error").textContent = sentence(error.message);
+    stopPart("error").hidden = false;
+    allowChoice(true);
+  }
+}
+
+/** The page may be closed meanwhile: the stop continues. */
+async function untilStopped() {
+  const isPending = async () => {
+    const model = await call("users/" + encodeURIComponent(stopDialog.dataset.user));
+    return model.servers[stopping]?.pending === "stop";
+  };
+  while (await isPending()) await new Promise((resolve) => setTimeout(resolve, STOP_POLL_MS));
+}
+
+function serverOf(button) {
+  const row = button.closest(".home-server-row");
+  return row ? row.dataset.serverName : "";
+}
+
+for (const button of document.querySelectorAll("#stop, .stop-server")) {
+  if (!ownServers[serverOf(button)]) continue;
+  // A link without an address: the keyboard does not reach it.
+  button.tabIndex = 0;
+  button.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    button.click();
+  });
+  // JupyterHub's own listeners stop the server at once: this one is before them.
+  button.addEventListener(
+    "click",
+    (event) => {
+      event.stopImmediatePropagation();
+      askToStop(serverOf(button));
+    },
+    { capture: true }
+  );
+}
+stopPart("cancel").addEventListener("click", () => stopDialog.close());
+stopPart("stop").addEventListener("click", () => stopAsAsked(false));
+stopPart("sleep").addEventListener("click", () => stopAsAsked(true));

@@ -1,0 +1,85 @@
+"""The hub's home page: a stop asks first, and offers sleep."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.accessibility import is_accessible
+from tests.harness import PASSWORD, Embedded, Hub, demo_config
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Visit
+
+playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
+expect = playwright.expect
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=25)]
+
+OPTIONS = (
+    "c.JupyterHub.allow_named_servers = True",
+    "c.EC2Spawner.sleep = {'save': '20s'}",
+    "c.EC2Spawner.home = {'size_gib': 10}",
+)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    embedded = await Embedded(tmp_path / "embedded").start()
+    running = Hub(tmp_path / "hub", embedded, config=demo_config(tmp_path, *OPTIONS))
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        await embedded.stop()
+        print(running.tail(60))
+
+
+async def home_of(hub: Hub, visit: Visit, user: str) -> Any:
+    page = await visit(f"{hub.url}/hub/login?next=/hub/home")
+    await page.get_by_label("Username").fill(user)
+    await page.get_by_label("Password", exact=False).first.fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"{hub.url}/hub/home")
+    return page
+
+
+async def test_a_stop_on_the_home_page_asks_and_offers_sleep_first(hub: Hub, visit: Visit) -> None:
+    await hub.start_server("ann")
+    named = {"display_name": "My lab", "user_options": {}}
+    assert (await hub.api.post(hub.server_path("ann", "lab-x1"), json=named)).is_success
+    await hub.wait_ready("ann", "lab-x1")
+    page = await home_of(hub, visit, "ann")
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="Stop My Server").focus()
+    await page.keyboard.press("Enter")
+    await expect(dialog.get_by_role("heading")).to_have_text("Stop your server?")
+    await expect(dialog.locator(".btn-jupyter")).to_have_text("Sleep")
+    await is_accessible(page)
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_be_hidden()
+    model = await hub.model("ann")
+    assert model is not None
+    assert (model["ready"], model["pending"]) == (True, None)
+    await page.get_by_role("button", name="stop", exact=True).click()
+    await expect(dialog.get_by_role("heading")).to_have_text("Stop your server “My lab”?")
+    sent: list[tuple[str, str | None]] = []
+    page.on(
+        "request",
+        lambda each: (
+            each.method == "DELETE"
+            and sent.append((each.url.partition("/hub/api/")[2], each.post_data))
+        ),
+    )
+    await dialog.get_by_role("button", name="Stop", exact=True).click()
+    await expect(page.get_by_role("button", name="start", exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Stop My Server").click()
+    await dialog.get_by_role("button", name="Sleep").click()
+    await expect(page.get_by_role("button", name="Start My Server")).to_be_visible()
+    assert sent == [
+        ("users/ann/servers/lab-x1", '{"sleep":false}'),
+        ("users/ann/server", '{"sleep":true}'),
+    ]
