@@ -126,6 +126,28 @@ def short_refusal(refusal: Refusal) -> str:
     return f"{_begin(left)} left of the limit of {whose}{until}"
 
 
+def reached_words(refusal: Refusal, contact: str, bounds: Bounds | None = None) -> str:
+    """What is used of a limit that refuses starts, until when, and whom to ask; empty where no
+    limit does. For a page with several profiles, of which some may still start."""
+    if refusal.obstacle is not Obstacle.LIMIT or refusal.kind is None:
+        return ""
+    kind, limit = refusal.kind, _users_limit(refusal.scope, refusal.kind, refusal.limit, bounds)
+    ask = f"ask {contact} to raise it."
+    if kind is Kind.SERVERS:
+        return f"{limit} is reached. Stop another server first, or {ask}"
+    until = f" More is available on {day_words(refusal.renews)}." if refusal.renews else ""
+    ask = f"Stop another server first, or {ask}" if kind is Kind.RATE else _begin(ask)
+    if refusal.is_filled_by_storage:
+        return f"{limit} is used up by {STORAGE_WORDS}.{until} {ask}"
+    if refusal.scope == HUB:
+        return f"{limit} leaves too little.{until} {ask}"
+    used = _amount(kind, max(refusal.limit - refusal.left, 0), ROUND_CEILING)
+    an_hour = " per hour" if kind is Kind.RATE else ""
+    at_least = "at least " if refusal.at_most else ""
+    left = _left(refusal, kind)
+    return f"{limit}: {at_least}{used}{an_hour} is used, {left}{an_hour} is left.{until} {ask}"
+
+
 def stop_words(standing: Standing, bounds: Bounds) -> str:
     """Why a server was stopped, for its user at the next login."""
     limit = _users_limit(standing.scope, standing.kind, standing.limit, bounds)

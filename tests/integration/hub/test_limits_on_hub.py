@@ -122,6 +122,12 @@ async def test_what_is_not_affordable_is_greyed_out_before_anyone_clicks(hub: Hu
         page = (await client.get("/hub/spawn/ron")).text
     [radio] = re.findall(r'<input[^>]*value="a100x8"[^>]*>', page)
     assert "disabled" in radio
+    for said in (
+        "$0 is used, $10 is left",
+        "Ask gpu-help@example.org",
+        "You can still start: T4 (",
+    ):
+        assert page.count(said) == 1, said
     reply = await hub.request_server("ron", options={"profile": "a100x8"})
     assert reply.status_code == 403
 

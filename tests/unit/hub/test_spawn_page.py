@@ -873,9 +873,11 @@ def test_the_home_page_of_a_sleeping_session_leads_to_its_wake() -> None:
     def home(notice: StopNotice | None, named: StopNotice | None = None, **server: object) -> Page:
         known = {"name": "", "active": False, "pending": None, "stop_notice": notice}
         user = person("ann")
-        other = known | {"name": "train", "stop_notice": named, "orm_spawner": True}
-        other |= {"display_name": "", "ready": False, "last_activity": None}
+        # JupyterHub's record of a server that has not run since the hub's start.
+        other: dict[str, Any] = {"name": "train-x1", "display_name": "My train", "active": False}
+        other |= {"pending": None, "ready": False, "last_activity": None}
         user.all_spawners = lambda **_: [SimpleNamespace(**other)]
+        user.spawners = {"train-x1": SimpleNamespace(**other, stop_notice=named)}
         user.server_url = "/user/ann/{}/".format
         context = {"user": user, "default_server": SimpleNamespace(**known | server)}
         return hub_page(
@@ -891,7 +893,7 @@ def test_the_home_page_of_a_sleeping_session_leads_to_its_wake() -> None:
     assert "Your session has been asleep since 14:50 UTC on 20 November. <b>It</b>." in shown.text
     assert "Wake it" in shown.text
     assert "asleep" not in home(None).text
-    assert "server “train” has been asleep since" in home(None, named=notice).text
+    assert "server “My train” has been asleep since" in home(None, named=notice).text
     assert "asleep" not in home(replace(notice, asleep=False)).text
     assert "asleep" not in home(notice, active=True).text
 
@@ -959,8 +961,39 @@ def test_amounts_in_words(amount: float, says: str) -> None:
 PAYERS = (("group:lab", "Group lab"), ("user:ann", "Yourself"))
 
 
+LIMIT = "The limit of $5 per month of ann: $4.90 is used. Ask an admin to raise it."
+
+
+def refused(card: Card, *payers: str, **changes: Any) -> Card:
+    """The card, for whose start a limit of these payers leaves too little."""
+    limits = {payer: LIMIT.replace("ann", payer) for payer in payers}
+    return replace(
+        card, refusals=dict.fromkeys(payers, "too little"), limits_reached=limits, **changes
+    )
+
+
+def test_a_limit_is_said_once_for_all_cards_with_what_can_still_start() -> None:
+    poor = [refused(T4, "user:ann", slug=f"poor{n}", cannot_start=True) for n in range(5)]
+    seen = page(*poor, replace(T4, name="Small"), payers=[("user:ann", "Yourself")])
+    assert seen.text.count("$4.90 is used") == 1
+    assert "You can still start: Small ($0.19/h). The others cost more" in seen.text
+    assert "too little" not in seen.text
+    assert "ec2-limits" in str(seen.radios[0]["aria-describedby"])
+    assert "disabled" in seen.radios[0]
+    nothing = page(*poor, payers=[("user:ann", "Yourself")])
+    assert "Nothing can be started now." in nothing.text
+
+
+def test_each_payer_has_the_notice_of_their_own_limits() -> None:
+    card = refused(T4, "group:lab")
+    seen = page(card, payers=PAYERS)
+    assert "Charged to Group lab The limit of $5 per month of group:lab" in seen.text
+    assert "disabled" not in seen.radios[0], "the other one can pay"
+    assert json.loads(seen.radios[0]["data-refusing"] or "") == ["group:lab"]
+
+
 def test_what_nobody_can_pay_is_disabled_and_says_why() -> None:
-    why = "$0.10 is left of the limit of ann until 1 December 2026"
+    why = "Its price is not known yet"
     poor = replace(T4, slug="poor", refusals={"user:ann": why}, cannot_start=True)
     seen = page(poor, T4, payers=[("user:ann", "Yourself")])
     disabled, enabled = seen.radios
@@ -972,11 +1005,11 @@ def test_what_nobody_can_pay_is_disabled_and_says_why() -> None:
 
 
 def test_what_one_payer_cannot_pay_says_which_and_can_be_chosen() -> None:
-    card = replace(T4, refusals={"group:lab": "$0 is left of the limit of group lab"})
+    card = replace(T4, refusals={"group:lab": "Its price is not known yet"})
     seen = page(card, payers=PAYERS)
     assert "disabled" not in seen.radios[0]
-    assert "Not charged to Group lab: $0 is left" in seen.text
-    assert json.loads(seen.radios[0]["data-refusals"] or "") == card.refusals
+    assert "Not charged to Group lab: Its price is not known" in seen.text
+    assert json.loads(seen.radios[0]["data-refusing"] or "") == ["group:lab"]
 
 
 def test_the_api_names_payers_and_their_refusals_alike() -> None:

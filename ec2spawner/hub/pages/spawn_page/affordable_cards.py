@@ -9,7 +9,7 @@ from dataclasses import replace
 from ....config import Options
 from ....core.ledger.cost_rows import user_payer
 from ....core.limits.admission import Refusal
-from ....core.limits.words import scope_words, short_refusal
+from ....core.limits.words import reached_words, scope_words, short_refusal
 from ....provisioner.provisioner import Provisioner
 from ...spawn.idle_policy import within_limits
 from .profile_card import Card
@@ -37,9 +37,10 @@ async def with_refusals(
         for profile in options.profiles
     }
     refusals: list[dict[str, str]] = [{} for _ in cards]
+    reached: list[dict[str, str]] = [{} for _ in cards]
     for payer in payers:
         preview = provisioner.admission.preview(user, server, payer)
-        for card, refused in zip(cards, refusals, strict=True):
+        for card, refused, of_limit in zip(cards, refusals, reached, strict=True):
             offers = [x.offer for x in card.offers if card.may_buy(x.offer.market)]
             policy = within_limits(policies[card.slug], limits, user, payer)
             longest = policy.max_age_seconds or 0.0
@@ -49,10 +50,17 @@ async def with_refusals(
             why: Refusal | None = preview.refusal(offers, longest, beside) if offers else None
             if why is not None:
                 refused[payer] = short_refusal(why)
+                if words := reached_words(why, options.contact, limits.of(why.scope)):
+                    of_limit[payer] = words
         await asyncio.sleep(0)  # several payers at once would delay all other requests
     return tuple(
-        replace(card, refusals=refused, cannot_start=len(refused) == len(payers) > 0)
-        for card, refused in zip(cards, refusals, strict=True)
+        replace(
+            card,
+            refusals=refused,
+            limits_reached=of_limit,
+            cannot_start=len(refused) == len(payers) > 0,
+        )
+        for card, refused, of_limit in zip(cards, refusals, reached, strict=True)
     )
 
 

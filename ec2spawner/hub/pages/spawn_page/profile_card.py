@@ -127,6 +127,8 @@ class Card:
     """A zone to move the home to; None if no move gains anything."""
     refusals: Mapping[str, str] = field(default_factory=dict)
     """Payer -> why it cannot pay for a start now, in a few words; all others can."""
+    limits_reached: Mapping[str, str] = field(default_factory=dict)
+    """Payer -> the limit that refuses, in sentences; only of those who are refused by one."""
     cannot_start: bool = False
     """No payer of the user can pay for a start now."""
 

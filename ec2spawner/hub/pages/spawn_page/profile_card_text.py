@@ -396,16 +396,16 @@ def usd(amount: float | None) -> str:
     return "" if amount is None else digits(amount)
 
 
-def refusals_json(card: Card) -> str:
-    """Payer -> why it cannot pay for the card, for the page's script."""
-    return json.dumps(dict(card.refusals))
+def refusing_json(card: Card) -> str:
+    """The payers who cannot pay for the card, for the page's script."""
+    return json.dumps(list(card.refusals))
 
 
-def limit_lines(card: Card, payers: Sequence[tuple[str, str]]) -> list[str]:
-    """Why the card cannot be started, or by which payers not. Each reason once."""
+def refusal_lines(card: Card, payers: Sequence[tuple[str, str]]) -> list[str]:
+    """Why the card cannot be started, or by which payers not, each reason once. Without limits,
+    which `limit_notices` has for all cards together."""
+    why = {payer: x for payer, x in card.refusals.items() if payer not in card.limits_reached}
     if card.cannot_start:
-        return list(dict.fromkeys(card.refusals.values()))
+        return list(dict.fromkeys(why.values()))
     labels = dict(payers)
-    return [
-        f"Not charged to {labels.get(payer, payer)}: {why}" for payer, why in card.refusals.items()
-    ]
+    return [f"Not charged to {labels.get(payer, payer)}: {each}" for payer, each in why.items()]

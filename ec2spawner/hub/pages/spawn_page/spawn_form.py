@@ -17,6 +17,7 @@ from ....wire import Market
 from ..jinja_environment import environment
 from . import profile_card_text
 from .asleep import Asleep, Expired
+from .limit_notices import limit_notices
 from .profile_card import Bounds, Card, initial_card
 from .stop_notice import StopNotice
 
@@ -90,6 +91,7 @@ def render_spawn_form(cards: Sequence[Card], form: SpawnForm) -> str:
         selected=selected,
         notes=price_notes(cards),
         text=profile_card_text,
+        notices_of_limits=limit_notices(cards, form.payers or ()),
         picked=picked,
         all_open=bool(cards and chosen) and _has_all(picked[selected], chosen),
     )

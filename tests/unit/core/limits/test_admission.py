@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,13 @@ from ec2spawner.core.limits.admission import (
 from ec2spawner.core.limits.bounds import GPU_HOUR, NANO, Bounds, Kind
 from ec2spawner.core.limits.scopes import scopes_of
 from ec2spawner.core.limits.standing import Standing
-from ec2spawner.core.limits.words import limit_words, refusal_words, short_refusal, stop_words
+from ec2spawner.core.limits.words import (
+    limit_words,
+    reached_words,
+    refusal_words,
+    short_refusal,
+    stop_words,
+)
 
 
 @dataclass
@@ -214,6 +221,33 @@ def test_a_refusal_never_reads_as_if_enough_were_left(
     refused = Refusal("user:ann", Obstacle.LIMIT, kind, 2000 * GPU_HOUR, left, needed)
     said = refusal_words(refused, "an admin")
     assert all(part in said for part in words), said
+
+
+@pytest.mark.parametrize(
+    ("kind", "scope", "words"),
+    [
+        (
+            Kind.MONTH,
+            "user:ann",
+            "month of ann: $3 is used, $1 is left. More is available on 1 Dec",
+        ),
+        (Kind.RATE, "user:ann", "$3 per hour is used, $1 per hour is left. More"),
+        (Kind.MONTH, HUB, "The limit per month of this hub leaves too little. More"),
+        (Kind.SERVERS, "user:ann", "is reached. Stop another server first, or ask gpu-help"),
+    ],
+)
+def test_a_limit_that_is_reached_says_what_is_used_until_when_and_whom_to_ask(
+    kind: Kind, scope: str, words: str
+) -> None:
+    limit = 4 if kind is Kind.SERVERS else 4 * NANO
+    left = 0 if kind is Kind.SERVERS else NANO
+    day = date(2026, 12, 1)
+    refused = Refusal(scope, Obstacle.LIMIT, kind, limit, left, 2 * NANO, renews=day)
+    said = reached_words(refused, "gpu-help@example.org")
+    assert words in said
+    assert "gpu-help@example.org to raise it." in said
+    unknown = Refusal(scope, Obstacle.UNKNOWN_PRICE)
+    assert reached_words(unknown, "") == "", "no limit is reached"
 
 
 def test_a_limit_that_homes_use_up_is_called_that() -> None:

@@ -47,16 +47,15 @@
 
   function followPayer() {
     for (const radio of radios) {
-      const why = JSON.parse(radio.dataset.refusals || "{}")[payer.value];
-      radio.disabled = why !== undefined;
-      const words = document.getElementById(radio.id + "-limit");
-      if (words) words.textContent = why || "";
+      radio.disabled = JSON.parse(radio.dataset.refusing || "[]").includes(payer.value);
+      const badge = radio.parentElement.querySelector(".ec2-over-limit");
+      if (badge) badge.hidden = !radio.disabled;
+    }
+    for (const notice of form.querySelectorAll(".ec2-limit")) {
+      notice.hidden = notice.dataset.payer !== payer.value;
     }
     // A choice that this payer cannot pay for comes back with one who can.
     if (wanted) wanted.checked = !wanted.disabled;
-    const open = radios.filter((radio) => !radio.disabled).length;
-    document.getElementById("ec2-payer-effect").textContent =
-      open === radios.length ? "" : `Can pay for ${open} of ${radios.length} profiles now.`;
   }
 
   if (payer) {
