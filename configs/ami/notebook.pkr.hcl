@@ -27,6 +27,12 @@ variable "torch" {
   description = "A requirement such as torch==2.9.1, for a PyTorch kernel; empty is none"
 }
 
+variable "debs" {
+  type        = string
+  default     = ""
+  description = "Addresses of packages that are in no archive, https://...deb#sha256=..., separated by spaces"
+}
+
 variable "base" {
   type        = string
   default     = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
@@ -114,6 +120,7 @@ build {
     environment_vars = [
       "PACKAGE=ec2spawner[notebook] @ file:///tmp/${basename(var.wheel)}",
       "TORCH=${var.torch}",
+      "DEBS=${var.debs}",
     ]
   }
 

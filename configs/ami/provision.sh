@@ -4,6 +4,8 @@
 #
 #   PACKAGE  what pip installs: ec2spawner[notebook]==VERSION, or ec2spawner[notebook] @ file:///... or
 #            https://...#sha256=...; required
+#   DEBS     https addresses of Debian packages that are in no archive, each with #sha256=..., separated
+#            by spaces: mount-s3 for buckets, amazon-efs-utils for homes on EFS with TLS
 #   TORCH    a requirement such as torch==2.9.1 for a kernel of its own; without it, the PyTorch that
 #            the image has in /opt/pytorch becomes a kernel, if there is one
 #
@@ -66,6 +68,40 @@ pip_install() { # $1: the environment; the rest is pip's
 }
 
 # --- what is installed -----------------------------------------------------------------------
+
+# What the agent needs for some of a hub's options, and Ubuntu's image may lack: NFS, and the firewall
+# that keeps users from it, for homes on EFS; tini for nerdctl.
+install_system_packages() {
+    local name missing=()
+    for name in nfs-common iptables tini; do
+        # shellcheck disable=SC2016 # dpkg's own variable
+        [[ $(dpkg-query --show --showformat '${db:Status-Status}' "$name" 2>/dev/null) == installed ]] ||
+            missing+=("$name")
+    done
+    if ((${#missing[@]})); then
+        apt_update
+        apt install --yes --no-install-recommends "${missing[@]}"
+    fi
+}
+
+install_debs() {
+    local address folder files=()
+    [[ -n ${DEBS:-} ]] || return 0
+    folder=$(mktemp -d)
+    chmod 755 "$folder" # apt reads them as a user of its own
+    for address in $DEBS; do
+        [[ $address == https://*.deb"#sha256="* ]] || {
+            say "DEBS: $address is not https://...deb#sha256=..." >&2
+            return 1
+        }
+        files+=("$folder/$(basename "${address%#*}")")
+        curl -fsSL --max-time 600 --retry 3 --output "${files[-1]}" "${address%#*}"
+        echo "${address##*#sha256=}  ${files[-1]}" | sha256sum --check --quiet
+    done
+    apt_update
+    apt install --yes --no-install-recommends "${files[@]}"
+    rm -r "$folder"
+}
 
 install_notebook() {
     make_venv "$venv"
@@ -133,7 +169,8 @@ trim_services() {
     local unit
     for unit in unattended-upgrades.service apt-daily.timer apt-daily-upgrade.timer \
         snapd.refresh.timer snapd.snap-repair.timer motd-news.timer man-db.timer \
-        fwupd-refresh.timer update-notifier-download.timer update-notifier-motd.timer; do
+        fwupd-refresh.timer update-notifier-download.timer update-notifier-motd.timer \
+        rpcbind.service rpcbind.socket; do # of nfs-common: NFS 4 needs no port of the client
         ln -sfn /dev/null "/etc/systemd/system/$unit"
     done
     if [[ -S /run/snapd.socket ]]; then snap set system refresh.hold=forever; fi
@@ -289,6 +326,8 @@ if [[ ${1:-} == clean ]]; then
 fi
 : "${PACKAGE:?what pip installs}"
 mkdir -p "$own"
+install_system_packages
+install_debs
 install_notebook
 install_torch_kernel
 configure_system

@@ -1,7 +1,7 @@
 """A hub with shared data: a data set, buckets, and fast disks for temporary files.
 
-Choose how users log in as in `../small-team/jupyterhub_config.py`. The image needs mount-s3.
-Replace what is marked with `<-`.
+Choose how users log in as in `../small-team/jupyterhub_config.py`. The image needs mount-s3:
+`debs` of the recipe in `../ami`. Replace what is marked with `<-`.
 """
 
 c = get_config()

@@ -17,8 +17,11 @@ constraints=ec2spawner/data/constraints.txt
 packages=(
     systemd systemd-sysv dbus udev python3 python3-venv cloud-init sudo iproute2 procps
     ca-certificates openssl locales openssh-server logrotate
+    iptables
     python3-cffi-backend # of cloud-init's: debootstrap does not resolve virtual packages
 )
+# In the archive only: what the recipe of the image installs there.
+in_archive=(nfs-common rpcbind tini)
 # As in Ubuntu's image, it is in the archive only; as for a Python that is not the default one, only
 # under the name of its version.
 venv=python$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv
@@ -26,8 +29,11 @@ venv=python$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:
 # Stands for the distribution's archive: what an instance installs from there with apt.
 make_archive() { # $1: the root
     mkdir "$1/srv/archive"
-    cp "$1/var/cache/apt/archives/${venv}_"*.deb "$1/srv/archive"
-    chroot "$1" dpkg --purge python3-venv "$venv" >/dev/null
+    local name
+    for name in "$venv" "${in_archive[@]}"; do
+        cp "$1/var/cache/apt/archives/${name}_"*.deb "$1/srv/archive"
+    done
+    chroot "$1" dpkg --purge python3-venv "$venv" "${in_archive[@]}" >/dev/null
     index_archive "$1/srv/archive"
     echo 'deb [trusted=yes] file:/srv/archive ./' >"$1/etc/apt/sources.list"
 }
@@ -36,7 +42,7 @@ make_root() {
     local codename
     codename=$(release)
     rm -rf "$root.new"
-    debootstrap --variant=minbase --include="$(IFS=, && echo "${packages[*]}")" \
+    debootstrap --variant=minbase --include="$(IFS=, && echo "${packages[*]},${in_archive[*]}")" \
         "$codename" "$root.new" "$(mirror "$codename")" >"$cache/boot-root.log" 2>&1 ||
         { tail -n 5 "$cache/boot-root.log" >&2 && return 1; }
     # As in Ubuntu's image: cloud-init makes this user at the first boot.

@@ -156,6 +156,11 @@ async def test_the_image_of_the_recipe_serves_notebooks(
     assert instance.run("systemctl is-system-running --wait") == "running"
     states = instance.run("systemctl is-enabled ec2spawner-readahead apt-daily.timer || true")
     assert states.split() == ["enabled", "masked"]
+    assert instance.run("command -v tini mount.nfs4").split() == [
+        "/usr/bin/tini",
+        "/usr/sbin/mount.nfs4",
+    ]
+    assert "rpcbind" not in instance.run("systemctl list-units --state=active --plain")
     url = f"http://{real_instance.ADDRESS}:8888/user/ada/"
     async with Jupyter(url, API_TOKEN, vpc.connector()) as ada:
         assert (await ada.status())["agent_connected"]

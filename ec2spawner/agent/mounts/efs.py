@@ -95,11 +95,8 @@ class EfsHome:
     async def _mount_file_system(self) -> None:
         await asyncio.to_thread(self._base.mkdir, mode=0o700, parents=True, exist_ok=True)
         await asyncio.to_thread(self._base.chmod, 0o700)
-        if self._mount.tls and shutil.which("mount.efs", path=SYSTEM_PATH) is None:
-            raise HomeError(
-                "the image has no amazon-efs-utils, which mounts the home over TLS: install it in "
-                'the image, or allow plain NFS with "tls": False in c.EC2Spawner.home'
-            )
+        if missing := self._missing():
+            raise HomeError(f"{missing}. Please tell an admin")
         status, output = await run(*self._command(), seconds=MOUNT_SECONDS)
         if status == TIMED_OUT:
             raise HomeError(
@@ -108,6 +105,22 @@ class EfsHome:
             )
         if status != 0:
             raise HomeError(f"{self._mount.file_system} cannot be mounted: {output}")
+
+    def _missing(self) -> str:
+        """What the image lacks to mount the file system, and where that comes from; empty for
+        nothing."""
+        if self._mount.tls and shutil.which("mount.efs", path=SYSTEM_PATH) is None:
+            return (
+                "the image has no amazon-efs-utils, which mounts the home over TLS. Amazon Linux "
+                "has the package; for Ubuntu and Debian it is built from github.com/aws/efs-utils. "
+                'Install it in the image, or allow plain NFS with "tls": False in c.EC2Spawner.home'
+            )
+        if shutil.which("mount.nfs4", path=SYSTEM_PATH) is None:
+            return (
+                "the image has no NFS client (mount.nfs4), which mounts the home: install the "
+                "package nfs-common of Ubuntu and Debian, nfs-utils of Amazon Linux, in the image"
+            )
+        return ""
 
     def _command(self) -> list[str]:
         mount = self._mount

@@ -28,7 +28,10 @@ class Bucket:
         await asyncio.to_thread(make_mount_point, self._settings.root, self._mount.path, home)
         status, output = await run(*self._command(), seconds=MOUNT_SECONDS)
         if status == NOT_FOUND:
-            raise MountError("the image has no mount-s3: install Mountpoint for Amazon S3 in it")
+            raise MountError(
+                "the image has no mount-s3: install Mountpoint for Amazon S3 in it. Amazon Linux "
+                "has the package mount-s3; for Ubuntu and Debian it is on AWS's own site only"
+            )
         if status != 0:
             raise MountError(output or f"mount-s3 ended with status {status}")
 

@@ -35,6 +35,15 @@ CONFINED: Final = ("--security-opt=no-new-privileges", "--cap-drop=ALL")
 """Root in a container shares the instance's network, memory and kernel with the agent. The notebook
 user has no capabilities, and gets none by `sudo` or a file's; devices of GPUs need none."""
 
+NERDCTL_INIT: Final = "tini"
+"""What nerdctl runs for `--init`, and refuses to start without ("Init process flags" in its command
+reference). docker and podman bring their own. Deep Learning AMIs have nerdctl, and no tini."""
+
+_NO_INIT: Final = (
+    "this machine's image has nerdctl without tini, which it needs to start a container. Please "
+    "tell an admin: install the package tini in the AMI, or docker"
+)
+
 REMOVE_SECONDS: Final = 30.0
 
 REMOVE_IMAGE_SECONDS: Final = 120.0
@@ -78,27 +87,40 @@ class Engine:
 
 
 def find_engine(wanted: str) -> Engine:
-    """The engine that the image wants, or the first that it has.
+    """The engine that the image wants, or the first that it has and that works.
 
     Those that load an image lazily come first. Raises `NotebookError`.
     """
     if wanted:
-        command = tuple(shlex.split(wanted))
-        if not command or shutil.which(command[0]) is None:
-            raise NotebookError(
-                f"EC2SPAWNER_CONTAINER_ENGINE={wanted!r}: this image has no such program. Please "
-                "tell an admin"
-            )
-        return Engine(command)
-    if shutil.which("nerdctl") and shutil.which("soci-snapshotter-grpc"):
+        return _wanted_engine(tuple(shlex.split(wanted)), wanted)
+    has_nerdctl, has_init = _has("nerdctl"), _has(NERDCTL_INIT)
+    if has_nerdctl and has_init and _has("soci-snapshotter-grpc"):
         return Engine(("nerdctl", "--snapshotter", "soci"))
-    for name in ("docker", "podman", "nerdctl"):
-        if shutil.which(name):
+    for name in ("docker", "podman", *(["nerdctl"] if has_init else [])):
+        if _has(name):
             return Engine((name,))
+    if has_nerdctl:
+        raise NotebookError(f"the server runs in a container, and {_NO_INIT}")
     raise NotebookError(
         "the server runs in a container, and this machine's image has no container engine. Please "
-        "tell an admin: the AMI needs docker, podman or nerdctl"
+        "tell an admin: the AMI needs docker, podman, or nerdctl with tini"
     )
+
+
+def _wanted_engine(command: tuple[str, ...], wanted: str) -> Engine:
+    if not command or not _has(command[0]):
+        raise NotebookError(
+            f"EC2SPAWNER_CONTAINER_ENGINE={wanted!r}: this image has no such program. Please "
+            "tell an admin"
+        )
+    engine = Engine(command)
+    if engine.name == "nerdctl" and not _has(NERDCTL_INIT):
+        raise NotebookError(f"EC2SPAWNER_CONTAINER_ENGINE={wanted!r}: {_NO_INIT}")
+    return engine
+
+
+def _has(program: str) -> bool:
+    return shutil.which(program) is not None
 
 
 @dataclass(frozen=True, slots=True)

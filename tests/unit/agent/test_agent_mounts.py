@@ -377,8 +377,19 @@ async def test_without_tls_it_is_not_mounted_unless_the_admin_allows_it(
 ) -> None:
     monkeypatch.setattr(efs_module, "SYSTEM_PATH", "/nonexistent")
     real = with_efs(settings)
-    with pytest.raises(HomeError, match=r'amazon-efs-utils.*"tls": False'):
+    with pytest.raises(HomeError, match=r'amazon-efs-utils.*aws/efs-utils.*"tls": False'):
         await efs(real).mount()
+
+
+@pytest.mark.parametrize("tls", [True, False])
+async def test_an_image_without_an_nfs_client_says_which_package_it_needs(
+    settings: Settings, programs: Path, monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    """Ubuntu's image has none, and `mount` would speak of a bad superblock."""
+    add_program(programs, "mount.efs")
+    monkeypatch.setattr(efs_module, "SYSTEM_PATH", str(programs))
+    with pytest.raises(HomeError, match=r"nfs-common of Ubuntu.*nfs-utils of Amazon Linux"):
+        await efs(with_efs(settings), tls=tls).mount()
 
 
 @pytest.mark.parametrize(
@@ -401,7 +412,7 @@ async def test_mount_options_of_the_file_system(
     said: str,
 ) -> None:
     """By a `mount` that prints its arguments, and fails."""
-    for name in ("mount", "mount.efs"):
+    for name in ("mount", "mount.efs", "mount.nfs4"):
         add_program(programs, name, 'echo "$@"\nexit 32')
     monkeypatch.setattr(efs_module, "SYSTEM_PATH", str(programs))
     with pytest.raises(HomeError, match="cannot be mounted") as caught:
@@ -519,7 +530,8 @@ def shared(
         'for last; do :; done\n[ "$2" = efs ] || exec /bin/mount "$@"\n'
         f'exec /bin/mount -o nodev,nosuid {disk} "$last"',
     )
-    add_program(programs, "mount.efs")
+    for name in ("mount.efs", "mount.nfs4"):
+        add_program(programs, name)
     monkeypatch.setattr(efs_module, "SYSTEM_PATH", str(programs))
     tmp_path.chmod(0o755)
     yield with_efs(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,25 +170,47 @@ async def test_an_image_that_a_newer_one_replaced_is_removed(tmp_path: Path) -> 
     assert removed == {FIRST, SECOND, THIRD}
 
 
-def test_the_wanted_engine_or_the_first_that_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Adds programs to an image that has none."""
     monkeypatch.setenv("PATH", str(tmp_path))
+
+    def add(*names: str) -> None:
+        for name in names:
+            (tmp_path / name).touch()
+            (tmp_path / name).chmod(0o755)
+
+    return add
+
+
+def test_the_wanted_engine_or_the_first_that_is_there(programs: Callable[..., None]) -> None:
     with pytest.raises(NotebookError, match="no container engine"):
         find_engine("")
     for name, first in (
         ("podman", ("podman",)),
         ("docker", ("docker",)),
         ("nerdctl", ("docker",)),
-        ("soci-snapshotter-grpc", ("nerdctl", "--snapshotter", "soci")),
+        ("soci-snapshotter-grpc", ("docker",)),
+        ("tini", ("nerdctl", "--snapshotter", "soci")),
     ):
-        program = tmp_path / name
-        program.touch()
-        program.chmod(0o755)
+        programs(name)
         assert find_engine("").command == first
     assert find_engine("podman --log-level=error").command == ("podman", "--log-level=error")
     with pytest.raises(NotebookError, match="EC2SPAWNER_CONTAINER_ENGINE"):
         find_engine("crictl")
+
+
+@pytest.mark.parametrize("wanted", ["", "/usr/bin/nerdctl --snapshotter soci"])
+def test_nerdctl_without_an_init_is_not_started(
+    programs: Callable[..., None], tmp_path: Path, wanted: str
+) -> None:
+    """It refuses `--init`, at the start of each server."""
+    programs("nerdctl", "soci-snapshotter-grpc")
+    wanted = wanted.replace("/usr/bin", str(tmp_path))
+    with pytest.raises(NotebookError, match="install the package tini in the AMI, or docker"):
+        find_engine(wanted)
+    programs("tini")
+    assert find_engine(wanted).name == "nerdctl"
 
 
 def test_private_registries_of_amazon_are_known() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 from pathlib import Path
@@ -84,6 +85,69 @@ def test_the_image_gets_the_tag_that_the_check_reads(recipe: dict[str, Any]) -> 
     assert f"Key={DRIVER_TAG}," in (AMI / "notebook.pkr.hcl").read_text()
 
 
+def run(function: str, programs: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """One function of the recipe, with these programs before the machine's own."""
+    script = (AMI / "provision.sh").read_text()
+    called = [
+        *re.findall(r"^say\(\) \{.*\}$", script, re.M),
+        *(
+            re.search(rf"^{name}\(\) \{{$.*?^\}}$", script, re.M | re.S).group()
+            for name in ("apt", "apt_update", function)
+        ),
+    ]
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join([*called, function])],
+        env={"PATH": f"{programs}:/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def add_program(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """The programs of an image that has iptables, and an archive that has everything."""
+    add_program(tmp_path, "apt-get", f'echo "$@" >>{tmp_path}/apt.log')
+    add_program(
+        tmp_path, "dpkg-query", 'case "$*" in *iptables) echo installed ;; *) exit 1 ;; esac'
+    )
+    add_program(
+        tmp_path, "curl", 'for file; do [ "$last" = --output ] && echo deb >$file; last=$file; done'
+    )
+    (tmp_path / "apt.log").touch()
+    return tmp_path
+
+
+def test_the_image_gets_what_the_agent_needs_and_ubuntus_has_not(image: Path) -> None:
+    """The programs that the agent names when they are missing."""
+    assert run("install_system_packages", image).returncode == 0
+    [update, install] = (image / "apt.log").read_text().splitlines()
+    assert update.endswith(" update")
+    assert install.endswith(" install --yes --no-install-recommends nfs-common tini")
+    add_program(image, "dpkg-query", "echo installed")
+    assert run("install_system_packages", image).returncode == 0
+    assert len((image / "apt.log").read_text().splitlines()) == 2, "it installs nothing twice"
+
+
+def test_packages_of_no_archive_are_installed_by_their_digest(image: Path) -> None:
+    digest = hashlib.sha256(b"deb\n").hexdigest()
+    address = "https://example.org/1.21.0/mount-s3-1.21.0-x86_64.deb"
+    said = run("install_debs", image, DEBS=f"{address}#sha256={digest}")
+    assert said.returncode == 0, said.stderr
+    assert (image / "apt.log").read_text().rstrip().endswith("/mount-s3-1.21.0-x86_64.deb")
+
+
+@pytest.mark.parametrize("digest", ["", f"#sha256={'0' * 64}"])
+def test_a_package_without_its_digest_is_not_installed(image: Path, digest: str) -> None:
+    assert run("install_debs", image, DEBS=f"https://example.org/a.deb{digest}").returncode != 0
+    assert (image / "apt.log").read_text() == ""
+
+
 @pytest.mark.parametrize("grid", [False, True], ids=["", "GRID"])
 @pytest.mark.parametrize(
     ("license_text", "modules"),
@@ -100,15 +164,7 @@ def test_the_hub_knows_the_driver_by_the_tag(
     modinfo.chmod(0o755)
     if grid:
         (tmp_path / "nvidia-gridd").symlink_to(modinfo)
-    script = (AMI / "provision.sh").read_text()
-    [function] = re.findall(r"^nvidia_driver\(\) \{$.*?^\}$", script, re.M | re.S)
-    said = subprocess.run(
-        ["bash", "-euc", f"{function}\nnvidia_driver"],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
+    said = run("nvidia_driver", tmp_path).stdout.strip()
     assert said.startswith("595.91.07")
     driver = driver_of_image(said, "mine")
     assert driver == Driver(595, KernelModules(modules) if modules else None, grid)
