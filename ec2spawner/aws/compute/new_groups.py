@@ -17,7 +17,7 @@ from ...provisioner.model.cloud.launch import FleetResponse
 NEW_SECONDS: Final = 20.0
 """For so long a launch may not know a new group, as with launch templates."""
 
-_UNKNOWN: Final = frozenset({GROUP_UNKNOWN, PLACEMENT_GROUP_UNKNOWN})
+_UNKNOWN: Final = GROUP_UNKNOWN | {PLACEMENT_GROUP_UNKNOWN}
 
 
 class NewGroups:

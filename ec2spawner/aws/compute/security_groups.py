@@ -72,7 +72,7 @@ class SecurityGroups:
 
     async def delete_security_group(self, group_id: str) -> None:
         """Delete; one that does not exist is no error, one that is in use is."""
-        await self.client.do("delete_security_group", ignore={GROUP_UNKNOWN}, GroupId=group_id)
+        await self.client.do("delete_security_group", ignore=GROUP_UNKNOWN, GroupId=group_id)
 
     async def _let_members_in(self, group_id: str) -> None:
         low, high = ALL_PORTS
@@ -127,7 +127,7 @@ async def _known(call: Callable[[], Awaitable[object]]) -> None:
         try:
             await call()
         except CloudError as error:
-            if error.code != GROUP_UNKNOWN:
+            if error.code not in GROUP_UNKNOWN:
                 raise
             await asyncio.sleep(pause)
         else:

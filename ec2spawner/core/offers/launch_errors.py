@@ -83,8 +83,9 @@ TEMPLATE_GONE = frozenset(
 """EC2 does not know the launch template: not yet, or it was deleted. The next request finds it, or
 creates it again."""
 
-GROUP_UNKNOWN: Final = "InvalidGroup.NotFound"
-"""No such security group, or EC2 does not know a new one yet."""
+GROUP_UNKNOWN: Final = frozenset({"InvalidGroup.NotFound", "InvalidSecurityGroupID.NotFound"})
+"""No such security group, or EC2 does not know a new one yet. Calls about network interfaces have
+the second code, such as CreateNetworkInterface."""
 
 PLACEMENT_GROUP_UNKNOWN: Final = "InvalidPlacementGroup.Unknown"
 """The same of placement groups."""

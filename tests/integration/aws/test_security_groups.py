@@ -29,6 +29,8 @@ SUBNETS = ok(
 MADE = ok("<groupId>sg-1</groupId>")
 DUPLICATE = error("InvalidGroup.Duplicate", "exists")
 UNKNOWN = error("InvalidGroup.NotFound", "does not exist")
+UNKNOWN_TO_INTERFACES = error("InvalidSecurityGroupID.NotFound", "does not exist")
+"""The same in the words of calls about network interfaces."""
 DONE = ok("<return>true</return>")
 
 
@@ -112,14 +114,15 @@ async def test_a_group_that_is_not_listed_yet_is_asked_for_later(
     assert refused.value.retryable
 
 
+@pytest.mark.parametrize("unknown", [UNKNOWN, UNKNOWN_TO_INTERFACES])
 @pytest.mark.parametrize("times", [1, 3])
 async def test_a_group_that_ec2_does_not_know_yet(
-    cloud: EC2Cloud, ec2: ScriptedEC2, times: int
+    cloud: EC2Cloud, ec2: ScriptedEC2, times: int, unknown: Reply
 ) -> None:
     ec2.will("DescribeSubnets", SUBNETS)
     ec2.will("CreateSecurityGroup", MADE)
-    ec2.will("AuthorizeSecurityGroupIngress", *[UNKNOWN] * times, DONE)
-    ec2.will("ModifyInstanceAttribute", *[UNKNOWN] * times, DONE)
+    ec2.will("AuthorizeSecurityGroupIngress", *[unknown] * times, DONE)
+    ec2.will("ModifyInstanceAttribute", *[unknown] * times, DONE)
     assert await create(cloud) == "sg-1"
     await cloud.set_security_groups("i-1", ["sg-0", "sg-1"])
     calls = ec2.made("ModifyInstanceAttribute")
