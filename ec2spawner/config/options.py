@@ -143,7 +143,12 @@ class Options(OptionFields):
 
     def instance_types(self, profile: Profile) -> tuple[InstanceType, ...]:
         """The bundled instance types that a profile of these options means, best first."""
-        return profiles.resolve(profile, data.instance_types(), self.architecture)
+        volumes = self.volumes_of(profile)
+        return profiles.resolve(profile, data.instance_types(), self.architecture, volumes)
+
+    def volumes_of(self, profile: Profile) -> int:
+        """How many EBS volumes a server of the profile has beside the disk of its instance."""
+        return (self.home.kind == "ebs") + len(self.data_volumes_of(profile))
 
     def disk(self, profile: Profile) -> int:
         """Size of the own disk of the profile's instances, in GiB."""

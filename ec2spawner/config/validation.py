@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from .. import data
+from ..core.profiles.ebs_volumes import why_no_volumes
 from .combinations import impossible
 from .entries.limits import limit_problems
 from .entries.mounts import mount_problems
@@ -137,6 +138,7 @@ def _across_profiles(options: Options) -> list[Problem]:
             wrong, fix = _no_match(profile, options.architecture)
             problems.append(Problem(f'{where} ("{profile.display_name}")', wrong, fix))
         problems += _own_out_of_bounds(where, profile, options)
+        problems += _without_volumes(where, profile, options)
         if profile.data_volumes or profile.buckets or profile.interruption:
             problems += _mounts(f'{where} ("{profile.display_name}")', options, profile)
     return problems
@@ -176,6 +178,20 @@ def _is_somewhere(profile: Profile, options: Options) -> bool:
         return bool(options.instance_types(profile))
     bundled = [data.instance_types().get(name) for name in profile.instance_types]
     return all(kind is None or kind.architecture == options.architecture for kind in bundled)
+
+
+def _without_volumes(where: str, profile: Profile, options: Options) -> list[Problem]:
+    """Named types that cannot have the home or data volumes, whatever EC2 says of their limit."""
+    volumes = options.volumes_of(profile)
+    return [
+        Problem(
+            f'{where}.instance_types ("{profile.display_name}")',
+            why,
+            'leave it out, or use a newer type, or homes of kind "efs" and no data volumes',
+        )
+        for name in profile.instance_types
+        if (why := why_no_volumes(name, None, volumes))
+    ]
 
 
 def _own_out_of_bounds(where: str, profile: Profile, options: Options) -> list[Problem]:

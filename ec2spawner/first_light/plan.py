@@ -41,6 +41,9 @@ GPU_SECONDS: Final = 1500.0
 
 HOME_GIB: Final = 1
 
+VOLUMES: Final = 1
+"""EBS volumes of a server beside the disk of its instance: the home."""
+
 
 class NothingToStart(Exception):
     """No instance type fits; the message says why, and what to do."""
@@ -110,7 +113,7 @@ def candidates(
     `offered` are the zones of each type; `types` may have the prices of another region.
     """
     here = _priced(types, offered)
-    without = resolve(_CPU, here, architecture)
+    without = resolve(_CPU, here, architecture, VOLUMES)
     return sorted({kind.name for kind in (*without, *_single(here, architecture, models))})
 
 
@@ -125,7 +128,7 @@ def cpu_leg(
 
     `types` have their on-demand prices; `offered` are the zones of each type.
     """
-    found = resolve(_CPU, _priced(types, offered), architecture)
+    found = resolve(_CPU, _priced(types, offered), architecture, VOLUMES)
     seconds = CPU_SECONDS + idle_seconds
     return _leg(CPU_SLUG, str(CPU_PROFILE["display_name"]), found, seconds, disk_gib)
 
@@ -146,7 +149,7 @@ def gpu_leg(
             "or configure subnets of other zones"
         )
     cheapest = min(single, key=lambda kind: kind.on_demand_usd_per_hour or 0.0)
-    found = resolve(_Wish(gpu=cheapest.gpu), priced, architecture)
+    found = resolve(_Wish(gpu=cheapest.gpu), priced, architecture, VOLUMES)
     return _leg(GPU_SLUG, f"First light, {cheapest.gpu}", found, GPU_SECONDS, disk_gib)
 
 
@@ -157,7 +160,10 @@ def _single(
     return [
         kind
         for kind in types.values()
-        if kind.architecture == architecture and kind.gpu in models and kind.gpu_count == 1
+        if kind.architecture == architecture
+        and kind.gpu in models
+        and kind.gpu_count == 1
+        and not kind.why_no_volumes(VOLUMES)
     ]
 
 

@@ -76,7 +76,8 @@ class _Reader:
         asked = read_subnets(client, options.subnets)
         subnets = await self._asked(Source.SUBNETS, asked, none)
         table, offered = await self._table(sorted({subnet.zone for subnet in subnets}))
-        types = resolve(self.wanted.profile, table, options.architecture)
+        profile = self.wanted.profile
+        types = resolve(profile, table, options.architecture, options.volumes_of(profile))
         names = [kind.name for kind in types]
         market = asyncio.gather(
             self._asked(Source.SPOT_PRICES, self._spot(names, sorted(offered_in(offered))), {}),

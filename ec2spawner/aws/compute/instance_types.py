@@ -76,6 +76,7 @@ def instance_type(described: Mapping[str, Any]) -> InstanceType:
         on_demand_usd_per_hour=None,
         spot_saving_percent=None,
         interruption_band=None,
+        max_volumes=described.get("EbsInfo", {}).get("MaximumEbsAttachments"),
     )
 
 

@@ -68,16 +68,33 @@ async def check_profiles(
     offered, described = read
     unknown = await _unknown_types(context, named - offered.keys(), {*bundled, *offered})
     table = {name: kind for name, kind in {**bundled, **described}.items() if name in offered}
-    types = {p.slug: resolve(p, table, context.options.architecture) for p in profiles}
+    types = {p.slug: _resolved(context, p, table) for p in profiles}
     limit = context.config.max_servers if len(profiles) == 1 else 0
     need = Need(context.options.region, max(limit, 1))
     for profile in context.options.profiles:
         name, own = profile.display_name, types[profile.slug]
-        findings.append(_judge_types(profile, own, offered, unknown))
+        refused = _refused(context, profile, table)
+        findings.append(_judge_types(profile, own, offered, unknown, refused))
         if own and quotas:
             about = f'quota of "{name}"'
             findings.append(judge_quota(about, own, profile.markets, quotas, need))
     return Resolved(profiles, types, quotas)
+
+
+def _resolved(
+    context: Context, profile: Profile, table: Mapping[str, InstanceType]
+) -> tuple[InstanceType, ...]:
+    options = context.options
+    return resolve(profile, table, options.architecture, options.volumes_of(profile))
+
+
+def _refused(
+    context: Context, profile: Profile, table: Mapping[str, InstanceType]
+) -> tuple[str, ...]:
+    """Why types of the profile cannot have the EBS volumes that its servers need."""
+    volumes = context.options.volumes_of(profile)
+    matching = resolve(profile, table, context.options.architecture)
+    return tuple(why for kind in matching if (why := kind.why_no_volumes(volumes)))
 
 
 async def _unknown_types(context: Context, names: Set[str], known: Set[str]) -> Mapping[str, str]:
@@ -109,7 +126,9 @@ def _judge_types(
     types: Sequence[InstanceType],
     offered: Mapping[str, frozenset[str]],
     unknown: Mapping[str, str],
+    refused: Sequence[str],
 ) -> Finding:
     wanted = ", ".join(profile.instance_types) or profile.gpu or "what it asks for"
     own = {each: unknown[each] for each in profile.instance_types if each in unknown}
-    return judge_types(f'profile "{profile.display_name}"', wanted, types, offered, own)
+    name = f'profile "{profile.display_name}"'
+    return judge_types(name, wanted, types, offered, own, refused)

@@ -19,10 +19,12 @@ def judge_types(
     types: Sequence[InstanceType],
     zones: Mapping[str, frozenset[str]],
     unknown: Mapping[str, str],
+    refused: Sequence[str],
 ) -> Finding:
     """Whether the zones have what a profile asks for; `zones` by instance type.
 
-    `unknown` are the types of the profile that EC2 does not have, each with what may be meant.
+    `unknown` are the types of the profile that EC2 does not have, each with what may be meant;
+    `refused` says why others cannot have the EBS volumes of a server.
     """
     if unknown:
         said = ", ".join(unknown)
@@ -35,6 +37,12 @@ def judge_types(
         return warning(
             Topic.PROFILE, f"EC2 has no instance type {said} in this region", fix, name=name
         )
+    if refused:
+        judged = warning if types else failed
+        fix = (
+            "leave the type out, use a newer or smaller one, or put several data sets on one volume"
+        )
+        return judged(Topic.PROFILE, "; ".join(refused), fix, name=name)
     if not types:
         return failed(
             Topic.PROFILE,

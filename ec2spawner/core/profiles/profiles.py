@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from .ebs_volumes import why_no_volumes
+
 MAX_TYPES = 8
 """Instance types of one profile: enough to find spot capacity, few enough to read in a log."""
 
@@ -49,6 +51,12 @@ class InstanceType:
     """How much cheaper spot is on average, 0 to 100."""
     interruption_band: int | None
     """See `core.offers.purchase.Offer.interruption_band`."""
+    max_volumes: int | None = None
+    """How many EBS volumes EC2 attaches, its own disk included; None is unknown."""
+
+    def why_no_volumes(self, volumes: int) -> str:
+        """Why it cannot have so many EBS volumes beside its own disk; empty if it can."""
+        return why_no_volumes(self.name, self.max_volumes, volumes)
 
 
 class Wish(Protocol):
@@ -102,9 +110,13 @@ P = TypeVar("P", bound=Profile)
 
 
 def resolve(
-    wish: Wish, instance_types: Mapping[str, InstanceType], architecture: str = "x86_64"
+    wish: Wish,
+    instance_types: Mapping[str, InstanceType],
+    architecture: str = "x86_64",
+    volumes: int = 0,
 ) -> tuple[InstanceType, ...]:
-    """The instance types that match the wish, cheapest on-demand price first; empty for none.
+    """The instance types that match the wish and can have so many EBS volumes beside their own
+    disk, cheapest on-demand price first; empty for none.
 
     Types that the admin names keep the admin's order. Otherwise a GPU wish means whole GPUs of
     exactly this model and count, and a wish without a GPU means machines without one; at most
@@ -113,14 +125,18 @@ def resolve(
     """
     if wish.instance_types:
         named = (instance_types.get(name) for name in wish.instance_types)
-        return tuple(kind for kind in named if kind and kind.architecture == architecture)
+        return tuple(kind for kind in named if kind and _fits(kind, architecture, volumes))
     matches = [
         kind
         for kind in instance_types.values()
-        if kind.architecture == architecture and _fulfils(kind, wish)
+        if _fits(kind, architecture, volumes) and _fulfils(kind, wish)
     ]
     matches.sort(key=_by_price)
     return tuple(_affordable(matches))[:MAX_TYPES]
+
+
+def _fits(kind: InstanceType, architecture: str, volumes: int) -> bool:
+    return kind.architecture == architecture and not kind.why_no_volumes(volumes)
 
 
 def _fulfils(kind: InstanceType, wish: Wish) -> bool:

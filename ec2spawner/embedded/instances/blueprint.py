@@ -53,6 +53,13 @@ class Blueprint:
         return str((self.parameters.get("Placement") or {}).get("GroupName") or "")
 
     @property
+    def volumes(self) -> int:
+        """How many EBS volumes an instance begins with."""
+        both = (self.image.get("BlockDeviceMappings"), self.parameters.get("BlockDeviceMappings"))
+        mappings = [each for mappings in both for each in mappings or () if "Ebs" in each]
+        return len({each.get("DeviceName") for each in mappings})
+
+    @property
     def architecture(self) -> str:
         """EC2's name, such as `x86_64`."""
         return str(self.image.get("Architecture", "x86_64"))

@@ -203,6 +203,7 @@ class Launcher:
                 "You cannot specify tags for Spot instances requests if there are no Spot "
                 "instances requests being created by the request.",
             )
+        facts.check_volumes(blueprint.volumes)
         if blueprint.placement_group:
             self._placement_groups.check_offer(blueprint.placement_group, offer)
         return facts

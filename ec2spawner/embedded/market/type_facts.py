@@ -21,8 +21,16 @@ class InstanceTypeFacts:
     """Those that have it, sold out or not."""
     in_free_tier: bool
     """Whether an account on the free plan may launch it."""
+    max_volumes: int
+    """EBS volumes that can be attached, the root volume included."""
     fits_cluster_placement: bool
     """Whether it can be in a placement group of strategy `cluster`."""
+
+    def check_volumes(self, number: int) -> None:
+        """Raises `AttachmentLimitExceeded` for more EBS volumes than can be attached."""
+        if number > self.max_volumes:
+            message = f"The instance type has a limit of {self.max_volumes} attached EBS volumes."
+            raise EC2Error("AttachmentLimitExceeded", message)
 
 
 @cache
@@ -41,6 +49,7 @@ def instance_type_facts(instance_type: str, region: str) -> InstanceTypeFacts:
         is_nitro=known.get("Hypervisor") != "xen",
         zones=frozenset(_zones_by_type(region).get(instance_type, ())),
         in_free_tier=known["FreeTierEligible"],
+        max_volumes=known["EbsInfo"]["MaximumEbsAttachments"],
         fits_cluster_placement="cluster" in known["PlacementGroupInfo"]["SupportedStrategies"],
     )
 

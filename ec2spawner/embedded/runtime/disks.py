@@ -10,6 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
+from ...core.profiles.ebs_volumes import is_xen
 from ...data import instance_types
 from .instance import SimulatedInstance
 
@@ -24,7 +25,8 @@ def plug_in(instance: SimulatedInstance, directory: Path, devices: Path, snapsho
         folder = directory / "data-volumes" / volume_id
         if not folder.exists():
             _copy(snapshots / snapshot_id, folder)
-        _show(devices / EBS.format(volume_id.replace("-", "")), folder)
+        if not is_xen(instance.instance_type):
+            _show(devices / EBS.format(volume_id.replace("-", "")), folder)
     known = instance_types().get(instance.instance_type)
     if known is not None and known.local_disk_gb:
         # The serial is the instance's own, and the same after a reboot.

@@ -192,10 +192,12 @@ class InstanceRuntime:
         await self._in_thread(remove_trees, self._volumes / volume_id)
         await self._in_thread(self._flushed.forget, volume_id)
 
-    async def attach(self, instance_id: str, volume_id: str) -> None:
-        """Show the volume in the instance's devices directory, as udev would."""
+    async def attach(self, instance_id: str, volume_id: str, *, is_nitro: bool) -> None:
+        """Show the volume in the instance's devices directory, as udev would: by the serial of its
+        NVMe device, which there is on the Nitro System only."""
         workspace = await self._workspace_of(instance_id)
-        link = workspace.devices / disks.EBS.format(volume_id.replace("-", ""))
+        folder = workspace.devices if is_nitro else workspace.xen_devices
+        link = folder / disks.EBS.format(volume_id.replace("-", ""))
         await self._in_thread(self._flushed.flush, volume_id)
         await self._in_thread(self._link, workspace, self._volumes / volume_id, link)
         workspace.volumes[volume_id] = link
@@ -299,6 +301,7 @@ class InstanceRuntime:
         own = (
             workspace.home,
             workspace.devices,
+            workspace.xen_devices,
             workspace.root,
             workspace.directory / "root",
             workspace.run_directory,

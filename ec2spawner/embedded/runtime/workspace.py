@@ -65,6 +65,11 @@ class Workspace:
         return self.directory / "devices"
 
     @property
+    def xen_devices(self) -> Path:
+        """Where nothing looks for volumes: on Xen they have no serial."""
+        return self.directory / "xen-devices"
+
+    @property
     def pci_devices(self) -> Path:
         """What `/sys/bus/pci/devices` is on EC2."""
         return self.directory / "pci"

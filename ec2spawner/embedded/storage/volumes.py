@@ -18,6 +18,7 @@ from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
 from ..instances.account import Account
 from ..instances.lifecycle import Lifecycles
+from ..market.type_facts import instance_type_facts
 from ..runtime.instance_runtime import InstanceRuntime
 from . import volume_rules
 from .snapshots import Snapshots
@@ -259,11 +260,13 @@ class Volumes:
                     f"Invalid value '{device}' for unixDevice. Attachment point {device} is "
                     "already in use",
                 )
+            facts = instance_type_facts(life.offer.instance_type, self._moto.region)
+            facts.check_volumes(len(life.moto_instance.block_device_mapping) + 1)
             answer = await self._moto.call(
                 "AttachVolume", VolumeId=volume_id, InstanceId=instance_id, Device=device
             )
             if volume_id in self._kept:
-                await self._runtime.attach(instance_id, volume_id)
+                await self._runtime.attach(instance_id, volume_id, is_nitro=facts.is_nitro)
         return answer
 
     async def detach(self, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class Diagnosis:
         offers = provisioner.market.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
         prices = (offer.usd_per_hour for offer in offers if offer.usd_per_hour is not None)
         profiles = await allowed_profiles(self.options, self.spawner)
-        candidates = [_candidate(profile, provisioner, zones) for profile in profiles]
+        candidates = [_candidate(self.options, profile, provisioner, zones) for profile in profiles]
         chosen = dict(self.spawner.user_options)
         if provisioner.retained(lease.user, lease.server):
             chosen["afresh"] = "true"  # the retained instance could not be started
@@ -110,8 +110,11 @@ class Diagnosis:
         return tuple(map(start_other, found))
 
 
-def _candidate(profile: Profile, provisioner: Provisioner, zones: Iterable[str]) -> Candidate:
-    types = provisioner.market.catalogue.types_for(profile, provisioner.settings.architecture)
+def _candidate(
+    options: Options, profile: Profile, provisioner: Provisioner, zones: Iterable[str]
+) -> Candidate:
+    volumes = options.volumes_of(profile)
+    types = provisioner.market.catalogue.types_for(profile, options.architecture, volumes)
     return Candidate(
         slug=profile.slug,
         name=profile.display_name,

@@ -31,7 +31,7 @@ def move_actions(
         return (_empty_instead(_same_choice(profile, user_options)),)
     if home is None or not may_move(options, home):
         return ()
-    best = cheapest_elsewhere(provisioner, home, profile, markets)
+    best = cheapest_elsewhere(options, provisioner, home, profile, markets)
     if best is None:
         return ()
     price = at_price(best.market, best.usd_per_hour)

@@ -30,11 +30,16 @@ def may_move(options: Options, home: Home) -> bool:
 
 
 def cheapest_elsewhere(
-    provisioner: Provisioner, home: Home, profile: Profile, markets: Collection[Market]
+    options: Options,
+    provisioner: Provisioner,
+    home: Home,
+    profile: Profile,
+    markets: Collection[Market],
 ) -> Offer | None:
     """The cheapest open offer outside the home's zone; one with an unknown price comes last."""
-    architecture = provisioner.settings.architecture
-    types = [kind.name for kind in provisioner.market.catalogue.types_for(profile, architecture)]
+    volumes = options.volumes_of(profile)
+    fitting = provisioner.market.catalogue.types_for(profile, options.architecture, volumes)
+    types = [kind.name for kind in fitting]
     zones = [zone for zone in provisioner.market.zones.all() if zone != home.zone]
     return min(
         provisioner.market.offers.open(types, zones, tuple(markets)),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...config import Options, Profile
 from ...core.profiles.choices import Choice
+from ...core.profiles.ebs_volumes import why_no_volumes
 from ...core.profiles.profiles import InstanceType, resolve
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.cloud.image import Image
@@ -81,20 +82,28 @@ def _types(
     provisioner: Provisioner, profile: Profile, options: Options, zones: Collection[str]
 ) -> tuple[str, ...]:
     """The instance types of the profile in these zones, best first. Raises `SpawnError` if none."""
+    catalogue = provisioner.market.catalogue
     # Profiles that a function returns are first seen here.
-    provisioner.market.catalogue.want(profile.instance_types)
-    types = _fitting(provisioner.market.catalogue, profile, options.architecture, zones)
+    catalogue.want(profile.instance_types)
+    volumes = options.volumes_of(profile)
+    types = _fitting(catalogue, profile, options.architecture, zones, volumes)
     if types:
         return types
+    without = _fitting(catalogue, profile, options.architecture, zones, 0)
+    if without:
+        why = _why_no_volumes(catalogue, without[0], volumes)
+        raise SpawnError(
+            f"{why}. Choose another profile, or ask {options.contact} for other instance types",
+            reason="volumes",
+        )
     if profile.instance_types:
         machine = f"called {' or '.join(profile.instance_types)}"
     else:
         machine = f"with {profile.gpu_count} × {profile.gpu}" if profile.gpu else "of this size"
     said = f"EC2 does not offer a machine {machine} in {' or '.join(sorted(zones))}"
     error = SpawnError
-    if _fitting(
-        provisioner.market.catalogue, profile, options.architecture, provisioner.market.zones.all()
-    ):
+    everywhere = provisioner.market.zones.all()
+    if _fitting(catalogue, profile, options.architecture, everywhere, volumes):
         said += ", where your files are; another zone of this hub offers one"
         error = NotOfferedInHomeZone
     raise error(
@@ -104,9 +113,14 @@ def _types(
 
 
 def _fitting(
-    catalogue: Catalogue, profile: Profile, architecture: str, zones: Collection[str]
+    catalogue: Catalogue,
+    profile: Profile,
+    architecture: str,
+    zones: Collection[str],
+    volumes: int,
 ) -> tuple[str, ...]:
-    """Types of the profile that at least one of the zones offers, as far as is known."""
+    """Types of the profile that at least one of the zones offers, and that can have so many EBS
+    volumes beside their own disk, as far as is known."""
 
     def is_here(name: str) -> bool:
         return any(catalogue.is_offered(name, zone) for zone in zones)
@@ -115,10 +129,16 @@ def _fitting(
     if profile.instance_types:
         # Types that EC2 has not described yet are accepted: CreateFleet will refuse wrong ones.
         suits = [x for x in profile.instance_types if _runs(known.get(x), architecture)]
-        return tuple(name for name in suits if is_here(name))
+        able = [x for x in suits if not _why_no_volumes(catalogue, x, volumes)]
+        return tuple(name for name in able if is_here(name))
     here = {name: kind for name, kind in known.items() if is_here(name)}
-    return tuple(kind.name for kind in resolve(profile, here, architecture))
+    return tuple(kind.name for kind in resolve(profile, here, architecture, volumes))
 
 
 def _runs(kind: InstanceType | None, architecture: str) -> bool:
     return kind is None or kind.architecture == architecture
+
+
+def _why_no_volumes(catalogue: Catalogue, name: str, volumes: int) -> str:
+    kind = catalogue.types.get(name)
+    return why_no_volumes(name, kind.max_volumes if kind else None, volumes)

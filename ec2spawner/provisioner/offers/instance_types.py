@@ -66,9 +66,12 @@ class Catalogue:
             return True
         return zone in self._offered.get(instance_type, ())
 
-    def types_for(self, wish: profiles.Wish, architecture: str) -> tuple[InstanceType, ...]:
-        """The types that match a profile, best first, without those that no zone offers."""
-        return profiles.resolve(wish, self._here, architecture)
+    def types_for(
+        self, wish: profiles.Wish, architecture: str, volumes: int
+    ) -> tuple[InstanceType, ...]:
+        """The types that match a profile, best first, without those that no zone offers, or that
+        cannot have so many EBS volumes beside their own disk."""
+        return profiles.resolve(wish, self._here, architecture, volumes)
 
     def want(self, instance_types: Iterable[str]) -> None:
         """Add these types to those that are refreshed; unknown ones are read at once."""

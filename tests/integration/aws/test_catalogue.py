@@ -31,7 +31,10 @@ async def test_ec2_confirms_every_bundled_type(
         )
         for name, kind in bundled.items()
     }
-    assert described == without_prices
+    limits = {name: kind.max_volumes for name, kind in described.items()}
+    assert (limits["g5.48xlarge"], limits["g4dn.xlarge"]) == (9, 25)
+    unlimited = {name: replace(kind, max_volumes=None) for name, kind in described.items()}
+    assert unlimited == without_prices
 
 
 async def test_a_wildcard_is_no_type_name(embedded_cloud: EC2Cloud) -> None:
@@ -68,11 +71,11 @@ async def test_a_profile_matches_only_types_offered_in_the_zones(
     catalogue = Catalogue(state, embedded_cloud, data.instance_types())
     profile = Profile.model_validate({"display_name": "P", "instance_types": [lacking, "m5.large"]})
     architecture = data.instance_types()[lacking].architecture
-    before = catalogue.types_for(profile, architecture)
+    before = catalogue.types_for(profile, architecture, 1)
     assert lacking in {kind.name for kind in before}, "unknown is not gone"
     assert await catalogue.refresh()
     assert not catalogue.is_offered(lacking, zone)
-    assert lacking not in {kind.name for kind in catalogue.types_for(profile, architecture)}
+    assert lacking not in {kind.name for kind in catalogue.types_for(profile, architecture, 1)}
     # A family with GPUs that the bundle lacks is known, without a price.
     strangers = catalogue.types.keys() - data.instance_types().keys()
     assert all(catalogue.types[name].on_demand_usd_per_hour is None for name in strangers)

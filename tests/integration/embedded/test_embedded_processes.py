@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -59,7 +60,8 @@ async def test_a_volume_that_is_attached_while_the_instance_appears_is_taken_awa
     try:
         for volume in ("vol-1", "vol-2"):
             await runtime.create_volume(volume)
-        await asyncio.gather(runtime.attach("i-1", "vol-1"), runtime.attach("i-1", "vol-2"))
+        attach = partial(runtime.attach, "i-1", is_nitro=True)
+        await asyncio.gather(attach("vol-1"), attach("vol-2"))
         devices = tmp_path / "instances" / "i-1" / "devices"
         assert len(list(devices.iterdir())) == 2
         for volume in ("vol-1", "vol-2"):

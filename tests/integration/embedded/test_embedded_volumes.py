@@ -91,6 +91,39 @@ def test_a_volume_attaches_to_one_instance_of_its_zone(lab: Any) -> None:
     attach(lab, volume_id, second)
 
 
+def test_an_instance_takes_as_many_volumes_as_its_type(lab: Any) -> None:
+    """Nine, its own disk included: its eight GPUs and two local disks take the other places."""
+    volumes = [create(lab) for _ in range(9)]
+    instance_id = running(lab, InstanceType="g5.48xlarge")
+    devices = [f"/dev/sd{letter}" for letter in "fghijklmn"]
+    for volume_id, device in zip(volumes[:8], devices, strict=False):
+        attach(lab, volume_id, instance_id, device)
+    assert code(partial(attach, lab, volumes[8], instance_id, devices[8])) == (
+        "AttachmentLimitExceeded"
+    )
+
+
+def test_a_launch_with_more_volumes_than_its_type_takes_is_refused(lab: Any) -> None:
+    ebs = {"VolumeSize": 1, "VolumeType": "gp3", "DeleteOnTermination": True}
+    mappings = [{"DeviceName": f"/dev/sd{letter}", "Ebs": ebs} for letter in "hijklmnop"]
+    launch = partial(lab.run, "true", InstanceType="g5.48xlarge")
+    assert code(partial(launch, BlockDeviceMappings=mappings)) == "AttachmentLimitExceeded"
+    launch(BlockDeviceMappings=mappings[1:])
+
+
+def test_a_type_on_xen_shows_no_volume_by_its_serial(lab: Any, wait_until: Any) -> None:
+    volume_id = create(lab)
+    script = "until [ -e ~/go ]; do sleep 0.1; done; ls $EC2SPAWNER_DEVICES >seen; mv seen ~/all"
+    instance_id = running(lab, script, InstanceType="t2.micro")
+    attach(lab, volume_id, instance_id)
+    root = Path(lab.facts.data_dir) / "instances" / instance_id / "root"
+    (root / "go").touch()
+    wait_until((root / "all").exists)
+    assert "Elastic_Block_Store" not in (root / "all").read_text()
+    assert volume(lab, volume_id)["Attachments"][0]["State"] == "attached"
+    lab.ec2.detach_volume(VolumeId=volume_id, InstanceId=instance_id)
+
+
 def test_a_pending_instance_accepts_no_volume(lab: Any) -> None:
     lab.control("boot", {"seconds": 600})
     instance_id = lab.run()

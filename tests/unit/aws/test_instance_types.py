@@ -19,6 +19,7 @@ def described(**changes: Any) -> dict[str, Any]:
         "ProcessorInfo": {"SupportedArchitectures": ["x86_64"]},
         "InstanceStorageInfo": {"TotalSizeInGB": 125},
         "GpuInfo": {"Gpus": [gpu()]},
+        "EbsInfo": {"MaximumEbsAttachments": 25},
         **changes,
     }
 
@@ -48,6 +49,7 @@ def test_a_whole_gpu() -> None:
         on_demand_usd_per_hour=None,
         spot_saving_percent=None,
         interruption_band=None,
+        max_volumes=25,
     )
 
 
@@ -80,3 +82,8 @@ def test_no_gpu_and_no_disk() -> None:
 def test_the_architecture_that_images_have(supported: list[str], architecture: str) -> None:
     kind = instance_type(described(ProcessorInfo={"SupportedArchitectures": supported}))
     assert kind.architecture == architecture
+
+
+def test_a_limit_of_volumes_that_ec2_does_not_say_is_unknown() -> None:
+    """Older endpoints lack it."""
+    assert instance_type(described(EbsInfo={})).max_volumes is None

@@ -253,8 +253,8 @@ def test_an_aws_image_needs_a_package_to_install() -> None:
 
 def test_types_that_no_zone_has_fail() -> None:
     offered = {"g4dn.xlarge": frozenset({A, B})}
-    assert "g4dn.xlarge in 2 zones" in judge_types("profile", "T4", [T4], offered, {}).said
-    lacking = judge_types("profile", "T4", [], {}, {})
+    assert "g4dn.xlarge in 2 zones" in judge_types("profile", "T4", [T4], offered, {}, ()).said
+    lacking = judge_types("profile", "T4", [], {}, {}, ())
     assert lacking.state is State.FAILED
     assert "add subnets in other zones" in lacking.fix
 
@@ -263,10 +263,20 @@ def test_types_that_no_zone_has_fail() -> None:
 def test_an_unknown_type_is_not_a_question_of_zones(
     types: list[InstanceType], state: State
 ) -> None:
-    finding = judge_types("profile", "g4nd.xlarge", types, {}, {"g4nd.xlarge": "g4dn.xlarge"})
+    finding = judge_types("profile", "g4nd.xlarge", types, {}, {"g4nd.xlarge": "g4dn.xlarge"}, ())
     assert finding.state is state
     assert "EC2 has no instance type g4nd.xlarge" in finding.said
     assert finding.fix == "did you mean g4dn.xlarge?"
+
+
+@pytest.mark.parametrize(("types", "state"), [([], State.FAILED), ([T4], State.WARNING)])
+def test_a_type_that_cannot_have_the_volumes_says_why(
+    types: list[InstanceType], state: State
+) -> None:
+    why = "EC2 attaches at most 9 EBS volumes to g5.48xlarge, and a server needs 10"
+    finding = judge_types("profile", "g5.48xlarge", types, {}, {}, [why])
+    assert (finding.state, finding.said) == (state, why)
+    assert "put several data sets on one volume" in finding.fix
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,15 @@ def problems(**changes: Any) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["t2.micro", "p3.2xlarge"])
+def test_a_named_type_that_cannot_show_a_home_is_refused(name: str) -> None:
+    """On Xen no volume has a serial: a start would wait for its home until it fails."""
+    old = {"display_name": "Old", "instance_types": ["g4dn.xlarge", name]}
+    said = problems(profile_list=[old])
+    assert f'profile_list[0].instance_types ("Old"): {name} is not on AWS\'s Nitro System' in said
+    options(profile_list=[old], home={"kind": "none"})
+
+
 def test_scratch_is_on_and_can_be_moved_and_turned_off() -> None:
     assert options().scratch == "/scratch"
     assert options(scratch="/mnt/fast").scratch == "/mnt/fast"

@@ -186,7 +186,7 @@ def _wake_choice(card: Card, session: SavedSession, way: str) -> WakeChoice:
     first = card.first(way)
     known = first.offer.usd_per_hour if first else None
     is_available = first is not None and first.mark is None
-    if card.no_driver:
+    if card.unusable:
         price = "not usable"
     elif first is None:
         price = "not offered"
@@ -199,7 +199,7 @@ def _wake_choice(card: Card, session: SavedSession, way: str) -> WakeChoice:
         name=card.name,
         price=price,
         is_available=is_available,
-        can_start=not (card.cannot_start or card.no_driver or first is None),
+        can_start=not (card.cannot_start or card.unusable or first is None),
         does_not_fit=does_not_fit(
             session, card.hardware.gpu_memory_bytes, card.hardware.memory_gib
         ),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ....provisioner.model.leases.lease import Lease
 from ....wire import MAX_CHOICES, HardwareChoice, HardwareChoices, Market
 from .profile_card import Card
-from .profile_card_text import NO_DRIVER
 
 
 def hardware_choices(
@@ -45,8 +44,8 @@ def _choice(card: Card, payer: str) -> HardwareChoice:
 
 
 def _refusal(card: Card, payer: str) -> str:
-    if card.no_driver:
-        return NO_DRIVER
+    if card.unusable:
+        return card.unusable[:200]
     if not card.is_offered:
         return "not offered in the zones of this hub or of your files"
     return card.refusals.get(payer, "")[:200]

@@ -43,7 +43,7 @@ def _still_open(cards: Sequence[Card], payer: str) -> str:
     names = []
     for card in cards:
         first = card.first()
-        if payer in card.refusals or card.no_driver or first is None or card.nothing_left():
+        if payer in card.refusals or card.unusable or first is None or card.nothing_left():
             continue
         known = first.offer.usd_per_hour
         names.append(card.name if known is None else f"{card.name} (${usd(known)}/h)")

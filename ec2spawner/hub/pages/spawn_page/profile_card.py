@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from ....core.offers.launch_errors import ErrorClass
 from ....core.offers.purchase import Offer
@@ -17,6 +18,8 @@ from ....core.pricing.price_history import Steadiness
 from ....core.profiles.choices import MARKETS_OF
 from ....core.profiles.profiles import Hardware
 from ....wire import Market
+
+NO_DRIVER: Final = "the image has no driver for this GPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,8 @@ class Card:
     """Payer -> why it cannot pay for a start now, in a few words; all others can."""
     limits_reached: Mapping[str, str] = field(default_factory=dict)
     """Payer -> the limit that refuses, in sentences; only of those who are refused by one."""
+    no_volumes: str = ""
+    """Why none of its types can have a server's volumes; empty if one can."""
     cannot_start: bool = False
     """No payer of the user can pay for a start now."""
 
@@ -175,10 +180,13 @@ class Card:
         return first is not None and first.mark is not None
 
     @property
-    def no_driver(self) -> bool:
-        """True if the image has no driver for the GPU of any type: every start would fail."""
+    def unusable(self) -> str:
+        """Why every start would fail, in words for its user; empty if it would not."""
+        if self.no_volumes:
+            return self.no_volumes
         marks = [seen.mark for seen in self.offers]
-        return bool(marks) and all(m and m.error_class is ErrorClass.UNUSABLE for m in marks)
+        is_unusable = marks and all(m and m.error_class is ErrorClass.UNUSABLE for m in marks)
+        return NO_DRIVER if is_unusable else ""
 
     def moved(self) -> Card | None:
         """The card as it would be after the move to `elsewhere`."""

@@ -42,7 +42,7 @@ async def cards_for(
     for profile in profiles:
         card = _card(options, provisioner, profile, zones, usual)
         if home is not None and may_move(options, home):
-            card = replace(card, elsewhere=_elsewhere(provisioner, card, profile, home))
+            card = replace(card, elsewhere=_elsewhere(options, provisioner, card, profile, home))
         cards.append(card)
         await asyncio.sleep(0)  # thirty cards at once would delay all other requests
     return tuple(cards)
@@ -56,7 +56,8 @@ def _card(
     usual: Mapping[str, float],
 ) -> Card:
     now, catalogue = provisioner.now(), provisioner.market.catalogue
-    here = catalogue.types_for(profile, options.architecture)
+    volumes = options.volumes_of(profile)
+    here = catalogue.types_for(profile, options.architecture, volumes)
     catalogue.want(profile.instance_types)
     provisioner.market.prices.want(kind.name for kind in here)
     # A profile that no zone offers is still shown, and says so.
@@ -86,6 +87,7 @@ def _card(
         idle_bounds=Bounds(chosen.idle.min, chosen.idle.max) if chosen.idle else None,
         default=profile.default,
         after_stop=after_stop_text(options.after_stop_of(profile), open_markets(profile)),
+        no_volumes="" if here else _no_volumes(types, volumes),
     )
     first = card.first()
     kind = catalogue.types.get(first.offer.instance_type) if first else next(iter(types), None)
@@ -102,11 +104,17 @@ def _at_least(root_gib: int, chosen: DiskBounds) -> Bounds:
     return Bounds(max(chosen.min, root_gib), max(chosen.max, root_gib))
 
 
+def _no_volumes(types: Sequence[InstanceType], volumes: int) -> str:
+    """Why no type can have the volumes of a server; empty if one can, which no zone offers now."""
+    refused = [kind.why_no_volumes(volumes) for kind in types]
+    return refused[0] if refused and all(refused) else ""
+
+
 def _elsewhere(
-    provisioner: Provisioner, card: Card, profile: Profile, home: Home
+    options: Options, provisioner: Provisioner, card: Card, profile: Profile, home: Home
 ) -> Elsewhere | None:
     """A better zone for the home with this profile; None if the current one is as good."""
-    best = cheapest_elsewhere(provisioner, home, profile, MARKETS_OF[card.market])
+    best = cheapest_elsewhere(options, provisioner, home, profile, MARKETS_OF[card.market])
     if best is None:
         return None
     first = card.first()
@@ -114,7 +122,8 @@ def _elsewhere(
     here = first.offer.usd_per_hour if first else None
     if is_available and not is_worth_moving(here, best.usd_per_hour):
         return None
-    types = provisioner.market.catalogue.types_for(profile, provisioner.settings.architecture)
+    volumes = options.volumes_of(profile)
+    types = provisioner.market.catalogue.types_for(profile, options.architecture, volumes)
     there = _offers(provisioner, types, (best.zone,), provisioner.now())
     return Elsewhere(
         home_zone=home.zone or "",

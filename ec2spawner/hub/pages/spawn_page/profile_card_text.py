@@ -56,8 +56,6 @@ ACCOUNT_REASONS: Final[Mapping[ErrorClass, _Reason]] = {
 }
 """By what EC2 has refused. A quota has room again as soon as another server stops."""
 
-NO_DRIVER: Final = "the image has no driver for this GPU"
-
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
@@ -157,8 +155,8 @@ def _on_demand(card: Card, first: OfferSeen, now: datetime) -> PriceText:
 
 def _shortages(card: Card, now: datetime) -> list[Phrase]:
     """The shortages in the profile's own markets."""
-    if card.no_driver:
-        return [Phrase(NO_DRIVER)]
+    if card.unusable:
+        return [Phrase(card.unusable)]
     found = {market: out for market in MARKETS_OF[card.market] if (out := card.sold_out(market))}
     said = {market: _shortage(out) for market, out in found.items()}
     if len(said) > 1 and len({*said.values()}) == 1:
@@ -181,7 +179,7 @@ def _age(out: SoldOutIn, now: datetime) -> float:
 
 def badge(card: Card) -> str:
     """`sold out`, `spot sold out`, `not usable`, one of `ACCOUNT_REASONS`, or empty."""
-    if card.no_driver:
+    if card.unusable:
         return "not usable"
     own = MARKETS_OF[card.market]
     found = {market: card.sold_out(market) for market in own}
@@ -324,10 +322,10 @@ def _way(card: Card, word: str) -> WayText:
 
 def _start(card: Card, word: str, first: OfferSeen | None) -> str:
     """What a start buys first, at which price, and what it buys if that is sold out."""
+    if card.unusable:
+        return card.unusable
     if first is None:
         return "not offered here"
-    if card.no_driver:
-        return NO_DRIVER
     if reason := _of_account(first):
         return reason.start
     if first.mark is not None:
@@ -359,8 +357,9 @@ def _up_to(card: Card, market: Market) -> str:
 
 
 def _warning(card: Card, word: str, first: OfferSeen | None) -> str:
-    if card.no_driver:
-        return "A start would fail. Choose another profile, or ask an admin for another image."
+    if card.unusable:
+        other = "other instance types" if card.no_volumes else "another image"
+        return f"A start would fail. Choose another profile, or ask an admin for {other}."
     if first is not None and (reason := _of_account(first)):
         return reason.warning
     if card.nothing_left(word):

@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.config import Options, validate_options
+from ec2spawner.config import Options, Profile, validate_options
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.pricing.price_history import Pace, PricePoint
+from ec2spawner.core.profiles.choices import Choice
+from ec2spawner.hub.app.spawn_error import SpawnError
 from ec2spawner.hub.pages.spawn_page.affordable_cards import with_refusals
 from ec2spawner.hub.pages.spawn_page.profile_card import Bounds, Card
 from ec2spawner.hub.pages.spawn_page.profile_card_builder import SAMPLES, cards_for
+from ec2spawner.hub.pages.spawn_page.profile_card_text import badge
+from ec2spawner.hub.spawn.launch_spec import launch_spec
 from ec2spawner.provisioner.model.cloud.image import Image
-from ec2spawner.provisioner.model.cloud.launch import FleetResponse, LaunchRequest
+from ec2spawner.provisioner.model.cloud.launch import FleetResponse, LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.leases.lease import Home, LeaseState
 from ec2spawner.provisioner.state.start_durations import StartDurations
 from ec2spawner.wire import Market
@@ -137,6 +141,53 @@ async def test_a_profile_without_any_zone_keeps_its_card(world: World) -> None:
     [card] = await cards(world, T4)
     assert not card.is_offered
     assert card.hardware.gpu_text == "1 × T4, 16 GB"
+
+
+@pytest.mark.parametrize("home", ["ebs", "efs"])
+async def test_a_type_that_takes_too_few_volumes_is_refused_with_the_reason(
+    world: World, home: str
+) -> None:
+    """EC2 attaches 9 to a g5.48xlarge: its own disk, a home and seven data sets."""
+    few = replace(world.cloud.types["g4dn.xlarge"], max_volumes=3)
+    world.cloud.types["g4dn.xlarge"] = few
+    await world.provisioner.market.catalogue.refresh()
+    homes = {"kind": home, **({"file_system": "fs-0a1b2c3d"} if home == "efs" else {})}
+    data = [{"snapshot": f"snap-0a1b2c3{n}", "path": f"/data/{n}"} for n in range(2)]
+    options = options_with(T4, home=homes, data_volumes=data)
+    [card] = await cards_for(options, world.provisioner, options.profiles, ZONES)
+
+    def start() -> LaunchSpec:
+        choice = Choice(options.profiles[0], (Market.SPOT,))
+        subnets = ("subnet-a", "subnet-b")
+        return launch_spec(choice, subnets, Image("ami-9"), options, world.provisioner, "")
+
+    if home == "efs":
+        assert (card.unusable, card.is_offered) == ("", True)
+        assert start().instance_types == ("g4dn.xlarge",)
+        return
+    assert "at most 3 EBS volumes to g4dn.xlarge, and a server needs 4" in card.unusable
+    assert (badge(card), card.is_offered) == ("not usable", False)
+    assert card.hardware.gpu_text == "1 × T4, 16 GB"
+    with pytest.raises(SpawnError, match="at most 3 EBS volumes") as refused:
+        start()
+    assert refused.value.reason == "volumes"
+
+
+async def test_a_type_on_xen_is_refused_before_ec2_has_described_it(world: World) -> None:
+    """A function of the user may return it: no check has seen it."""
+    named = {"display_name": "Old", "instance_types": ["t2.micro"]}
+    options = replace_profiles(options_with(T4), named)
+    [card] = await cards_for(options, world.provisioner, options.profiles, ZONES)
+    assert not card.is_offered
+    choice = Choice(options.profiles[0], (Market.SPOT,))
+    with pytest.raises(SpawnError, match="not on AWS's Nitro System"):
+        launch_spec(choice, ("subnet-a",), Image("ami-9"), options, world.provisioner, "")
+
+
+def replace_profiles(options: Options, *profiles: dict[str, Any]) -> Options:
+    """As a function of the user gives them: not judged together with other options."""
+    found = tuple(map(Profile.model_validate, profiles))
+    return options.model_copy(update={"profile_list": found})
 
 
 async def test_an_unknown_type_is_requested(world: World) -> None:

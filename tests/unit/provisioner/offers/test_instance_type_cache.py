@@ -42,7 +42,7 @@ def catalogue(cloud: SimulatedCloud) -> Catalogue:
 
 
 def names(catalogue: Catalogue, profile: Profile = T4) -> list[str]:
-    return [kind.name for kind in catalogue.types_for(profile, "x86_64")]
+    return [kind.name for kind in catalogue.types_for(profile, "x86_64", 1)]
 
 
 # --- before EC2 has answered -----------------------------------------------------------------
