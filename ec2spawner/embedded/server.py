@@ -45,6 +45,7 @@ from .instances.lifecycle import Lifecycles
 from .instances.placement_groups import PlacementGroups
 from .instances.quotas import Quotas
 from .instances.reservations import Reservations
+from .instances.scheduled_events import ScheduledEvents
 from .market.capacity import Capacity
 from .market.price_list import PriceList
 from .market.prices import OnDemandPrices, SpotPrices
@@ -231,6 +232,8 @@ class EmbeddedEC2:
             moto, built, lifecycles, places, quotas, placement_groups, account, self._lag
         )
         capacity_reservations = CapacityReservations(moto, places, lifecycles, quotas)
+        scheduled_events = ScheduledEvents(lifecycles)
+        self._stack.callback(scheduled_events.close)
         calls, throttle, faults = Calls(), Throttle(), Faults()
         groups = SecurityGroups(moto, lifecycles)
         instances = Instances(moto, launcher, lifecycles, runtime, groups, account)
@@ -253,6 +256,7 @@ class EmbeddedEC2:
             spot_prices,
             reservations,
             capacity_reservations,
+            scheduled_events,
             groups,
             placement_groups,
             DryRuns(moto, instances, fleets, volumes, groups, placement_groups),
@@ -284,6 +288,7 @@ class EmbeddedEC2:
             on_demand_prices,
             reservations,
             capacity_reservations,
+            scheduled_events,
             moto,
             built,
             file_systems,

@@ -23,6 +23,7 @@ from .instances import (
     InterruptHandler,
     ReachableHandler,
     RebalanceHandler,
+    ScheduledEventHandler,
     UptimesHandler,
 )
 from .requests import (
@@ -278,4 +279,5 @@ ROUTES: list[tuple[str, type[ControlHandler]]] = [
     (r"/embedded/limits", LimitsHandler),
     (r"/embedded/interrupt/([^/]+)", InterruptHandler),
     (r"/embedded/rebalance/([^/]+)", RebalanceHandler),
+    (r"/embedded/scheduled-event/([^/]+)", ScheduledEventHandler),
 ]

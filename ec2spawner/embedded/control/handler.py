@@ -22,6 +22,7 @@ from ..instances.capacity_reservations import CapacityReservations
 from ..instances.lifecycle import Lifecycles
 from ..instances.quotas import Quotas
 from ..instances.reservations import Reservations
+from ..instances.scheduled_events import ScheduledEvents
 from ..market.capacity import ANY, Capacity
 from ..market.prices import OnDemandPrices, SpotPrices
 from ..market.type_facts import instance_type_facts
@@ -51,6 +52,7 @@ class Controls:
     on_demand_prices: OnDemandPrices
     reservations: Reservations
     capacity_reservations: CapacityReservations
+    scheduled_events: ScheduledEvents
     moto: Moto
     network: Network
     file_systems: FileSystems

@@ -9,7 +9,7 @@ from tornado.web import HTTPError
 from ..api.protocol import EC2Error
 from ..instances.lifecycle import Lifecycle
 from .handler import ControlHandler
-from .requests import InterruptRequest
+from .requests import InterruptRequest, ScheduledEventRequest
 
 
 class InstancesHandler(ControlHandler):
@@ -112,6 +112,27 @@ class InterruptHandler(SpotHandler):
         life = self.spot_instance(instance_id)
         self.controls.lifecycles.interrupt(life, body.notice_seconds)
         self.finish({"ok": True})
+
+
+class ScheduledEventHandler(ControlHandler):
+    """`POST /embedded/scheduled-event/{instance_id}`: 404 for an unknown instance."""
+
+    def post(self, instance_id: str) -> None:
+        """Announce an event, or withdraw what was announced; 409 unless the instance runs."""
+        body = self.body(ScheduledEventRequest)
+        try:
+            life = self.controls.lifecycles.get(instance_id)
+        except EC2Error as error:
+            raise HTTPError(404, "%s", error.message) from None
+        if life.state != "running":
+            raise HTTPError(409, "%s", f"{instance_id} is {life.state}")
+        events = self.controls.scheduled_events
+        if body.code is None:
+            events.cancel(life)
+            self.finish({"ok": True})
+        else:
+            event = events.schedule(life, body.code, body.in_seconds, body.lasts_seconds)
+            self.finish({"event": event.event_id})
 
 
 class RebalanceHandler(SpotHandler):

@@ -19,6 +19,7 @@ from pydantic import (
 from ..api.protocol import service
 from ..faults import ENTRY, TERMINATE, TRANSPORT_KINDS
 from ..market.capacity import ANY
+from ..runtime.scheduled_event import EventCode
 
 MAX_SECONDS = 7 * 86400.0
 
@@ -123,6 +124,15 @@ class LagRequest(ControlRequest):
     """Seconds of read-after-write lag; None draws them for each resource."""
 
     seconds: Seconds | None
+
+
+class ScheduledEventRequest(ControlRequest):
+    """An event that begins in so many seconds, and ends so many later at the latest; without a
+    code, what was announced is withdrawn."""
+
+    code: EventCode | None
+    in_seconds: Annotated[float, Field(ge=0, le=60 * 86400.0)] = 14 * 86400.0
+    lasts_seconds: Seconds = 7200.0
 
 
 class InterruptRequest(ControlRequest):

@@ -33,6 +33,7 @@ from ..instances.fleet import Fleets
 from ..instances.group_actions import SecurityGroups
 from ..instances.placement_groups import PlacementGroups
 from ..instances.reservations import Reservations
+from ..instances.scheduled_events import ScheduledEvents
 from ..market import type_listing
 from ..market.price_history import price_history
 from ..market.prices import SpotPrices
@@ -111,6 +112,7 @@ class Gateway:
         prices: SpotPrices,
         reservations: Reservations,
         capacity_reservations: CapacityReservations,
+        scheduled_events: ScheduledEvents,
         groups: SecurityGroups,
         placement_groups: PlacementGroups,
         dry_runs: DryRuns,
@@ -148,6 +150,7 @@ class Gateway:
             "DeleteSnapshot": snapshots.delete,
             "DeleteVolume": volumes.delete,
             "DescribeCapacityReservations": capacity_reservations.describe,
+            "DescribeInstanceStatus": scheduled_events.describe,
             "DescribeInstanceTypeOfferings": lambda p: type_listing.offerings(moto, p),
             "DescribePlacementGroups": placement_groups.describe,
             "DescribeReservedInstances": reservations.describe,

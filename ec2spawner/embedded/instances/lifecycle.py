@@ -42,11 +42,15 @@ USER_INITIATED = "Client.UserInitiatedShutdown"
 INSTANCE_INITIATED = "Client.InstanceInitiatedShutdown"
 SPOT_TERMINATION = "Server.SpotInstanceTermination"
 
+SCHEDULED_STOP = "Server.ScheduledStop"
+"""Of a scheduled event."""
+
 BLOCK_ENDS = "Server.CapacityBlockEnds"
 """Of the end of a Capacity Block. EC2 documents no code for it: this one is ours."""
 
 REASONS = {
     BLOCK_ENDS: "Capacity Block ends",
+    SCHEDULED_STOP: "Stopped due to scheduled retirement",
     USER_INITIATED: "User initiated shutdown",
     INSTANCE_INITIATED: "Instance initiated shutdown",
     SPOT_TERMINATION: "Spot instance termination",
@@ -57,7 +61,9 @@ REASONS = {
     "Server.InternalError": "Internal error on launch",
 }
 
-_AFTER_LAUNCH = frozenset({BLOCK_ENDS, USER_INITIATED, INSTANCE_INITIATED, SPOT_TERMINATION})
+_AFTER_LAUNCH = frozenset(
+    {BLOCK_ENDS, USER_INITIATED, INSTANCE_INITIATED, SCHEDULED_STOP, SPOT_TERMINATION}
+)
 """Reasons whose StateTransitionReason has words and a time; that of the others is the code."""
 
 
@@ -213,6 +219,7 @@ class Lifecycles:
         now = datetime.now(UTC).replace(microsecond=0)
         life.instance.pending_since = now
         life.instance.starts += 1
+        life.instance.change_host()
         life.moto_instance.launch_time = now.replace(tzinfo=None)
         self._boot(life)
 

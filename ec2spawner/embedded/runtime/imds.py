@@ -167,6 +167,10 @@ class _Paths:
             values["events/recommendations/rebalance"] = json.dumps(
                 {"noticeTime": aws_instant(instance.rebalance_at)}
             )
+        active = [each.in_metadata() for each in instance.events if each.state == "active"]
+        over = [each.in_metadata() for each in instance.events if each.state != "active"]
+        values["events/maintenance/scheduled"] = json.dumps(active)
+        values["events/maintenance/history"] = json.dumps(over)
         return values
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 from ...core.instances.gpu_drivers import Driver, KernelModules, unsupported
 from ...data import instance_types
 from .packet_filter import OPEN, Passage
+from .scheduled_event import ScheduledEvent
 
 IMAGE_DRIVER: Final = Driver(595, KernelModules.OPEN)
 """Of the image, as the Deep Learning AMIs had it in November 2026."""
@@ -40,8 +41,16 @@ class SimulatedInstance:
     """Set with the spot notice: when EC2 takes the instance back."""
     rebalance_at: datetime | None = None
     """When EC2 recommended to leave it: with the spot notice at the latest."""
+    events: list[ScheduledEvent] = field(default_factory=list)
+    """What AWS has announced of it, the oldest first, also what is over or withdrawn."""
     passage: Passage = OPEN
     """What passes between it and the hub since its last boot."""
+
+    def change_host(self) -> None:
+        """A start after a stop is on another host, whose events are none of this one's."""
+        for event in self.events:
+            if event.state == "active":
+                event.state = "canceled"
 
     @property
     def simulated_gpu(self) -> str | None:
