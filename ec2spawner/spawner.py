@@ -32,6 +32,7 @@ from .hub.app.user_account import account_of
 from .hub.app.user_rename import RENAMED, has_other_address
 from .hub.failure.explained_start import ExplainedStart, ec2_unanswered
 from .hub.pages.progress.progress_stream import progress_of
+from .hub.pages.spawn_page.scheduled_notice import ScheduledNotice, scheduled_notice
 from .hub.pages.spawn_page.spawn_page import render_options_form
 from .hub.pages.spawn_page.stop_notice import StopNotice, last_stop
 from .hub.pages.stop_choice import StopChoice, stop_choice
@@ -334,6 +335,12 @@ class EC2Spawner(OptionTraits, Spawner):
         """What a stop of this server keeps, for its pages; None unless it is ready."""
         provisioner = service.current_provisioner()
         return stop_choice(provisioner, self.lease_id, self.display_name) if provisioner else None
+
+    @property
+    def scheduled_notice(self) -> ScheduledNotice | None:
+        """What AWS has announced of this server's machine, for its user's home page."""
+        provisioner = service.current_provisioner()
+        return scheduled_notice(provisioner, self.user, self.name) if provisioner else None
 
     @property
     def stop_progress(self) -> str:

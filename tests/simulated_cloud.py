@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ec2spawner import data
+from ec2spawner.core.instances.scheduled_events import ScheduledEvent
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.offers.quotas import ListedQuota
 from ec2spawner.core.offers.reserved_capacity import CapacityReservation
@@ -168,6 +169,8 @@ class SimulatedCloud:
     resources: ResourcePrices = field(default_factory=ResourcePrices)
     reserved: Sequence[Discount] = ()
     capacity_reserved: dict[str, CapacityReservation] = field(default_factory=dict)
+    scheduled: dict[str, list[ScheduledEvent]] = field(default_factory=dict)
+    """By instance id: what AWS has announced."""
     """By id. `available` is what instances of others leave; those here are subtracted."""
     types: dict[str, InstanceType] = field(default_factory=lambda: dict(data.instance_types()))
     """What EC2 has, and says of it."""
@@ -537,6 +540,17 @@ class SimulatedCloud:
         ]
         await self._lose_answer(fault)
         return listed
+
+    async def scheduled_events(self) -> Mapping[str, Sequence[ScheduledEvent]]:
+        fault = await self._receive("scheduled_events")
+        found = {
+            name: tuple(events)
+            for name, events in self.scheduled.items()
+            if name in self.machines
+            and self.machines[name].shown(self.clock()).state is InstanceState.RUNNING
+        }
+        await self._lose_answer(fault)
+        return found
 
     async def quotas(self) -> Sequence[ListedQuota]:
         await self._lose_answer(await self._receive("quotas"))

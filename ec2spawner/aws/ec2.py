@@ -19,6 +19,7 @@ from .compute.launch import Fleets
 from .compute.new_groups import NewGroups
 from .compute.placement_groups import PlacementGroups
 from .compute.quotas import Quotas
+from .compute.scheduled_events import ScheduledEvents
 from .compute.security_groups import SecurityGroups
 from .compute.templates import Template, Templates, list_templates
 from .monitoring.instance_activity import InstanceActivity
@@ -29,6 +30,7 @@ from .tags import of_hub
 
 class EC2Cloud(
     CapacityReservations,
+    ScheduledEvents,
     InstanceActivity,
     Instances,
     Interfaces,

@@ -74,6 +74,10 @@ RESERVATIONS: Final = DryRun("ec2:DescribeReservedInstances")
 """Reading Reserved Instances, a permission that a hub does not need."""
 
 
+EVENTS: Final = DryRun("ec2:DescribeInstanceStatus")
+"""Reading scheduled events. Without it a hub learns of them when they happen."""
+
+
 def of_instances(
     instances: Sequence[Instance], volumes: Sequence[Volume], templates: Sequence[Template]
 ) -> list[DryRun]:

@@ -18,6 +18,7 @@ from ..provisioner.model.cloud.launch import DATA_DEVICES, DataVolume, LaunchSpe
 from ..wire import Market
 from .dry_runs import (
     COPY_HOME,
+    EVENTS,
     OF_EXISTING,
     RESERVATIONS,
     DryRun,
@@ -59,16 +60,17 @@ async def judge_permissions(
         (template_listing, templates),
         (snapshot_listing, snapshots),
         (interface_listing, interfaces),
-        reservations,
+        (reservations, events),
     ) = await asyncio.gather(
         _list("ec2:DescribeInstances", cloud.list_instances(hub)),
         _list("ec2:DescribeVolumes", cloud.list_volumes(hub)),
         _list("ec2:DescribeLaunchTemplates", cloud.list_templates(hub)),
         _list("ec2:DescribeSnapshots", cloud.list_snapshots(hub)),
         _list("ec2:DescribeNetworkInterfaces", cloud.list_interfaces(hub)),
-        ask(RESERVATIONS),
+        asyncio.gather(ask(RESERVATIONS), ask(EVENTS)),
     )
     findings = [listing, volume_listing, template_listing, snapshot_listing, interface_listing]
+    findings.append(judge_dry_run(EVENTS.action, events))
     findings.append(judge_reservations(reservations))
     findings += judge_metrics(config.options.cloudwatch_namespace)
     dry_runs = of_instances(instances, volumes, templates) + of_interfaces(interfaces)

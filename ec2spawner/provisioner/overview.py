@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from ..core.instances.retention_rules import Kept
+from ..core.instances.scheduled_events import ScheduledEvent
 from ..core.ledger.charges import NO_PRICE, Rate, rate
 from ..core.ledger.cost_rows import HUB, Resource
 from ..core.ledger.segments import Segment
@@ -57,6 +58,8 @@ class ServerNow:
     can_sleep: bool
     """A stop can save its variables."""
     interruption_at: datetime | None
+    scheduled_event: ScheduledEvent | None
+    """What AWS has announced of its instance."""
     gpu_percent: float | None
     """Use of its GPUs, 0 to 100 on average; None if none is measured."""
 
@@ -134,15 +137,17 @@ class Overview:
 
     def _server(self, lease: Lease) -> ServerNow:
         contact = self.state.leases.contact(lease.lease_id)
+        instance = self.state.instances.listed.get(lease.instance_id or "")
         now, stops = asyncio.get_running_loop().time(), lease.state is LeaseState.ENDING
         return ServerNow(
             lease=self.state.accounts.displayed(lease),
-            instance=self.state.instances.listed.get(lease.instance_id or ""),
+            instance=instance,
             idle_since=contact.idle_since,
             busy_because=contact.flush_progress(now) if stops else contact.busy_because,
             stop_at=contact.reckoned[1] if contact.reckoned else None,
             can_sleep=lease.is_server and Sleeping(self.state).can_sleep(lease.lease_id),
             interruption_at=contact.interruption_at,
+            scheduled_event=self.state.scheduled_events.next_of(instance),
             gpu_percent=contact.gpu_percent,
         )
 

@@ -38,6 +38,7 @@ from .instances.ended_instances import EndedInstances
 from .instances.inventory import Inventory
 from .instances.listing import Listing
 from .instances.overhead import Overhead
+from .instances.scheduled_events import ScheduledEventReadings
 from .instances.surplus import InstanceTermination
 from .instances.unused_reservations import UnusedReservations
 from .launch.controller import LaunchController
@@ -46,8 +47,8 @@ from .launch.spot_waits import SpotWaits
 from .launch.stopped_instances import StoppedInstances
 from .lifecycle.admin_actions import AdminActions
 from .lifecycle.agent_calls import AgentCalls
-from .lifecycle.block_warnings import BlockWarnings
 from .lifecycle.continuation import Continuation
+from .lifecycle.departure_warnings import DepartureWarnings
 from .lifecycle.heartbeat import Heartbeats
 from .lifecycle.home_attachment import HomeAttachment
 from .lifecycle.instance_loss import InstanceLoss
@@ -142,6 +143,7 @@ class Provisioner:
         self._launch = LaunchController(state, market.offers, fleet, stopped, tasks)
         self._home_attachment = HomeAttachment(state, volumes, tasks)
         self._reports = LeaseReports(state)
+        self._scheduled_events = ScheduledEventReadings(state, cloud)
         migrations = ZoneMigrations(state, cloud, volumes, tasks)
         storage_costs = StorageCosts(state, store, lambda: prices.resources)
         self.usage = Usage(state, store)
@@ -173,7 +175,7 @@ class Provisioner:
             WaitingStarts(state, market),
             self._recovery,
             # Servers whose instance is being reclaimed want another one: it is bought below.
-            BlockWarnings(state),
+            DepartureWarnings(state),
             self._continuation,
             # Workers follow their server, whose end is decided by now.
             ClusterWorkers(state, market, admission),
@@ -246,6 +248,7 @@ class Provisioner:
         spawn(self.market.prices.run(), "prices")
         spawn(self.market.catalogue.run(), "catalogue")
         spawn(self.market.reserved.run(), "capacity reservations")
+        spawn(self._scheduled_events.run(), "scheduled events")
         spawn(self._load_image(), "image")
         spawn(garbage_collection.run(), "reaper")
         spawn(garbage_collection.run_templates(), "templates")

@@ -90,6 +90,8 @@ from .notebook import (
     Notice,
     NoticesEvent,
     Observation,
+    ScheduledEvent,
+    ScheduledEventCode,
     ServerState,
     TerminalState,
 )
@@ -202,6 +204,8 @@ __all__ = [
     "SavedKernel",
     "SavedSession",
     "SavedVariable",
+    "ScheduledEvent",
+    "ScheduledEventCode",
     "Seconds",
     "Sentence",
     "ServerEnd",

@@ -16,6 +16,19 @@ from .sentences import Sentence
 from .sleep import SleepOrder, SleepProgress, Wake
 from .telemetry import MAX_DISKS, DiskUse, Telemetry
 
+ScheduledEventCode = Literal[
+    "instance-reboot", "instance-retirement", "instance-stop", "system-maintenance", "system-reboot"
+]
+"""EC2's codes."""
+
+
+class ScheduledEvent(Message):
+    """What AWS has announced of an instance, days in advance."""
+
+    code: ScheduledEventCode
+    not_before: AwareDatetime
+    """When it happens at the earliest."""
+
 
 class KernelState(Message):
     """One kernel as Jupyter Server knows it."""

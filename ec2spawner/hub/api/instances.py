@@ -22,7 +22,7 @@ from ...provisioner.model.leases.denied_start import DeniedStart
 from ...provisioner.model.leases.lease import Lease
 from ...provisioner.model.leases.worker import head_server, worker_number
 from ...provisioner.overview import KeptNow, Overview, ServerNow, UnassignedNow
-from ...wire import Market
+from ...wire import Market, ScheduledEvent
 from .limits import LimitModel, limit_models
 from .user_call import Model, UserCall, require_instances_scope, running
 
@@ -68,6 +68,8 @@ class ServerModel(Model):
     can_sleep: bool
     """A stop can save its variables."""
     interruption_at: AwareDatetime | None
+    scheduled_event: ScheduledEvent | None
+    """What AWS has announced of its instance."""
     """When AWS reclaims it."""
     gpu_percent: float | None
     """Use of its GPUs, on average; null without GPUs and while unknown."""
@@ -261,7 +263,7 @@ def _rate(seen: ServerNow, now: datetime) -> Rate:
 def server_model(seen: ServerNow, now: datetime) -> ServerModel:
     """An open lease as both pages show it."""
     lease, instance = seen.lease, seen.instance
-    current, price = _current(seen), _rate(seen, now)
+    current, price, event = _current(seen), _rate(seen, now), seen.scheduled_event
     return ServerModel(
         user=lease.user,
         server=lease.server,
@@ -283,6 +285,7 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
         extended_until=lease.extended_until,
         can_sleep=seen.can_sleep,
         interruption_at=seen.interruption_at,
+        scheduled_event=event and ScheduledEvent(code=event.code, not_before=event.not_before),
         gpu_percent=seen.gpu_percent,
         usd=usd(lease.segments, now),
         known_usd=known_usd(lease.segments, now),

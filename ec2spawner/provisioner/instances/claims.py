@@ -42,6 +42,10 @@ class SecondKey(ClaimRefused):
     """Another program on that instance tries to act as its agent: a security alert."""
 
 
+class Rebooted(ClaimRefused):
+    """AWS has rebooted the instance, as it had announced: its new agent's key is no alert."""
+
+
 class InstanceUnwanted(Exception):
     """410: no lease needs this instance; it must power off."""
 
@@ -155,6 +159,8 @@ class Claims:
         if binding and not hmac.compare_digest(binding.key_sha256, key_sha256):
             if hmac.compare_digest(self.state.claims.former_key(instance_id), key_sha256):
                 raise ClaimRefused("this instance has booted anew since")
+            if self.state.scheduled_events.has_rebooted(instance_id, self.state.clock.now()):
+                raise Rebooted("AWS has rebooted this instance, as it had announced")
             log.critical(
                 "ALARM: a second key claims instance %s, which is bound since %s. "
                 "Someone on that instance tries to act as its agent.",

@@ -116,7 +116,7 @@ def would_serve(state: State, instance: Instance, pending_time: datetime) -> Lea
 
     `pending_time` is that of the identity document its agent claims with.
     """
-    if state.blocks.is_closing(instance, state.clock.now()):
+    if state.departures.is_closing(instance, state.clock.now()):
         return None
     kept = state.retained.get(instance.instance_id)
     if kept is not None and not kept.is_of_pool:
@@ -189,7 +189,7 @@ def _taker_among(state: State, kept: Kept, of_server: Sequence[Lease]) -> Lease 
         return None
     if kept.then == "linger" and instance.state not in RUNNING:
         return None
-    if state.blocks.is_closing(instance, state.clock.now()):
+    if state.departures.is_closing(instance, state.clock.now()):
         return None
     if kept.is_ahead and has_served(state, instance):
         return None  # the write of this record seemed to have failed, and others have got it since

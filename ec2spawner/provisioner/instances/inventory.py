@@ -146,7 +146,7 @@ def _is_of_unknown_lease(state: State, instance: Instance) -> bool:
 
 
 def _is_dead(state: State, instance: Instance) -> bool:
-    """Used, stopped, of a failed launch call, in a Capacity Block that ends, or silent."""
+    """Used, stopped, of a failed launch call, about to end by AWS, or silent."""
     instance_id = instance.instance_id
     if instance_id in state.claims.unwanted or LEASE in instance.tags:
         return True
@@ -154,7 +154,7 @@ def _is_dead(state: State, instance: Instance) -> bool:
         return True
     if state.launches.is_failed(instance.tags.get(INTENT, "")):
         return True
-    if state.blocks.is_closing(instance, state.clock.now()):
+    if state.departures.is_closing(instance, state.clock.now()):
         return True
     if state.claims.is_bound(instance_id):
         return state.claims.silent_seconds(instance_id) > CLAIM_SILENCE

@@ -1,5 +1,5 @@
-"""Moves servers to another instance: at a spot notice, before a Capacity Block ends, and to other
-hardware.
+"""Moves servers to another instance: at a spot notice, before a Capacity Block ends or AWS stops or
+reboots the instance, and to other hardware.
 
 The new instance is bought first. Once it has claimed the successor, or when an interruption is
 near, the server is stopped; the successor gets home and notebook when that has released them.
@@ -19,7 +19,7 @@ from ..model.leases.successor import RECLAIMED as RECLAIMING
 from ..offers.avoided_offer import NO_CAPACITY, is_confirmed_by_aws
 from ..offers.offers import Offers
 from ..state.continuations import is_continued_by
-from ..state.state import BLOCK_ENDS, RECLAIMED, State
+from ..state.state import RECLAIMED, State
 
 WITHDRAWN: Final = Stop(reason="hub", message="AWS no longer reclaims the machine")
 
@@ -42,8 +42,8 @@ class Continuation:
             if (until := self._reclaimed_at(lease)) is not None:
                 self._mark_sold_out(lease)
                 await self._follow_notice(lease, until, now)
-            elif self._leaves_block(lease, now):
-                await self._leave_block(lease, now)
+            elif self._leaves_in_time(lease, now):
+                await self._leave_in_time(lease, now)
         for lease in list(leases.open(*LIVE)):
             if lease.continues:
                 await self._follow(lease, now)
@@ -63,27 +63,29 @@ class Continuation:
             return None
         return self.state.leases.contact(lease.lease_id).interruption_at
 
-    def _leaves_block(self, lease: Lease, now: datetime) -> bool:
+    def _leaves_in_time(self, lease: Lease, now: datetime) -> bool:
         instance = self.state.instances.instance_of(lease)
-        return self.state.blocks.is_leaving(instance, now)
+        return self.state.departures.is_leaving(instance, now)
 
-    async def _leave_block(self, lease: Lease, now: datetime) -> None:
-        """EC2 gives an instance of a Capacity Block no notice: the hub knows when it ends."""
-        instance = self.state.instances.instance_of(lease)
-        left_at = self.state.blocks.left_at(instance)
-        if self._has_next_instance(lease) or left_at is None or now >= left_at:
-            until = self.state.blocks.reclaimed_at(instance)
-            await self._end_reclaimed(lease, BLOCK_ENDS, until, now)
+    async def _leave_in_time(self, lease: Lease, now: datetime) -> None:
+        """EC2 gives an instance of a Capacity Block no notice, and one with a scheduled event none
+        when it begins: the hub knows when it ends."""
+        departures, instance = self.state.departures, self.state.instances.instance_of(lease)
+        left_at = departures.left_at(instance)
+        has_next = self._has_next_instance(lease, departures.story_of(instance))
+        if has_next or left_at is None or now >= left_at:
+            stop, until = departures.stop_of(instance), departures.reclaimed_at(instance)
+            await self._end_reclaimed(lease, stop, until, now)
 
     async def _follow_notice(self, lease: Lease, until: datetime, now: datetime) -> None:
-        if self._has_next_instance(lease) or until - now <= LATEST_STOP:
+        if self._has_next_instance(lease, RECLAIMING) or until - now <= LATEST_STOP:
             await self._end_reclaimed(lease, RECLAIMED, until, now)
 
-    def _has_next_instance(self, lease: Lease) -> bool:
+    def _has_next_instance(self, lease: Lease, story: str) -> bool:
         """Whether the successor of a lease whose instance is taken back has an instance. The
         successor is begun if there is none yet."""
         before = self.state.leases.successor(lease.lease_id)
-        found = self.state.continuations.begin_at_notice(lease, RECLAIMING)
+        found = self.state.continuations.begin_at_notice(lease, story)
         if found is not None and (before is None or before.lease_id != found.lease_id):
             self.state.wake()  # this may be between two passes, and a pass buys its instance
         return found is not None and found.instance_id is not None
@@ -123,16 +125,14 @@ class Continuation:
             state.lease_assigned.set()
 
     def _is_withdrawn(self, previous: Lease, now: datetime) -> bool:
-        """Whether its instance is no longer taken back. A process that has not listed instances and
-        Capacity Blocks yet keeps the successor: agents report no end of a block."""
+        """Whether its instance is no longer taken back. A process that has not read instances,
+        Capacity Blocks and scheduled events yet keeps the successor: agents report neither."""
         contact = self.state.leases.contact(previous.lease_id)
         instance = self.state.instances.instance_of(previous)
         if instance is None or not contact.heartbeats or contact.interruption_at is not None:
             return False
-        blocks = self.state.blocks
-        return not instance.in_block or (
-            blocks.left_at(instance) is not None and not blocks.is_leaving(instance, now)
-        )
+        departures = self.state.departures
+        return departures.are_known(instance) and not departures.is_leaving(instance, now)
 
     def _mark_sold_out(self, lease: Lease) -> None:
         """EC2 needs the capacity that it takes back: all buy elsewhere, if AWS itself says so. The

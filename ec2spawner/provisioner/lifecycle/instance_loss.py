@@ -10,9 +10,17 @@ from ...core.tags import POOL
 from ...wire import Stop
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud.instance import POWERED_OFF, SPOT_TERMINATION, STOPPED, Instance, InstanceState
+from ..model.cloud.instance import (
+    POWERED_OFF,
+    SCHEDULED_STOP,
+    SPOT_TERMINATION,
+    STOPPED,
+    Instance,
+    InstanceState,
+)
 from ..model.leases.lease import Lease, LeaseState
-from ..state.state import BLOCK_ENDS, RECLAIMED, State
+from ..state.instances.interruptions import AWS_STOPS
+from ..state.state import RECLAIMED, State
 from .start_timeout import STOPPED_GRACE
 
 
@@ -97,9 +105,9 @@ class InstanceLoss:
         return self.state.instances.seen_seconds(instance.instance_id) < STOPPED_GRACE
 
     def _why_lost(self, instance: Instance | None, now: datetime) -> Stop:
-        reclaimed_at = self.state.blocks.reclaimed_at(instance)
+        reclaimed_at = self.state.departures.reclaimed_at(instance)
         if reclaimed_at is not None and now >= reclaimed_at:
-            return BLOCK_ENDS  # no hub ran when its server had to leave
+            return self.state.departures.stop_of(instance)  # no hub ran when it had to leave
         return _why_gone(instance)
 
     async def _end(self, lease: Lease, stop: Stop) -> None:
@@ -113,6 +121,8 @@ def _why_gone(instance: Instance | None) -> Stop:
         return Stop(reason="lost", message="EC2 no longer lists the instance")
     if instance.state_reason == SPOT_TERMINATION:
         return RECLAIMED
+    if instance.state_reason == SCHEDULED_STOP:
+        return AWS_STOPS
     if instance.state_reason == POWERED_OFF:
         message = (
             "The instance powered itself off: its agent crashed, no hub answered it for long, or "

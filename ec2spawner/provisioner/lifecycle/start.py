@@ -12,7 +12,14 @@ from ...core.names import lease_token, sha256_hex
 from ...core.starts.phases import Marks
 from ...wire import AgentEvent, Market, Step, Stop
 from ..instances import claims
-from ..instances.claims import Claimant, Claims, Granted, InstanceUnwanted, SecondKey
+from ..instances.claims import (
+    Claimant,
+    Claims,
+    Granted,
+    InstanceUnwanted,
+    Rebooted,
+    SecondKey,
+)
 from ..instances.demand import has_served, would_serve
 from ..instances.overhead import Overhead
 from ..model import metrics
@@ -22,6 +29,7 @@ from ..model.leases.lease import Lease, LeaseState
 from ..offers.prices import PriceCache
 from ..retention.restart_failure import unfit
 from ..runtime.task_group import TaskGroup
+from ..state.instances.interruptions import AWS_REBOOTS
 from ..state.instances.pool_holds import Part
 from ..state.start_times import Arrival
 from ..state.state import State
@@ -100,6 +108,9 @@ class Start:
                 instance = await self.claims.admit(claimant, key, claims.LISTING_PAUSE)
             except SecondKey:
                 await self._end_if_restarted(claimant.instance_id)
+                raise
+            except Rebooted:
+                await self._end_rebooted(claimant.instance_id)
                 raise
             if instance is not None:
                 times.claimed(instance.instance_id, arrival)
@@ -181,6 +192,18 @@ class Start:
         if heard_at is not None and self.state.clock.uptime() - heard_at > RESTART_SILENCE:
             message = "Its machine was restarted from outside the hub, which ended the notebook"
             await self.state.end(lease.lease_id, Stop(reason="lost", message=message))
+
+    async def _end_rebooted(self, instance_id: str) -> None:
+        """Let a server continue elsewhere whose instance AWS has rebooted before a hub moved it.
+
+        The claim is refused and its instance ends, as after any other reboot: a program of its user
+        may have claimed. For the same reason the home counts as mounted.
+        """
+        lease = self.state.leases.of_instance(instance_id)
+        if lease is not None and lease.state is LeaseState.READY:
+            log.warning("%s: AWS has rebooted %s", lease.lease_id, instance_id)
+            await self.state.end(lease.lease_id, AWS_REBOOTS)
+            self.state.leases.report_agent_stopped(lease.lease_id, home_released=False)
 
     async def _grant(
         self, instance: Instance, claimant: Claimant, key: str, considered: float

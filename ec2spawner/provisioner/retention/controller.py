@@ -161,6 +161,8 @@ class Retention:
             return "it was stopped from outside the hub"
         if self.state.blocks.is_closing(instance, now):
             return "its Capacity Block ends"
+        if kept.then == "linger" and self.state.scheduled_events.left_at(instance) is not None:
+            return "AWS has announced that it stops or reboots it"
         return why_surplus(
             kept,
             now,

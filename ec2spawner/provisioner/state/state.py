@@ -26,6 +26,7 @@ from ..store.store import Store, StoreError
 from .capacity_blocks import CapacityBlocks
 from .continuations import Continuations
 from .denied_starts import DeniedStarts
+from .departures import Departures
 from .home_records import HomeRecords
 from .incidents import Incidents
 from .instances.abandoned_starts import BY_USER, BY_USER_OF_SERVER, AbandonedStarts
@@ -36,6 +37,7 @@ from .instances.launches import Launches, as_instance
 from .instances.pool_starts import PoolStarts
 from .instances.refused_terminations import RefusedTerminations
 from .instances.retained_instances import RetainedInstances
+from .instances.scheduled_events import ScheduledEvents
 from .instances.stock import Stock
 from .lease_events import LeaseEvents
 from .lease_registry import LeaseRegistry
@@ -54,10 +56,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RECLAIMED = Stop(reason=INTERRUPTED, message="AWS took the spot machine back")
-
-BLOCK_ENDS = Stop(
-    reason=INTERRUPTED, message="Its Capacity Block ends, and AWS takes its machines back"
-)
 
 UNEXPLAINED = Stop(reason=INTERRUPTED, message="The spot machine ended, and AWS does not say why")
 
@@ -92,6 +90,8 @@ class State:
         self.launches = Launches(store, self.instances)
         self.abandoned_starts = AbandonedStarts(self.launches)
         self.blocks = CapacityBlocks()
+        self.scheduled_events = ScheduledEvents()
+        self.departures = Departures(self.blocks, self.scheduled_events)
         self.pool = PoolState(store, clock)
         self.pool_starts = PoolStarts(clock)
         self.runs = Runs(store, clock)
@@ -280,10 +280,10 @@ class State:
         return UNEXPLAINED if continues and self._has_ended_unexplained(lease) else stop
 
     def _is_announced(self, lease: Lease) -> bool:
-        """Whether a notice, a listing or the end of its block says that EC2 takes the instance
-        back."""
+        """Whether a notice, a listing, the end of its block or an event says that EC2 takes the
+        instance back."""
         instance = self.instances.instance_of(lease)
-        if self.blocks.is_leaving(instance, self.clock.now()):
+        if self.departures.is_leaving(instance, self.clock.now()):
             return True
         is_listed = instance is not None and is_spot_interruption(instance.state_reason)
         return is_listed or self.leases.contact(lease.lease_id).interruption_at is not None
@@ -310,7 +310,12 @@ class State:
             agent_can=contact.protocol >= 2 or lease.on_retained,
             was_kept=lease.on_retained,
             reclaimed=(market is Market.SPOT and contact.interruption_at is not None)
-            or self.blocks.is_closing(instance, self.clock.now()),
+            or self.blocks.is_closing(instance, self.clock.now())
+            # A stopped one starts on another host, with its disk.
+            or (
+                lease.after_stop.then == "linger"
+                and self.scheduled_events.left_at(instance) is not None
+            ),
             stopped_already=sum(k.instance_id != lease.instance_id for k in stopped),
         )
         return _in_words(stop, decision)

@@ -108,6 +108,7 @@ WANTED: Final[Mapping[str, frozenset[str]]] = {
 
 UNPLAYED: Final[Mapping[str, str]] = {
     "GetMetricData": "only a server that ended while no hub ran needs it, and it ends without it",
+    "DescribeInstanceStatus": "no start or stop waits for what AWS has announced of instances",
     "PutMetricData": "no hub of the bench publishes metrics, and no start or stop waits for it",
     **dict.fromkeys(
         ("GetCostAndUsageWithResources", "GetObject", "ListObjectsV2"),

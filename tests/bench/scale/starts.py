@@ -28,6 +28,7 @@ AFTER_READY = 2.0
 BACKGROUND = frozenset(
     {
         "DescribeCapacityReservations",
+        "DescribeInstanceStatus",
         "DescribeInstanceTypeOfferings",
         "DescribeInstanceTypes",
         "DescribeReservedInstances",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from ec2spawner.core.instances.scheduled_events import ScheduledEvent
 from ec2spawner.hub.api.instances import ServerModel, server_model
 from ec2spawner.provisioner.model.cloud.launch import LaunchSpec
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
@@ -33,8 +34,16 @@ RUN = replace(SERVER, server=run_server(12), run=12)
 
 
 def shown(lease: Lease) -> ServerModel:
-    seen = ServerNow(lease, None, NOW, "", None, False, None, None)
+    seen = ServerNow(lease, None, NOW, "", None, False, None, None, None)
     return server_model(seen, NOW)
+
+
+def test_what_aws_has_announced_is_shown_by_its_code_and_time() -> None:
+    event = ScheduledEvent("instance-retirement", NOW)
+    seen = ServerNow(SERVER, None, None, "", None, None, event, None)
+    shown = server_model(seen, NOW).scheduled_event
+    assert shown is not None
+    assert (shown.code, shown.not_before) == ("instance-retirement", NOW)
 
 
 def test_a_run_has_its_number_and_a_server_has_none() -> None:

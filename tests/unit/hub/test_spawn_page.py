@@ -15,14 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ec2spawner.core.instances.scheduled_events import ScheduledEvent
 from ec2spawner.core.offers.launch_errors import ErrorClass
 from ec2spawner.core.offers.purchase import Offer
 from ec2spawner.core.offers.sold_out import Mark
 from ec2spawner.core.pricing.gpu_value import Several, Value
 from ec2spawner.core.pricing.price_history import Pace, Steadiness
 from ec2spawner.core.profiles.profiles import Hardware
+from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.hub.api.user import profiles_json
 from ec2spawner.hub.pages.jinja_environment import TEMPLATES
+from ec2spawner.hub.pages.spawn_page import scheduled_notice
 from ec2spawner.hub.pages.spawn_page.affordable_cards import payer_label
 from ec2spawner.hub.pages.spawn_page.profile_card import (
     Bounds,
@@ -866,12 +869,44 @@ def test_the_page_of_a_stopped_server_says_how_it_ended() -> None:
     assert "was stopped" not in hub_page("not_running.html", **context).text
 
 
+RESUME = SleepRules(save_seconds=300.0, after_interruption="resume")
+STOPS = SleepRules(save_seconds=300.0, after_interruption="stop")
+
+
+@pytest.mark.parametrize(
+    ("code", "sleep", "said"),
+    [
+        (
+            "instance-retirement",
+            RESUME,
+            "AWS stops the machine of this server from 09:00 UTC on 03",
+        ),
+        ("system-reboot", STOPS, "Ten minutes before that, this server is saved and stopped."),
+        ("system-maintenance", RESUME, "AWS maintains the host of this server's machine"),
+    ],
+)
+def test_the_home_page_says_what_aws_has_announced_of_a_machine(
+    code: Any, sleep: SleepRules, said: str
+) -> None:
+    event = ScheduledEvent(code, datetime(2026, 12, 3, 9, tzinfo=UTC))
+    notice = scheduled_notice.notice_of(event, sleep)
+    known = {"name": "", "active": True, "pending": None, "stop_notice": None}
+    server = SimpleNamespace(**known, scheduled_notice=notice, ready=True, last_activity=None)
+    context = {"user": person("ann"), "default_server": server, "url": "/user/ann"}
+    shown = hub_page("home.html", no_spawner_check=True, **context).text
+    assert said in " ".join(shown.split())
+    assert ("Continue on…" in shown) is (code != "system-maintenance")
+    server.active = False
+    assert "AWS" not in hub_page("home.html", no_spawner_check=True, **context).text
+
+
 def test_the_home_page_of_a_sleeping_session_leads_to_its_wake() -> None:
     at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
     notice = StopNotice(at, "<b>It</b>", "Your files and variables are kept.", asleep=True)
 
     def home(notice: StopNotice | None, named: StopNotice | None = None, **server: object) -> Page:
         known = {"name": "", "active": False, "pending": None, "stop_notice": notice}
+        known["scheduled_notice"] = None
         user = person("ann")
         # JupyterHub's record of a server that has not run since the hub's start.
         other: dict[str, Any] = {"name": "train-x1", "display_name": "My train", "active": False}

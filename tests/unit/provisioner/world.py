@@ -96,6 +96,7 @@ async def until(condition: Callable[[], object], what: str = "") -> None:
 
 LOOPS = (
     *("watch", "prices", "catalogue", "templates", "reaper", "capacity reservations"),
+    "scheduled events",
     *("reconcile", "ends", "lost starts", "homes", "moves"),
 )
 """What runs in the background until the provisioner is closed."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from ....core.instances.scheduled_events import ScheduledEvent
 from ....core.offers.quotas import ListedQuota
 from ....core.offers.reserved_capacity import CapacityReservation
 from ....core.pricing.discounts import Discount
@@ -107,6 +108,10 @@ class Cloud(Protocol):
 
     async def capacity_reservations(self) -> Sequence[CapacityReservation]:
         """The account's active On-Demand Capacity Reservations that instances can run in."""
+
+    async def scheduled_events(self) -> Mapping[str, Sequence[ScheduledEvent]]:
+        """Instance id -> what AWS has announced of it, also what is over, of all running instances
+        of the account that have an event."""
 
     async def quotas(self) -> Sequence[ListedQuota]:
         """EC2's quotas of the account and region, as Service Quotas lists them."""

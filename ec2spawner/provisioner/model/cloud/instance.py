@@ -32,6 +32,9 @@ STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 SPOT_TERMINATION = "Server.SpotInstanceTermination"
 """EC2's StateReason code of a spot instance that AWS has taken back."""
 
+SCHEDULED_STOP = "Server.ScheduledStop"
+"""EC2's StateReason code of an instance that AWS has stopped as it had announced."""
+
 POWERED_OFF = "Client.InstanceInitiatedShutdown"
 """EC2's StateReason code where the machine ended by itself: the agent, the user-data, or whoever is
 root there, wanted it so."""

@@ -7,13 +7,22 @@ from datetime import datetime
 from typing import Final
 
 from ....core.alarms.account_rules import MAX_INTERRUPTIONS, Interruption
-from ....wire import Market
+from ....wire import Market, Stop
 from ...model import metrics
 from ...model.cloud.instance import Instance
 from ...model.leases.lease import Lease
 
 INTERRUPTED: Final = "interruption"
 """`Stop.reason` of a server whose instance EC2 has reclaimed."""
+
+
+AWS_STOPS: Final = Stop(reason=INTERRUPTED, message="AWS stops its machine, as it had announced")
+
+AWS_REBOOTS: Final = Stop(
+    reason=INTERRUPTED, message="AWS reboots its machine, as it had announced"
+)
+
+_SCHEDULED: Final = frozenset({AWS_STOPS.message, AWS_REBOOTS.message})
 
 
 class Interruptions:
@@ -59,11 +68,11 @@ class Interruptions:
 
 def interruption_of(lease: Lease, at: datetime) -> Interruption | None:
     """The interruption that ended a lease or ends it; None where something else does, such as the
-    end of a Capacity Block."""
+    end of a Capacity Block or a scheduled event."""
     if lease.stop is None or lease.stop.reason != INTERRUPTED or not lease.segments:
         return None
     last = lease.segments[-1]
-    if last.market is not Market.SPOT:
+    if last.market is not Market.SPOT or lease.stop.message in _SCHEDULED:
         return None
     return Interruption(last.instance_id, last.instance_type, last.zone, at)
 

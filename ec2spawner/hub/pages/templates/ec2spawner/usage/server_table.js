@@ -47,6 +47,20 @@ const UNASSIGNED = {
   foreign: "of another store: this hub does not end it",
 };
 
+const EVENTS = {
+  "instance-reboot": "AWS reboots it on ",
+  "system-reboot": "AWS reboots it on ",
+  "instance-retirement": "AWS stops it on ",
+  "instance-stop": "AWS stops it on ",
+  "system-maintenance": "AWS maintains its host on ",
+};
+
+/** What AWS has announced of the instance of a row, days in advance; or empty. */
+function announced(row, now) {
+  const event = row.scheduled_event;
+  return event ? EVENTS[event.code] + clock(event.not_before, now) : "";
+}
+
 function doing(row, now) {
   if (row.state === "kept") return keptNote(row, now);
   if (row.state === "unassigned") return UNASSIGNED[row.status];
@@ -120,6 +134,7 @@ function newRow() {
     place: part("div", "ec2-minor"),
     since: part("span"),
     doing: part("div"),
+    announced: part("div", "ec2-minor"),
     gpu: part("div", "ec2-minor"),
     gpuBar: part("div", "ec2-bar"),
     usd: part("strong"),
@@ -137,7 +152,7 @@ function newRow() {
     name,
     cell("", made.profile, made.place),
     labelled("since", cell("ec2-number", made.since)),
-    cell("", made.doing, made.gpu, made.gpuBar),
+    cell("", made.doing, made.announced, made.gpu, made.gpuBar),
     cell("ec2-number ec2-cost", made.usd, made.rate, made.unknown),
     cell("", made.buttons)
   );
@@ -155,6 +170,7 @@ function writeRow({ row, made }, server, now, isBelow) {
   setText(made.place, place(server));
   setText(made.since, clock(server.since, now));
   setText(made.doing, doing(server, now));
+  setText(made.announced, announced(server, now));
   const gpu = server.gpu_percent ?? null;
   setText(made.gpu, gpu === null ? "" : "GPU " + Math.round(gpu) + " %");
   made.gpuBar.hidden = gpu === null;
