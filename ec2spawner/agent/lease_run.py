@@ -22,6 +22,7 @@ from ..wire import (
     HeartbeatResponse,
     LeaseGrant,
     Observation,
+    ScheduledEvent,
     StepResult,
 )
 from .hub.client import GoneError, HubClient, HubError, PowerOffError
@@ -31,6 +32,7 @@ from .lease_status import LeaseStatus
 from .metadata.identity import Identity
 from .metadata.imds import Metadata
 from .metadata.interruption import InterruptionWatch
+from .metadata.scheduled_events import ScheduledEventWatch
 from .mounts.dirty_pages import dirty_bytes
 from .mounts.disk_watch import DiskWatch, start_notes
 from .mounts.home import HomeError
@@ -118,6 +120,7 @@ class LeaseRun:
         self._interruption = InterruptionWatch(
             metadata, self._on_interruption, recommended=self._on_recommendation
         )
+        self._scheduled = ScheduledEventWatch(metadata, self._on_scheduled_event)
         requests = UserRequests(hub, self._status, self._push)
         self._termination = EndSequence(
             self._status, notebook, self._mounts, self._push, self._upload
@@ -346,6 +349,7 @@ class LeaseRun:
         self._begin("heartbeat", self._send_heartbeats())
         self._begin("tick", self._tick())
         self._begin("interruption", self._interruption.run())
+        self._begin("scheduled events", self._scheduled.run())
         try:
             yield
         finally:
@@ -463,6 +467,11 @@ class LeaseRun:
         self._status.rebalance_at = at
         self._push()
         self._heartbeat.news()
+
+    def _on_scheduled_event(self, event: ScheduledEvent | None) -> None:
+        """For the user: the hub reads it from EC2."""
+        self._status.scheduled_event = event
+        self._push()
 
     def _observe(self, observation: Observation) -> None:
         self._status.observe(observation)

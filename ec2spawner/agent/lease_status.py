@@ -29,6 +29,7 @@ from ..wire import (
     LeaseGrant,
     Limit,
     Observation,
+    ScheduledEvent,
     Sentence,
     SleepOrder,
     Stop,
@@ -91,6 +92,7 @@ class LeaseStatus:
         self.disks: list[DiskUse] = []
         self.interruption_at: datetime | None = None
         self.rebalance_at: datetime | None = None
+        self.scheduled_event: ScheduledEvent | None = None
         self.sleep: SleepOrder | None = None
         self.max_session_bytes = max_session_bytes(grant)
         self.has_stopped = False
@@ -245,6 +247,7 @@ class LeaseStatus:
             disks=self.disks,
             interruption_at=self.interruption_at,
             rebalance_at=self.rebalance_at,
+            scheduled_event=self.scheduled_event,
             sleep=self.sleep,
             continues=self._grant.continues,
             files_kept=self._grant.home.kind != "none",

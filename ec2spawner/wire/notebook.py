@@ -146,6 +146,8 @@ class ServerState(Message):
     """When AWS reclaims this spot instance; None where it has not announced that."""
     rebalance_at: AwareDatetime | None = None
     """When AWS began to recommend leaving this spot instance; None where it does not."""
+    scheduled_event: ScheduledEvent | None = None
+    """What AWS does with this instance; None where it has announced nothing."""
     continues: bool = False
     """Whether the server continues on another instance when AWS reclaims this one."""
     files_kept: bool = True
@@ -182,6 +184,7 @@ class Notice(Message):
         "disk-full",
         "smaller-profile",
         "rebalance",
+        "scheduled-event",
         "session",
     ]
     level: Literal["info", "warning", "error"]
@@ -194,7 +197,7 @@ class Notice(Message):
     """What it warns of happens then: the browser counts down to it."""
     since: AwareDatetime | None = None
     """Since when the server has been idle, where that is why."""
-    actions: list[Literal["keep", "stop", "cell", "panel"]] = []
+    actions: list[Literal["keep", "stop", "cell", "panel", "continue"]] = []
     """The main one first. `cell` leads to the first cell that `wake` says was interrupted."""
 
 

@@ -54,6 +54,9 @@ Code = Literal[
     "gpu-unused",
     "admin-message",
     "rebalance",
+    "aws-stops",
+    "aws-reboots",
+    "aws-maintains",
     "session-back",
     "session-cell-interrupted",
     "session-not-back",
@@ -87,6 +90,10 @@ Code = Literal[
     "profile-without-gpu",
     "message-text",
     "spot-may-end",
+    "continues-before",
+    "sleeps-before",
+    "stops-before",
+    "unreachable-briefly",
     "session-later",
     "session-lost",
     "session-older",
@@ -139,7 +146,9 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     # Servers, or USD per hour for the kind `usd_per_hour`.
     "limit-runs": frozenset({"kind", "used", "limit"}),
     # Seconds since 1970, UTC.
-    "limit-forecast": frozenset({"at"}),
+    **dict.fromkeys(
+        ("limit-forecast", "aws-stops", "aws-reboots", "aws-maintains"), frozenset({"at"})
+    ),
     "limit-stops": frozenset({"scope", "name"}),
     # When the server stops, in seconds since 1970, UTC.
     "limit-not-extended": frozenset({"scope", "name", "at"}),

@@ -8,6 +8,7 @@ import { trans } from './trans.js';
 
 const { ServerConnection } = await import('@jupyterlab/services');
 const { ServerActions } = await import('../lib/commands/serverActions.js');
+const { Notification } = await import('@jupyterlab/apputils');
 const { LAST_SAVE_MS } = await import('../lib/notices/lastSave.js');
 const { NoticeNotifications } = await import('../lib/notices/noticeNotifications.js');
 
@@ -103,12 +104,14 @@ function open(context) {
       delete globalThis[name];
     }
   });
+  const status = {};
   const says = (...notices) => {
-    model.view = { phase: 'live', status: { now: at(0), notices } };
+    model.view = { phase: 'live', status: { now: at(0), notices, ...status } };
     model.changed.emit();
   };
   return {
     notebook,
+    status,
     reports,
     unsaved,
     says,
@@ -171,4 +174,33 @@ test('what cannot be saved before a stop is reported', async context => {
     await turn();
   }
   assert.deepEqual(unsaved, [[`${'n'.repeat(194)}.ipynb`]]);
+});
+
+test('what AWS has announced for days is a warning that offers to continue elsewhere', context => {
+  const { notebook, status, says } = open(context);
+  const offered = [];
+  context.mock.method(Notification, 'emit', (text, level, { actions }) => {
+    offered.push([level, actions.map(action => action.label)]);
+    return text;
+  });
+  const params = { at: (NOW + 9 * 24 * 60 * MINUTE) / 1000 };
+  const announced = {
+    ...interruption(null),
+    id: 'instance-retirement-1',
+    kind: 'scheduled-event',
+    level: 'warning',
+    title: { code: 'aws-stops', params },
+    actions: ['continue']
+  };
+  const known = { managed: true, can_control: true, agent_connected: true, keep: [] };
+  Object.assign(status, known);
+  says(announced);
+  says();
+  status.can_sleep = true;
+  says(announced);
+  assert.deepEqual(offered, [
+    ['warning', []],
+    ['warning', ['Continue on…']]
+  ]);
+  assert.equal(notebook.saves, 0, 'nothing is about to end');
 });

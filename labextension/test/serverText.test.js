@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { sentenceText } from '../lib/text/sentenceText.js';
-import { announcement, sentences, sharedSentence } from '../lib/text/serverText.js';
+import {
+  announcement,
+  sentences,
+  sharedSentence,
+  troubleSentences
+} from '../lib/text/serverText.js';
 import { DEFAULT_SETTINGS } from '../lib/settings.js';
 import { parts as partsOf } from '../lib/text/statusItemText.js';
 import { timeOfDay } from '../lib/text/format.js';
@@ -57,6 +62,7 @@ function view(changes = {}, phase = 'live') {
     telemetry: { gpu_source: 'nvml', gpus: [gpu()] },
     stop: null,
     full_disks: [],
+    notices: [],
     keep: [keep(60, false), keep(120), keep(240)],
     ...changes
   };
@@ -305,4 +311,18 @@ test('the status bar shows the figures that were chosen, and always an imminent 
   const none = { statusBarUsage: false, statusBarCost: false, statusBarState: false };
   assert.deepEqual(shown(none), []);
   assert.deepEqual(shown(none, { idleness: idle(9) }), ['stops in 9:00']);
+});
+
+test('what AWS has announced of the instance is said with what follows', () => {
+  const seconds = Date.UTC(2026, 11, 3, 9) / 1000;
+  const notice = {
+    kind: 'scheduled-event',
+    title: { code: 'aws-reboots', params: { at: seconds } },
+    details: [{ code: 'continues-before', params: {} }]
+  };
+  const when = timeOfDay(1000 * seconds, Date.now());
+  assert.deepEqual(troubleSentences(view({ notices: [notice] }), trans).filter(Boolean), [
+    `AWS reboots this instance at ${when}. ` +
+      'Ten minutes before, your server continues on another machine.'
+  ]);
 });

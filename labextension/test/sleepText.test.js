@@ -77,6 +77,7 @@ function view(changes = {}, phase = 'live') {
     telemetry: null,
     stop: null,
     full_disks: [],
+    notices: [],
     keep: [],
     files_kept: true,
     can_sleep: true,

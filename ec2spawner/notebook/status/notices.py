@@ -13,6 +13,7 @@ from typing import Literal
 
 from ...core.idle.stop_decision import idle_stop_at
 from ...core.instances import gpu_xid_errors
+from ...core.instances.scheduled_events import ENDS, REBOOTS
 from ...wire import (
     GpuSample,
     History,
@@ -57,6 +58,7 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
         *_limits(status),
         *_smaller_profile(status, history),
         *_rebalance(status),
+        *_scheduled_event(status),
         *_session(status),
     ]
     order = {"error": 0, "warning": 1, "info": 2}
@@ -150,6 +152,32 @@ def _rebalance(status: NotebookStatus) -> Iterator[Notice]:
             title=sentence("rebalance"),
             details=[sentence("spot-may-end")],
         )
+
+
+def _scheduled_event(status: NotebookStatus) -> Iterator[Notice]:
+    """What AWS has announced days in advance; what the hub does before is in its order."""
+    event = status.scheduled_event
+    if event is None or _ends_anyway(status):
+        return
+    is_end = event.code in ENDS
+    title: Code = "aws-maintains"
+    if is_end:
+        title = "aws-reboots" if event.code in REBOOTS else "aws-stops"
+    at = event.not_before.timestamp()
+    yield Notice(
+        id=f"{event.code}-{at:.0f}",
+        kind="scheduled-event",
+        level="warning" if is_end else "info",
+        title=sentence(title, at=at),
+        details=[sentence(_before_it(status) if is_end else "unreachable-briefly")],
+        actions=["continue"] if is_end and status.can_sleep else [],
+    )
+
+
+def _before_it(status: NotebookStatus) -> Code:
+    if status.continues and status.files_kept:
+        return "continues-before"
+    return "sleeps-before" if status.can_sleep else "stops-before"
 
 
 def _session(status: NotebookStatus) -> Iterator[Notice]:

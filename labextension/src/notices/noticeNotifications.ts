@@ -205,6 +205,12 @@ export class NoticeNotifications implements IDisposable {
           ? []
           : [this._button(notice.id, keepLabel(until, this._trans), displayType, keep)];
       }
+      if (action === 'continue') {
+        const callback = (): void => void this._actions.continueElsewhere();
+        return this._actions.maySleep
+          ? [{ label: this._trans.__('Continue on…'), displayType, callback }]
+          : [];
+      }
       const stop = (): Promise<boolean> => this._actions.stop();
       return this._actions.available
         ? [this._button(notice.id, this._trans.__('Stop now'), displayType, stop)]

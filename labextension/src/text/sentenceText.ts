@@ -139,6 +139,12 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       );
     case 'rebalance':
       return trans.__('AWS may reclaim this instance soon');
+    case 'aws-stops':
+      return trans.__('AWS stops this instance at %1', dateTime(params.at));
+    case 'aws-reboots':
+      return trans.__('AWS reboots this instance at %1', dateTime(params.at));
+    case 'aws-maintains':
+      return trans.__('AWS maintains the host of this instance at %1', dateTime(params.at));
     case 'session-back':
       return trans._n(
         'Your session is back: %1 variable',
@@ -183,6 +189,14 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('Save your work now.');
     case 'spot-may-end':
       return trans.__('Spot capacity of its kind is scarce. If it ends, there is a warning.');
+    case 'continues-before':
+      return trans.__('Ten minutes before, your server continues on another machine.');
+    case 'sleeps-before':
+      return trans.__('Ten minutes before, your session is saved and the server stops.');
+    case 'stops-before':
+      return trans.__('Ten minutes before, this server is stopped. Save your work by then.');
+    case 'unreachable-briefly':
+      return trans.__('It may be unreachable for a short time, or reboot. Save your work before.');
     case 'session-later':
       return trans._n(
         '%1 is loaded when a cell first uses it.',
@@ -224,10 +238,7 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
         : trans.__('That is %1 of %2; costs are estimates.', used, whole);
     }
     case 'limit-forecast':
-      return trans.__(
-        'At the present rate it is used up at %1.',
-        timeOfDay(1000 * params.at, Date.now())
-      );
+      return trans.__('At the present rate it is used up at %1.', dateTime(params.at));
     case 'limit-stops':
       return trans.__('By then %1 is used up.', limitName(params, trans));
     case 'limit-runs':
@@ -290,6 +301,11 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
     case 'invalid-request':
       return trans.__('The request was not valid. Reload the page and try again.');
   }
+}
+
+/** Seconds since 1970, with the day unless it is today. */
+function dateTime(seconds: number): string {
+  return timeOfDay(1000 * seconds, Date.now());
 }
 
 function withoutStop(text: string): string {

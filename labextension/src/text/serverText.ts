@@ -91,8 +91,19 @@ export function troubleSentences(view: IView, trans: TranslationBundle): string[
   const lost = view.status?.managed && !view.status.hub_reachable;
   return [
     ...(view.status?.full_disks ?? []).map(each => sentenceText(each, trans)),
-    lost ? trans.__('Hub unreachable; cost estimated at the last known price.') : ''
+    lost ? trans.__('Hub unreachable; cost estimated at the last known price.') : '',
+    scheduledSentence(view.status, trans)
   ];
+}
+
+/** What AWS has announced of the instance, days in advance. */
+function scheduledSentence(status: INotebookStatus | null, trans: TranslationBundle): string {
+  const notice = status?.notices.find(each => each.kind === 'scheduled-event');
+  if (!notice) {
+    return '';
+  }
+  const details = notice.details.map(each => sentenceText(each, trans));
+  return [`${sentenceText(notice.title, trans)}.`, ...details].join(' ');
 }
 
 function costSentences(cost: ICost | null, now: number, trans: TranslationBundle): string[] {

@@ -28,6 +28,7 @@ from ec2spawner.wire import (
     NotebookStatus,
     Notice,
     NoticesEvent,
+    ScheduledEvent,
     Stop,
     Telemetry,
     Wake,
@@ -592,6 +593,29 @@ def test_a_rebalance_recommendation_is_an_early_warning() -> None:
     assert (found.kind, found.level, found.title.code) == ("rebalance", "info", "rebalance")
     with_notice = notices(status(rebalance_at=at, interruption_at=NOW + MINUTE))
     assert [each.kind for each in with_notice] == ["interruption"], "the warning came true"
+
+
+@pytest.mark.parametrize(
+    ("code", "changes", "title", "details", "actions"),
+    [
+        ("instance-retirement", {"continues": True}, "aws-stops", "continues-before", ["continue"]),
+        ("instance-stop", {}, "aws-stops", "sleeps-before", ["continue"]),
+        ("system-reboot", {"can_sleep": False}, "aws-reboots", "stops-before", []),
+        ("system-maintenance", {}, "aws-maintains", "unreachable-briefly", []),
+    ],
+)
+def test_what_aws_has_announced_is_said_with_what_follows(
+    code: Any, changes: dict[str, Any], title: Any, details: str, actions: list[str]
+) -> None:
+    at = NOW + 9 * 24 * 60 * MINUTE
+    event = ScheduledEvent(code=code, not_before=at)
+    given: dict[str, Any] = {"scheduled_event": event, "can_sleep": True} | changes
+    shown = only(notices(status(**given)))
+    assert (shown.kind, shown.title) == ("scheduled-event", sentence(title, at=at.timestamp()))
+    assert (codes(shown), shown.actions) == ([details], actions)
+    assert shown.level == ("info" if code == "system-maintenance" else "warning")
+    reclaimed = notices(status(**given, interruption_at=NOW + MINUTE))
+    assert [each.kind for each in reclaimed] == ["interruption"]
 
 
 def test_a_session_that_is_back_says_what_is_not() -> None:

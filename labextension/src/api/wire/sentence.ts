@@ -43,6 +43,9 @@ export interface ISentenceParameters {
   'gpu-unused': { count: number };
   'admin-message': object;
   rebalance: object;
+  'aws-stops': { at: number };
+  'aws-reboots': { at: number };
+  'aws-maintains': { at: number };
   'session-back': { count: number; kernels: number };
   'session-cell-interrupted': { name: string };
   'session-not-back': object;
@@ -75,6 +78,10 @@ export interface ISentenceParameters {
   'profile-without-gpu': { files_kept: boolean };
   'message-text': { text: string };
   'spot-may-end': object;
+  'continues-before': object;
+  'sleeps-before': object;
+  'stops-before': object;
+  'unreachable-briefly': object;
   'session-later': { count: number };
   'session-lost': { count: number };
   'session-older': { at: number };

@@ -34,6 +34,7 @@ export interface INotice {
     | 'disk-full'
     | 'smaller-profile'
     | 'rebalance'
+    | 'scheduled-event'
     | 'session';
   level: 'info' | 'warning' | 'error';
   title: ISentence;
@@ -45,7 +46,19 @@ export interface INotice {
   /** Since when the server has been idle, where that is why. */
   since: string | null;
   /** The main one first. */
-  actions: ('keep' | 'stop' | 'cell' | 'panel')[];
+  actions: ('keep' | 'stop' | 'cell' | 'panel' | 'continue')[];
+}
+
+/** What AWS has announced of an instance, days in advance. */
+export interface IScheduledEvent {
+  code:
+    | 'instance-reboot'
+    | 'instance-retirement'
+    | 'instance-stop'
+    | 'system-maintenance'
+    | 'system-reboot';
+  /** When it happens at the earliest. */
+  not_before: string;
 }
 
 /** On the event websocket, whenever a notice comes or goes: all that hold now. */
@@ -83,6 +96,8 @@ export interface INotebookStatus {
   interruption_at: string | null;
   /** When AWS began to recommend leaving this spot instance; null where it does not. */
   rebalance_at: string | null;
+  /** What AWS does with this instance; null where it has announced nothing. */
+  scheduled_event: IScheduledEvent | null;
   /** Whether the server continues on another instance when AWS reclaims this one. */
   continues: boolean;
   /** False where the home ends with the instance. */
