@@ -90,6 +90,8 @@ class Claims:
         key_sha256 = sha256_hex(key)
         booted_anew = self._booted_anew(claimant, key_sha256)
         if booted_anew is None:
+            if self._is_unexplained(claimant.instance_id, key_sha256):
+                return None
             self._check_key(claimant.instance_id, key_sha256)
         self._check_wanted(claimant.instance_id)
         instances, instance_id = self.state.instances, claimant.instance_id
@@ -153,6 +155,13 @@ class Claims:
         if claimant.instance_id in self.state.instances.asked:
             return False  # the listing was of others
         return age > LISTING_LAG and not self.state.claims.is_bound(claimant.instance_id)
+
+    def _is_unexplained(self, instance_id: str, key_sha256: str) -> bool:
+        """Whether another key claims, and a hub that has just started cannot say yet if AWS has
+        rebooted the instance."""
+        binding = self.state.claims.binding(instance_id)
+        is_other = binding and not hmac.compare_digest(binding.key_sha256, key_sha256)
+        return bool(is_other) and not self.state.scheduled_events.is_known
 
     def _check_key(self, instance_id: str, key_sha256: str) -> None:
         binding = self.state.claims.binding(instance_id)

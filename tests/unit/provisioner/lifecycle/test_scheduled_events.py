@@ -204,11 +204,14 @@ async def test_a_reboot_by_aws_is_no_second_key(
     world.clock.advance(400.0)
     over = replace(event, is_pending=False)
     world.cloud.scheduled = {agent.instance_id: [over]}
+    gate = world.cloud.hold("scheduled_events")
     await world.start()
     assert world.provisioner.take_up("ada", "", lease.lease_id) is not None
-    await until(lambda: world.provisioner._state.scheduled_events.is_known, "a reading")
+    rebooted = Agent(world, agent.instance_id)
+    assert await rebooted.claim(wait=1.0) is None, "the hub has read no events yet"
+    gate.set()
     with caplog.at_level(logging.WARNING), pytest.raises(ClaimRefused, match="rebooted") as refused:
-        await Agent(world, agent.instance_id).claim()
+        await rebooted.claim()
     assert not isinstance(refused.value, SecondKey)
     assert not [x for x in caplog.messages if "ALARM" in x]
     stop = await world.stop_of(lease)
