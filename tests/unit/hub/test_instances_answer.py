@@ -40,7 +40,7 @@ def shown(lease: Lease) -> ServerModel:
 
 def test_what_aws_has_announced_is_shown_by_its_code_and_time() -> None:
     event = ScheduledEvent("instance-retirement", NOW)
-    seen = ServerNow(SERVER, None, None, "", None, None, event, None)
+    seen = ServerNow(SERVER, None, None, "", None, False, None, event, None)
     shown = server_model(seen, NOW).scheduled_event
     assert shown is not None
     assert (shown.code, shown.not_before) == ("instance-retirement", NOW)
