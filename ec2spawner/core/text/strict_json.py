@@ -22,6 +22,9 @@ third what browsers say of any text."""
 MAX_PROBLEMS: Final = 5
 """Wrong fields that are named in one message; more do not help."""
 
+MAX_SHOWN: Final = 60
+"""Characters of a key that a message repeats."""
+
 _SURROGATE: Final = re.compile(rb"\\u[dD][89abAB]")
 
 
@@ -41,24 +44,28 @@ def parsed(body: bytes) -> JsonValue:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise WrongBody(f"the body is not UTF-8 at byte {error.start + 1}") from None
+        raise WrongBody(f"the body is not JSON: byte {error.start + 1} is not UTF-8") from None
     try:
         found: JsonValue = json.loads(
             text,
-            object_pairs_hook=_without_duplicates,
-            parse_constant=_refuse_constant,
+            object_pairs_hook=_checked_object,
+            parse_constant=_NoNumber,
             parse_float=_finite,
         )
+        if isinstance(found, list | _NoNumber):
+            _check_list(found)
+        if _SURROGATE.search(body):
+            json.dumps(found, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise WrongBody(_in_words(text, error)) from None
+    except UnicodeEncodeError:  # neither a database nor an answer can hold it
+        raise WrongBody("a text in the body has half of a surrogate pair") from None
     except RecursionError:
-        raise WrongBody("the body is nested too deeply") from None
+        raise WrongBody("the body is not JSON that can be read: it is nested too deeply") from None
     except WrongBody:
         raise
     except ValueError:  # Python refuses to parse a number of thousands of digits
         raise WrongBody("the body has a number with too many digits") from None
-    if _SURROGATE.search(body):
-        _check_texts(found)
     return found
 
 
@@ -91,27 +98,29 @@ def _in_words(text: str, error: json.JSONDecodeError) -> str:
     return f"the body is not JSON in line {error.lineno}, column {error.colno}: {error.msg}"
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+class _NoNumber(str):
+    """What Python reads as a number, until it is known where it is: `NaN`, or one too large."""
+
+
+def _finite(text: str) -> float | _NoNumber:
+    found = float(text)
+    return found if math.isfinite(found) else _NoNumber("such a large one")
+
+
+def _checked_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise WrongBody("an object in the body has the same key twice")
+    for key, value in pairs:
+        if isinstance(value, list | _NoNumber):
+            _check_list(value, f"{key[:MAX_SHOWN]!r}: ")
     return found
 
 
-def _refuse_constant(name: str) -> float:
-    raise WrongBody(f"{name} is no number of JSON")
-
-
-def _finite(text: str) -> float:
-    found = float(text)
-    if not math.isfinite(found):
-        raise WrongBody("the body has a number that is too large")
-    return found
-
-
-def _check_texts(found: JsonValue) -> None:
-    """Raises `WrongBody` for half a character, which neither a database nor an answer can hold."""
-    try:
-        json.dumps(found, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise WrongBody("a text in the body has half of a surrogate pair") from None
+def _check_list(found: list[Any] | _NoNumber, where: str = "") -> None:
+    """Raises `WrongBody` for what is no number, also in lists of lists."""
+    if isinstance(found, _NoNumber):
+        raise WrongBody(f"{where}{found} is no number of JSON")
+    for each in found:
+        if isinstance(each, list | _NoNumber):
+            _check_list(each, where)

@@ -268,7 +268,7 @@ def test_a_malformed_control_request_is_refused_with_field_and_fix(
         (b'{"seconds": 6', "ends too early"),
         (b'{"seconds": 6}}', "something follows"),
         (b'{"seconds": 6, "seconds": 7}', "same key twice"),
-        (b'{"seconds": NaN}', "NaN is no number of JSON"),
+        (b'{"seconds": NaN}', "'seconds': NaN is no number of JSON"),
     ],
 )
 def test_a_control_request_that_is_no_json_is_refused(lab: Any, body: bytes, says: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -25,24 +26,33 @@ REFUSED: dict[bytes, str] = {
     b'{"seconds": 60}{"seconds": 1}': "something follows",
     b'{"seconds": 60, "seconds": 1}': "has the same key twice",
     b'{"a": {"b": 1, "\\u0062": 2}}': "has the same key twice",
-    b'{"seconds": NaN}': "NaN is no number of JSON",
-    b'{"seconds": -Infinity}': "-Infinity is no number of JSON",
-    b'{"seconds": 1e999}': "a number that is too large",
+    b'{"seconds": NaN}': "'seconds': NaN is no number of JSON",
+    b'{"seconds": -Infinity}': "'seconds': -Infinity is no number of JSON",
+    b'{"seconds": 1e999}': "such a large one is no number of JSON",
     b'{"seconds": ' + b"1" * 5000 + b"}": "too many digits",
     b"{'seconds': 60}": "the body is not JSON in line 1, column 2",
     b"seconds=60": "the body is not JSON in line 1, column 1",
-    b'{"text": "\xff"}': "not UTF-8 at byte 11",
+    b'{"text": "\xff"}': "byte 11 is not UTF-8",
     b'{"text": "\\ud83d"}': "half of a surrogate pair",
     b"[" * 100_000: "nested too deeply",
+    b'{"a": [[1, NaN]]}': "'a': NaN is no number of JSON",
+    b"NaN": "NaN is no number of JSON",
 }
 
 
-@pytest.mark.parametrize(("body", "problem"), REFUSED.items(), ids=[str(n) for n in range(16)])
+@pytest.mark.parametrize(("body", "problem"), REFUSED.items(), ids=[str(n) for n in range(18)])
 def test_the_problem_is_named_in_one_line(body: bytes, problem: str) -> None:
     with pytest.raises(WrongBody) as refused:
         parsed(body)
     assert problem in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("depth", [100, 900, 990, 5000])
+def test_no_depth_is_an_error_of_ours(depth: int) -> None:
+    for inside in (b"1", b"NaN", b'"\\ud83d"'):
+        with suppress(WrongBody):
+            parsed(b"[" * depth + inside + b"]" * depth)
 
 
 @given(
