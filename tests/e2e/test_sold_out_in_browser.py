@@ -30,6 +30,14 @@ PROFILES: list[dict[str, Any]] = [
     {"display_name": "L40S, 48 GB", "slug": "l40s", "instance_types": ["g6e.xlarge"]},
 ]
 
+UTC_IN_KOLKATA = {
+    "at 14:05 UTC on 20 November 2026, or": "at 7:35 PM on November 20, or",
+    "of 20 November 2026, 20:05 UTC.": "of 1:35 AM on November 21.",
+    "after 00:05 UTC": "after 5:35 AM",
+    "at 14:05, for 114:05 UTC": "at 14:05, for 114:05 UTC",
+}
+"""Texts of the hub, and what a browser there shows."""
+
 pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=20)]
 
 
@@ -93,7 +101,7 @@ async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:
     await sell_out(embedded, "g6.xlarge")
-    page = await visit(hub.url)
+    page = await visit(hub.url, timezone_id="Asia/Kolkata")
     await log_in(page, "ann")
     with holding_its_breath(embedded):
         await start(page, "L4, 24 GB")
@@ -107,14 +115,24 @@ async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
     )
     failure = page.locator("#ec2-failed")
     await expect(failure).to_contain_text("spot and on-demand are sold out in us-east-1a")
+    await expect(failure).to_contain_text(re.compile(r"Try again after \d+:\d\d [AP]M\."))
+    for said, read in UTC_IN_KOLKATA.items():
+        assert await page.evaluate("localTimes", said) == read
     buttons = failure.get_by_role("link")
     await expect(buttons).to_have_text(
-        [re.compile(r"Start T4, 16 GB, spot from \$"), re.compile(r"Start No GPU, spot from \$")]
+        [
+            re.compile(r"Start T4, 16 GB, spot from \$"),
+            re.compile(r"Start No GPU, spot from \$"),
+            "Wait for spot",
+        ]
     )
     await is_accessible(page)
     not_running = await page.context.new_page()
     await not_running.goto(f"{hub.url}/user/ann/")
     await expect(not_running.get_by_role("button", name="Choose again")).to_be_visible()
+    why = not_running.locator(".ec2-why")
+    await expect(why).to_contain_text(re.compile(r"Try again after \d+:\d\d [AP]M\."))
+    await expect(why).to_have_attribute("title", re.compile(r"after \d\d:\d\d UTC"))
     await is_accessible(not_running)
     await not_running.close()
     address = page.url
@@ -131,6 +149,25 @@ async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
         bought = re.compile(r"^Buying the machine.* s$")
         await expect(phases.filter(has_text=bought)).to_be_visible()
     await page.wait_for_url("**/user/ann/")
+
+
+@pytest.mark.nightly(
+    guard="tests/e2e/test_sold_out_in_browser.py::"
+    "test_a_sold_out_start_offers_alternatives_that_one_click_starts"
+)
+async def test_a_sold_out_start_waits_for_spot_after_one_click(
+    hub: Hub, embedded: Embedded, visit: Visit
+) -> None:
+    await sell_out(embedded, "g6.xlarge")
+    page = await visit(hub.url)
+    await log_in(page, "ann")
+    with holding_its_breath(embedded):
+        await start(page, "L4, 24 GB")
+    failure = page.locator("#ec2-failed")
+    await expect(failure).to_contain_text("Waiting costs nothing: L4, 24 GB starts by itself")
+    await failure.get_by_role("link", name="Wait for spot").click()
+    await expect(page.get_by_role("heading", name="Waiting to start your L4")).to_be_visible()
+    assert await embedded.instances() == []
 
 
 @pytest.mark.nightly(

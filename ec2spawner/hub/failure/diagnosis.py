@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
-from ...core.profiles.choices import MARKETS_OF, open_markets
+from ...core.offers.spot_wait import is_in_vain, longest_wait
+from ...core.profiles.choices import MARKETS_OF, WAITS, open_markets
 from ...core.text.durations import approximate
 from ...provisioner.model.cloud.cloud import CloudError
 from ...provisioner.model.error_hints import VERIFYING, describe_error
@@ -55,8 +56,9 @@ class Diagnosis:
             return StartFailure(stop.reason, message)
         no_capacity = stop.reason in NO_CAPACITY
         others = await self._others(lease) if no_capacity else ()
+        waiting = await self._waiting(lease) if no_capacity else ()
         of_home = await self._of_home(lease.profile, no_capacity=no_capacity)
-        return StartFailure(stop.reason, message, (*others, *of_home))
+        return StartFailure(stop.reason, message, (*others, *waiting, *of_home))
 
     async def of_missing_offer(self, message: str, slug: str) -> StartFailure:
         """The home's zone does not offer the profile, but another zone may."""
@@ -96,6 +98,26 @@ class Diagnosis:
         markets = MARKETS_OF.get(str(chosen.get("market")), MARKETS_OF[profile.market])
         return move_actions(provisioner, options, home, profile, markets, chosen)
 
+    async def _waiting(self, lease: Lease) -> tuple[Action, ...]:
+        """Wait for spot, where all of it is refused now and may come back."""
+        profiles = await allowed_profiles(self.options, self.spawner)
+        profile = next((each for each in profiles if each.slug == lease.profile), None)
+        if profile is None or WAITS not in open_markets(profile):
+            return ()
+        offers, zones = self.provisioner.market.offers, self.provisioner.market.zones
+        spot = offers.all(lease.spec.instance_types, zones.of(lease.spec), (Market.SPOT,))
+        marks = [offers.mark_of(offer) for offer in spot]
+        if not spot or None in marks or is_in_vain(marks):
+            return ()
+        return (wait_for_spot(profile, self._chosen(lease), self.spawner.start_timeout),)
+
+    def _chosen(self, lease: Lease) -> dict[str, object]:
+        """What the user has chosen for the start that failed."""
+        chosen = dict(self.spawner.user_options)
+        if self.provisioner.retained(lease.user, lease.server):
+            chosen["afresh"] = "true"  # the retained instance could not be started
+        return chosen
+
     async def _others(self, lease: Lease) -> tuple[Action, ...]:
         provisioner = self.provisioner
         zones = provisioner.market.zones.of(lease.spec)
@@ -103,10 +125,8 @@ class Diagnosis:
         prices = (offer.usd_per_hour for offer in offers if offer.usd_per_hour is not None)
         profiles = await allowed_profiles(self.options, self.spawner)
         candidates = [_candidate(self.options, profile, provisioner, zones) for profile in profiles]
-        chosen = dict(self.spawner.user_options)
-        if provisioner.retained(lease.user, lease.server):
-            chosen["afresh"] = "true"  # the retained instance could not be started
-        found = alternatives(candidates, lease.profile, min(prices, default=None), chosen=chosen)
+        chosen, reference = self._chosen(lease), min(prices, default=None)
+        found = alternatives(candidates, lease.profile, reference, chosen=chosen)
         return tuple(map(start_other, found))
 
 
@@ -133,6 +153,19 @@ def start_other(alternative: Alternative) -> Action:
     price = at_price(alternative.market, alternative.usd_per_hour, at)
     label = f"{alternative.name}, {price}"
     return Action(ActionKind.START_OTHER, label, alternative.user_options)
+
+
+def wait_for_spot(profile: Profile, chosen: Mapping[str, object], start_timeout: float) -> Action:
+    """The same start, which waits for spot for as long as `start_timeout` (seconds) leaves."""
+    lasts = approximate(longest_wait(start_timeout))
+    return Action(
+        ActionKind.WAIT_FOR_SPOT,
+        "Wait for spot",
+        {**{name: str(value) for name, value in chosen.items()}, "profile": profile.slug}
+        | {"market": WAITS},
+        f"Waiting costs nothing: {profile.display_name} starts by itself as soon as EC2 has spot "
+        f"capacity. If there is none within {lasts}, the start ends.",
+    )
 
 
 # --- timeouts --------------------------------------------------------------------------------

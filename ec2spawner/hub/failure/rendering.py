@@ -22,11 +22,11 @@ def spawn_error(failure: StartFailure, link: Link) -> SpawnError:
 
 def as_text(failure: StartFailure) -> str:
     """Message and actions in one line; stands by itself, without the page's links."""
-    others, of_home = _split(failure)
+    others, explained = _split(failure)
     parts = []
     if others:
         parts.append(f"You can start now: {'; '.join(action.label for action in others)}.")
-    parts += [f"{each.label}: {each.consequence} Send {_option_of(each)}." for each in of_home]
+    parts += [f"{each.label}: {each.consequence} Send {_option_of(each)}." for each in explained]
     message = failure.message
     if message and parts:
         message = f"{message.rstrip('. ')}."
@@ -35,11 +35,11 @@ def as_text(failure: StartFailure) -> str:
 
 def as_html(failure: StartFailure, link: Link) -> str:
     """The same with a link for each action; all text is escaped."""
-    others, of_home = _split(failure)
+    others, explained = _split(failure)
     return environment.get_template("ec2spawner/start_failure.html").render(
         message=failure.message,
         others=[(action, link(action.user_options)) for action in others],
-        of_home=[(action, link(action.user_options)) for action in of_home],
+        explained=[(action, link(action.user_options)) for action in explained],
     )
 
 
@@ -50,5 +50,6 @@ def _split(failure: StartFailure) -> tuple[list[Action], list[Action]]:
 
 def _option_of(action: Action) -> str:
     """The option by which REST requests the action, such as `"move_home": "us-east-1b"`."""
-    once = ((name, action.user_options.get(name)) for name in ONCE)
+    names = ("market",) if action.kind is ActionKind.WAIT_FOR_SPOT else ONCE
+    once = ((name, action.user_options.get(name)) for name in names)
     return ", ".join(f'"{name}": "{value}"' for name, value in once if value)

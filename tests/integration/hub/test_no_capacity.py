@@ -94,7 +94,11 @@ async def test_sold_out_in_both_markets_comes_with_alternatives(
     message = await message_of(await hub.request_server("ann", options={"profile": "t4x4"}))
     assert "spot and on-demand are sold out in us-east-1a" in message
     assert re.search(r"after \d\d:\d\d UTC", message)
-    offered = message.partition("You can start now: ")[2].rstrip(".").split("; ")
+    instead = message.partition("You can start now: ")[2]
+    others, _, waiting = instead.partition(". Wait for spot: ")
+    assert "Waiting costs nothing: 4 × T4" in waiting
+    assert waiting.endswith('Send "market": "spot-wait".')
+    offered = others.split("; ")
     assert 1 <= len(offered) <= 4
     assert all(re.search(r", (spot|on-demand) (at|from) \$\d+\.\d+/h$", each) for each in offered)
     assert not any(each.startswith(("4 × T4", "L40S")) for each in offered)

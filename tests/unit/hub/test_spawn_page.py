@@ -311,7 +311,7 @@ def test_places_of_a_reservation_say_so_at_the_price_that_they_cost_their_user()
     until = datetime(2026, 11, 27, 10, 50, tzinfo=UTC)
     block = on_demand(0.4, paid=True, reservation="cr-1", block_until=until)
     assert said_by(card_of(block, spot(0.19))) == (
-        "X $0.40/h in a Capacity Block, until 27 Nov 10:50 UTC spot $0.19"
+        "X $0.40/h in a Capacity Block, until 27 November, 10:50 UTC spot $0.19"
     )
     later = on_demand(0.526, reservation="cr-1")
     assert said_by(card_of(spot(0.19), later)).startswith("X $0.19/h spot")

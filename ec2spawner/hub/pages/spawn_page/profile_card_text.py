@@ -145,7 +145,7 @@ def _on_demand(card: Card, first: OfferSeen, now: datetime) -> PriceText:
     beside += _shortages(card, now)
     market = "on-demand"
     if first.offer.is_block and (until := first.offer.until):
-        market = f"in a Capacity Block, until {until:%d %b %H:%M} UTC"
+        market = f"in a Capacity Block, until {until:%d %B, %H:%M} UTC"
     elif first.offer.reservation:
         market += ", in reserved capacity"
     elif first.offer.paid:

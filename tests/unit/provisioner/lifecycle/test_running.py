@@ -564,6 +564,8 @@ async def test_an_agent_that_always_hangs_up_does_not_have_listings_all_the_time
     assert sum([await hang_up() for _ in range(5)]) <= 1, "one that was to come anyway"
     world.clock.advance(heartbeats.HANG_UPS_APART)
     assert await hang_up() > 0
+
+
 async def test_an_agent_that_hangs_up_at_its_end_leaves_nothing(world: World) -> None:
     world.silence_agents()
     lease, _ = await world.ready()

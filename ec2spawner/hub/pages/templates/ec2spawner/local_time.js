@@ -3,7 +3,22 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   const at = new Date(time.dateTime);
   if (Number.isNaN(at.getTime())) continue;
   time.title = time.textContent;
-  const day = at.toLocaleDateString([], { day: "numeric", month: "long" });
-  const hour = at.toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
-  time.textContent = time.dataset.show === "day" ? day : hour + " on " + day;
+  time.textContent =
+    time.dataset.show === "day"
+      ? at.toLocaleDateString([], { day: "numeric", month: "long" })
+      : localWords(at, true);
 }
+
+// The same in sentences that the hub makes for programs, too. Names, which users choose, stay.
+function writeLocalTimes(root) {
+  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const { currentNode: node } = texts;
+    if (node.parentElement.closest("script, style, textarea, code, time")) continue;
+    const local = localTimes(node.data);
+    if (local === node.data) continue;
+    node.parentElement.title = node.data.trim();
+    node.data = local;
+  }
+}
+writeLocalTimes(document.querySelector("main") || document.body);

@@ -37,7 +37,8 @@ require(["jhapi"], function (JHAPI) {
 
   // --- drawing -------------------------------------------------------------------------------
   function setText(node, text) {
-    if (node.textContent !== text) node.textContent = text;
+    const local = localTimes(text);
+    if (node.textContent !== local) node.textContent = local;
   }
 
   const STATES = { done: "Done", now: "Now", todo: "To do", broken: "Failed" };
@@ -253,7 +254,7 @@ require(["jhapi"], function (JHAPI) {
     if (!message || logged.has(key)) return;
     logged.add(key);
     const line = document.createElement("li");
-    line.textContent = message;
+    line.textContent = localTimes(message);
     element("progress-log").append(line);
     setText(element("ec2-live"), message);
   }
@@ -315,7 +316,7 @@ require(["jhapi"], function (JHAPI) {
     document.title = "Your server could not be started";
     const why = (message || "").replace(/^Spawn failed:?\s*/, "");
     const box = element("ec2-failed");
-    box.textContent = why || "The hub gave no reason; the event log has what it said.";
+    box.textContent = localTimes(why) || "The hub gave no reason; the event log has what it said.";
     drawAlternatives(box, html || "");
     box.hidden = false;
     setText(element("ec2-summary"), "This start did not change your files. Try again, or choose another.");
@@ -331,8 +332,8 @@ require(["jhapi"], function (JHAPI) {
     const found = [...parsed.querySelectorAll("a.ec2-alternative")].filter(leadsToSpawnPage);
     const words = parsed.querySelector(".ec2-why");
     if (!words || !found.length) return;
-    box.textContent = words.textContent;
-    const others = found.filter((link) => !link.closest(".ec2-home-action"));
+    box.textContent = localTimes(words.textContent);
+    const others = found.filter((link) => !link.closest(".ec2-explained-action"));
     if (others.length) {
       const list = document.createElement("ul");
       list.className = "list-unstyled d-flex flex-wrap gap-2 mb-0";
@@ -343,13 +344,13 @@ require(["jhapi"], function (JHAPI) {
       }
       box.append(paragraph("mt-3 mb-2", "You can start now:"), list);
     }
-    // What happens to the files is read before the button that does it.
-    for (const action of parsed.querySelectorAll(".ec2-home-action")) {
+    // What an action takes or loses is read before its button.
+    for (const action of parsed.querySelectorAll(".ec2-explained-action")) {
       const link = found.find((each) => action.contains(each));
       if (!link) continue;
       const button = paragraph("mb-0");
       button.append(alternativeLink(link));
-      box.append(paragraph("mt-3 mb-2", action.querySelector("p").textContent), button);
+      box.append(paragraph("mt-3 mb-2", localTimes(action.querySelector("p").textContent)), button);
     }
   }
 

@@ -23,7 +23,7 @@ function fieldsOf(run, now) {
   const at = (instant) => instant && clock(instant, now);
   const ofArray = run.array && runs.ofArray(run.array);
   return [
-    ["Message", run.message],
+    ["Message", localTimes(run.message)],
     ["Server", serverOf(run)],
     ["File", "~/" + run.path],
     ["Parameters", Object.entries(run.parameters).map(([name, value]) => name + " = " + valueText(value)).join("\n")],

@@ -90,7 +90,7 @@ function writeRun({ made }, [run], now) {
   setText(made.progress, cellsText(run));
   made.bar.hidden = !run.cells_total || stateOf(run) === "succeeded";
   if (!made.bar.hidden) writeProgress(made.bar, shareDone(run), cellsText(run));
-  setText(made.message, run.message);
+  setText(made.message, localTimes(run.message));
   made.message.title = run.message;
   setText(made.type, run.instance_type || (isOpen(run) ? run.profile_name : "none"));
   setText(made.zone, marketAndZone(run));

@@ -5,7 +5,7 @@ const MAX_NAMES = 4; // of types or zones in one note
 function failedNote(start, now) {
   const what = start.reason === "limit" ? "was refused" : "failed";
   const which = serverName(start) + " (" + start.profile + ")";
-  return { text: "The start of " + which + " " + what + " at " + clock(start.at, now) + ": " + start.message, parts: [] };
+  return { text: "The start of " + which + " " + what + " at " + clock(start.at, now) + ": " + localTimes(start.message), parts: [] };
 }
 
 const soldOutPlace = (mark) =>

@@ -4,16 +4,16 @@ const pool = { found: null, asked: null, shown: "" };
 const poolName = (places) => places.profile_name + ", " + places.market;
 
 function poolNotes(places, now) {
-  const notes = [...places.why];
+  const notes = places.why.map(localTimes);
   const { by_hand, failure } = places;
   if (by_hand) notes.push("Set by " + by_hand.by + " at " + clock(by_hand.at, now) + ".");
   if (places.homes_ahead) {
     notes.push("Kept for users who are expected, with their homes attached: " + places.homes_ahead + ".");
   }
-  if (places.problem) notes.push(places.problem);
+  if (places.problem) notes.push(localTimes(places.problem));
   if (failure) {
     const retry = failure.retry_seconds ? " It is tried again in " + lasting(failure.retry_seconds) + "." : "";
-    notes.push("At " + clock(failure.at, now) + ": " + failure.message + retry);
+    notes.push("At " + clock(failure.at, now) + ": " + localTimes(failure.message) + retry);
   }
   return notes;
 }

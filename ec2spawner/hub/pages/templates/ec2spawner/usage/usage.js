@@ -64,7 +64,7 @@ function endedRow(user, row, now) {
       since: row.since,
       seconds: lasted(row),
       idle: row.idle_seconds,
-      ended: row.message || REASONS[row.reason] || row.reason,
+      ended: localTimes(row.message) || REASONS[row.reason] || row.reason,
       cost: costOf(row),
     },
     now
