@@ -41,6 +41,23 @@ def at_spot_prices(
     return tuple(found)
 
 
+def after_stored(
+    points: Sequence[PricePoint], stored: Sequence[Segment], place: tuple[str, str]
+) -> tuple[PricePoint, ...]:
+    """The history of a place (instance type and zone), which reaches back some days, with the
+    prices from before it that were stored of an instance there. `stored` is in order of time."""
+    before = (
+        PricePoint(each.start, each.usd_per_hour)
+        for each in stored
+        if each.market is Market.SPOT
+        and each.usd_per_hour is not None
+        and each.source != FREE
+        and (each.instance_type, each.zone) == place
+        and not (points and each.start >= points[0].at)
+    )
+    return (*before, *points)
+
+
 def _cut(
     segment: Segment, points: Sequence[PricePoint], whole: datetime, source: str, now: datetime
 ) -> Iterator[Segment]:

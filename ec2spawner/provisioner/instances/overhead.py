@@ -286,9 +286,11 @@ class Overhead:
     ) -> None:
         """`instead_of` is what is to be replaced, unless something else has replaced it by then."""
         ledger = self.store.ledger
+        stored = await ledger.overhead_segments(*period.names)
         paid = await ledger.paid_segments(*period.names)
         address_usd = self.prices.usual_address_usd_per_hour
-        segments = [with_known_prices(each, paid) for each in period.segments]
+        in_force = self.prices.in_force(period.segments, stored)
+        segments = [with_known_prices(each, paid) for each in in_force]
         segments = [
             replace(each, address_usd_per_hour=address_usd)
             if each.address_usd_per_hour is None

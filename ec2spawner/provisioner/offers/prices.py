@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ...core.ledger.segments import Segment, filled_in
-from ...core.ledger.spot_prices import at_spot_prices
+from ...core.ledger.spot_prices import after_stored, at_spot_prices
 from ...core.pricing.discounts import Discount
 from ...core.pricing.price_history import WEEK, PricePoint, merged, price_at
 from ...core.pricing.resource_prices import HOURS_PER_MONTH, ResourcePrices
@@ -178,11 +178,18 @@ class PriceCache:
             address_usd_per_hour=self._address_usd_per_hour(instance),
         )
 
-    def in_force(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    def in_force(
+        self, segments: Sequence[Segment], stored: Sequence[Segment] = ()
+    ) -> tuple[Segment, ...]:
         """The segments at the spot prices that were in force, as far as the history is known: see
-        `at_spot_prices`."""
-        now = self._state.clock.now()
-        return at_spot_prices(segments, self.history, SPOT_SOURCE, now)
+        `at_spot_prices`. Before it the prices hold that were `stored` of the instance earlier, in
+        order of time."""
+
+        def history(instance_type: str, zone: str) -> Sequence[PricePoint]:
+            points = self.history(instance_type, zone)
+            return after_stored(points, stored, (instance_type, zone)) if stored else points
+
+        return at_spot_prices(segments, history, SPOT_SOURCE, self._state.clock.now())
 
     def is_read_since(self, instance_type: str, at: datetime) -> bool:
         """Whether the spot prices of a type that were in force until then have been read. EC2 lists

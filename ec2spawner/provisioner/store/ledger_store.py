@@ -131,6 +131,12 @@ class LedgerStore:
         ended when it was stored."""
         return await self._database.read(cost_queries.running_overhead)
 
+    async def overhead_segments(self, instance_id: str, key: str) -> tuple[Segment, ...]:
+        """The segments that the next `save_overhead` with this key replaces, in their order."""
+        return await self._database.read(
+            lambda connection: cost_queries.overhead_segments(connection, instance_id, key)
+        )
+
     async def leased_since(self, instance_id: str) -> datetime | None:
         """When the first lease of an instance began to pay for it; None without any."""
         return await self._database.read(

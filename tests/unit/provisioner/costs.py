@@ -61,3 +61,15 @@ async def forget(world: World) -> None:
     await until(
         lambda: all(x.state is not LeaseState.ENDED for x in registry.in_memory()), "forgotten"
     )
+
+
+def refuse(world: World) -> None:
+    """No line of the ledger can be written from now on."""
+    world.run_sql(
+        "CREATE TRIGGER refused BEFORE INSERT ON cost BEGIN "
+        "SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
+
+
+def accept(world: World) -> None:
+    world.run_sql("DROP TRIGGER IF EXISTS refused")

@@ -118,6 +118,18 @@ def running_overhead(connection: Connection) -> dict[OverheadKey, list[Segment]]
     return found
 
 
+def overhead_segments(connection: Connection, instance_id: str, key: str) -> tuple[Segment, ...]:
+    """The segments of overhead with this key, in their order."""
+    column = segment_table.c
+    query = (
+        select(segment_table)
+        .where(column.lease_id.is_(None), column.instance_id == instance_id)
+        .where(column.overhead_key == key)
+        .order_by(column.segment_id)
+    )
+    return tuple(segment_from(dict(row)) for row in connection.execute(query).mappings())
+
+
 def leased_since(connection: Connection, instance_id: str) -> datetime | None:
     """When the first lease of an instance began to pay for it; None without any."""
     column = segment_table.c

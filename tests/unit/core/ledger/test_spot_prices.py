@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ec2spawner.core.ledger.instance_end import FREE
 from ec2spawner.core.ledger.segments import MINIMUM, Segment
-from ec2spawner.core.ledger.spot_prices import at_spot_prices
+from ec2spawner.core.ledger.spot_prices import after_stored, at_spot_prices
 from ec2spawner.core.pricing.price_history import PricePoint, price_at
 from ec2spawner.wire import Market
 
@@ -100,3 +100,15 @@ def test_every_second_has_its_price_and_a_second_time_changes_nothing(
         before = next(x for x in reversed(segments) if x.start <= at(second))
         in_force = price_at(history, at(second))
         assert now.usd_per_hour == (before.usd_per_hour if in_force is None else in_force)
+
+
+def test_before_the_history_the_prices_hold_that_were_stored() -> None:
+    free = spot(350, 360, 0.0, source=FREE)
+    stored = (spot(0, 100, 3.0), spot(100, 300, None), spot(300, 350, 4.0), free, spot(450, None))
+    history = (PricePoint(at(400), 5.0), PricePoint(at(500), 6.0))
+    place = ("g5.xlarge", "us-east-1a")
+    joined = after_stored(history, stored, place)
+    assert [(x.at, x.usd_per_hour) for x in joined[:2]] == [(at(0), 3.0), (at(300), 4.0)]
+    assert joined[2:] == history
+    assert after_stored(history, stored, ("g5.xlarge", "us-east-1b")) == history
+    assert [x.usd_per_hour for x in after_stored((), stored, place)] == [3.0, 4.0, 1.0]

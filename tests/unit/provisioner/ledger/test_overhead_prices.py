@@ -246,3 +246,42 @@ async def test_a_claim_in_a_hubs_first_seconds_leaves_the_pool_its_price(world: 
     await agent.serve()
     due = (0.20 * 1200 + 2.0 * 660) / 3600
     assert (await by_cause(world))["pool"] == pytest.approx(due, rel=0.005)
+
+
+async def test_what_is_older_than_the_history_of_prices_costs_what_it_did(world: World) -> None:
+    """EC2 tells the prices of a week."""
+    day, now = timedelta(days=1), world.clock()
+    points = [(-9, 0.20), (10, 0.21), (19, 2.0)]
+    history = tuple(PricePoint(now + days * day, usd) for days, usd in points)
+    world.cloud.histories = dict.fromkeys(SPOT, history)
+    pool = await with_pool(world)
+    for _ in range(40):
+        pool.advance(12 * 3600)
+        await world.complete_passes(1)
+    due = 24 * (0.20 * 10 + 0.21 * 9 + 2.0)
+    assert await by_cause(world) == {"pool": pytest.approx(due, rel=0.005)}
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_what_is_stored_keeps_its_prices_where_the_history_cannot_be_read(
+    world: World, is_listed: bool
+) -> None:
+    await risen(world, seconds=7200)
+    pool = await with_pool(world)
+    pool.advance(7200)
+    await world.complete_passes(1)
+    pool.advance(600)
+    await world.complete_passes(1)
+    await world.kill()
+    world.cloud.fail("spot_history", CloudError("AccessDenied", "no", retryable=False), 100)
+    if not is_listed:
+        [instance_id] = world.cloud.running()
+        world.cloud.end(instance_id, "Client.InstanceInitiatedShutdown")
+        world.cloud.machines[instance_id].hidden = True
+    await world.start(pool=NO_POOL)
+    await until(lambda: not world.cloud.running(), "its end")
+    await world.complete_passes(1)
+    world.clock.advance(200)
+    await until(lambda: not world.run_sql(OPEN), "it is closed")
+    due = (0.20 * 7200 + 2.0 * 600) / 3600
+    assert spent(world, "hub").usd == pytest.approx(due, rel=0.005)

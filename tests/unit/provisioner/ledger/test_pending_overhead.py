@@ -20,6 +20,7 @@ from ec2spawner.provisioner.instances.overhead import Overhead, Period
 from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
 from ec2spawner.provisioner.usage import PART
 from ec2spawner.wire import Market
+from tests.unit.provisioner.costs import accept, refuse
 from tests.unit.provisioner.world import World, until
 from tests.virtual_time import virtual_loop
 
@@ -44,7 +45,7 @@ class Instances:
         return self.world.provisioner._retention.overhead
 
     async def run_until(self, key: OverheadKey, end: datetime, usd_per_hour: float = 0.2) -> None:
-        segment = Segment(key[0], Market.SPOT, usd_per_hour, self.begin, end, gpus=1.0)
+        segment = Segment(key[0], Market.ON_DEMAND, usd_per_hour, self.begin, end, gpus=1.0)
         self.latest[key] = replace(segment, disk_usd_per_month=7.2, on_demand_usd_per_hour=0.5)
         period = Period(key[1], (self.latest[key],), (Cause.RETENTION, HUBS))
         await self.overhead.save(period)
@@ -79,18 +80,6 @@ def amounts(lines: list[CostRow]) -> Mapping[date, Amount]:
 @pytest.fixture
 def instances(world: World) -> Instances:
     return Instances(world, world.clock() - 3 * DAY)
-
-
-def refuse(world: World) -> None:
-    """No line of the ledger can be written from now on."""
-    world.run_sql(
-        "CREATE TRIGGER refused BEFORE INSERT ON cost BEGIN "
-        "SELECT RAISE(ABORT, 'database or disk is full'); END"
-    )
-
-
-def accept(world: World) -> None:
-    world.run_sql("DROP TRIGGER IF EXISTS refused")
 
 
 @pytest.mark.parametrize("seed", range(3))
