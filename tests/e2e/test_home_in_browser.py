@@ -67,13 +67,12 @@ async def test_a_stop_on_the_home_page_asks_and_offers_sleep_first(hub: Hub, vis
     await page.get_by_role("button", name="stop", exact=True).click()
     await expect(dialog.get_by_role("heading")).to_have_text("Stop your server “My lab”?")
     sent: list[tuple[str, str | None]] = []
-    page.on(
-        "request",
-        lambda each: (
-            each.method == "DELETE"
-            and sent.append((each.url.partition("/hub/api/")[2], each.post_data))
-        ),
-    )
+
+    def note(each: Any) -> None:
+        if each.method == "DELETE":
+            sent.append((each.url.partition("/hub/api/")[2], each.post_data))
+
+    page.on("request", note)
     await dialog.get_by_role("button", name="Stop", exact=True).click()
     await expect(page.get_by_role("button", name="start", exact=True)).to_be_visible()
     await page.get_by_role("button", name="Stop My Server").click()
