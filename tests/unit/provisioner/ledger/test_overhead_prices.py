@@ -249,7 +249,7 @@ async def test_a_claim_in_a_hubs_first_seconds_leaves_the_pool_its_price(world: 
 
 
 async def test_what_is_older_than_the_history_of_prices_costs_what_it_did(world: World) -> None:
-    """EC2 tells the prices of a week."""
+    """EC2 says the prices of a week."""
     day, now = timedelta(days=1), world.clock()
     points = [(-9, 0.20), (10, 0.21), (19, 2.0)]
     history = tuple(PricePoint(now + days * day, usd) for days, usd in points)
