@@ -42,7 +42,7 @@ class EndedInstances:
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises: the store is written in the background."""
-        if not self._is_pricing and self.overhead.to_price_again():
+        if not self._is_pricing and self.overhead.unpriced.is_due():
             self._is_pricing = True
             self.tasks.spawn(self._price_again(), "prices of overhead")
         instances = self.state.instances

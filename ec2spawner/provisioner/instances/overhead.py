@@ -3,21 +3,19 @@
 What an instance runs that is kept after a stop is charged to its user, and so is what was bought
 for a start that its user cancelled; all else is the hub's.
 
-Spot prices are read later than they change, and a hub that begins knows none. So what was stored
-before the prices of its time were read is stored again once they are.
+What was stored before the prices of its time were read is stored again once they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from typing import Final
 
 from ...core.instances.retention_rules import Kept
 from ...core.ledger.cost_rows import Cause, CostRow, CostSum, Resource
-from ...core.ledger.instance_end import FREE, InstanceEnd, close_at_end
+from ...core.ledger.instance_end import FREE, InstanceEnd
 from ...core.ledger.lease_costs import HUBS, Account, overhead_costs
 from ...core.ledger.rehearsals import KEY, rehearsal_costs
 from ...core.ledger.segments import (
@@ -28,51 +26,13 @@ from ...core.ledger.segments import (
     with_known_prices,
 )
 from ...core.ledger.unused_places import UnusedPeriod
-from ...wire import Market
 from ..model.cloud.instance import GONE, Instance
 from ..model.leases.costs import account_of_kept
 from ..offers.prices import PriceCache
 from ..state.state import State
 from ..store.store import Store
-
-LONGEST_UNPRICED: Final = timedelta(hours=1)
-"""For so long after its end time is priced again whose prices could not be read."""
-
-Whose = tuple[Cause, Account]
-
-UNKNOWN: Final = (Cause.UNASSIGNED, HUBS)
-"""Of time before the first lease, where this process knows no more. What an earlier one has stored
-holds then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """Time in which an instance served no lease, and what it is stored under."""
-
-    key: str
-    """See `overhead_key`."""
-    segments: Sequence[Segment]
-    """At least one, by the prices that are known."""
-    whose: Whose = UNKNOWN
-    """Why, and who pays."""
-    instance: Instance | None = None
-    """None where EC2 no longer lists it."""
-    kept: Kept | None = None
-    is_all: bool = False
-    """Whether the instance has ended and never served a lease."""
-    runs_on: bool = False
-    """Whether the instance still runs so. The stored segment has no end then: a later hub to which
-    EC2 does not list it any more knows by that that it had not ended."""
-
-    @property
-    def names(self) -> OverheadKey:
-        """What its lines are stored under."""
-        return self.segments[0].instance_id, self.key
-
-    @property
-    def about(self) -> str:
-        """For the write-behind queue."""
-        return f"overhead of {self.segments[0].instance_id} since {self.key}"
+from .overhead_period import UNKNOWN, Period, Whose, beside_disks, segments_of
+from .unpriced_overhead import UnpricedOverhead
 
 
 @dataclass(slots=True)
@@ -85,8 +45,12 @@ class Overhead:
     state: State
     store: Store
     prices: PriceCache
-    _unpriced: dict[OverheadKey, Period] = field(default_factory=dict)
-    """What was stored before the prices of its time were read."""
+    unpriced: UnpricedOverhead = field(init=False)
+    _latest: dict[OverheadKey, Period] = field(default_factory=dict)
+    """What is to be stored under each key, until it is."""
+
+    def __post_init__(self) -> None:
+        self.unpriced = UnpricedOverhead(self.state, self.prices)
 
     async def before_lease(
         self, instance: Instance, start: datetime, end: datetime, kept: Kept | None
@@ -133,7 +97,7 @@ class Overhead:
         key = overhead_key(launched_at, kept.lease_id)
         paid = await self.store.ledger.paid_segments(kept.instance_id, key)
         if paid and end > start:
-            segment = _beside_disks(replace(paid[0], start=start, end=end), kept)
+            segment = beside_disks(replace(paid[0], start=start, end=end), kept)
             segments = self.prices.in_force([segment])
             await self.save(Period(key, segments, _whose_of(kept), kept=kept))
 
@@ -217,21 +181,21 @@ class Overhead:
 
     async def _of_unleased(self, instance: Instance, until: datetime) -> None:
         """If the store fails, a later pass repeats all of it, reading included: the next listing
-        may not show the instance any more."""
+        may not show the instance any more. What is written has the subject of its key."""
         # One that just ended may not be stored yet.
         remembered = self.state.leases.last_served(instance.instance_id)
-        about = f"overhead of {instance.instance_id}, without a lease at its end"
+        about = f"account of {instance.instance_id}, without a lease at its end"
         has_ended, instance_id = instance.state in GONE, instance.instance_id
 
         async def save() -> None:
-            ledger, listed = self.store.ledger, self.state.instances.listed.get(instance_id)
-            if listed is not None and listed.state in GONE and not has_ended:
-                return  # its end is stored, or will be
+            ledger = self.store.ledger
             # Leases of an earlier process are not in memory.
             last = remembered or await self.store.last_served(instance_id)
             follows, start = last or ("", instance.launched_at)
             key = overhead_key(instance.launched_at, follows)
             stored = await ledger.whose_overhead(instance_id, key)
+            if pending := self._latest.get((instance_id, key)):
+                stored = pending.whose
             segments = self._segments(instance, max(start, instance.launched_at), until)
             if has_ended and follows and not stored and segments[-1].end == segments[0].start:
                 return  # a lease has paid for all of it
@@ -239,8 +203,11 @@ class Overhead:
                 return  # it may have been stopped at its end, and `Retention` has counted it
             after_lease = stored or (Cause.TERMINATION, HUBS)
             whose = after_lease if follows else self._whose(instance)
+            listed = self.state.instances.listed.get(instance_id)
+            if listed is not None and listed.state in GONE and not has_ended:
+                return  # its end is stored, or will be
             is_all = has_ended and not follows
-            await self._store_now(about, Period(key, segments, whose, instance, is_all=is_all))
+            await self.save(Period(key, segments, whose, instance, is_all=is_all))
 
         await self.store.write_behind.now_or_later(about, save)
 
@@ -268,26 +235,23 @@ class Overhead:
 
     async def save(self, period: Period) -> None:
         """Store time of no lease, with a later pass if that fails: it is paid for already."""
-        about = period.about
-        await self.store.write_behind.now_or_later(about, lambda: self._store_now(about, period))
+        before = self._latest.get(period.names)
+        if before is not None and period.whose == UNKNOWN:
+            period = replace(period, whose=before.whose)
+        self._latest[period.names] = period
+        await self.store.write_behind.now_or_later(period.about, partial(self._store_now, period))
 
     def _segments(
         self, instance: Instance, start: datetime, end: datetime, kept: Kept | None = None
     ) -> tuple[Segment, ...]:
-        """Its time, ended when EC2 ended it, or at `end`, at the prices that were in force."""
-        address_usd = self.prices.shown_address_usd_per_hour(instance)
-        running = replace(self.prices.segment(instance, start), address_usd_per_hour=address_usd)
-        ended = self.state.instances.end_of(instance)
-        closed = close_at_end([_beside_disks(running, kept)], max(end, start), ended)
-        return self.prices.in_force(closed)
+        return segments_of(self.state, self.prices, instance, start, end, kept)
 
-    async def _store_now(
-        self, about: str, period: Period, instead_of: Period | None = None
-    ) -> None:
-        """`instead_of` is what is to be replaced, unless something else has replaced it by then."""
+    async def _store_now(self, period: Period) -> None:
+        """Nothing is written where there is something newer for the key by then."""
         ledger = self.store.ledger
         stored = await ledger.overhead_segments(*period.names)
         paid = await ledger.paid_segments(*period.names)
+        readings = self.prices.readings
         address_usd = self.prices.usual_address_usd_per_hour
         in_force = self.prices.in_force(period.segments, stored)
         segments = [with_known_prices(each, paid) for each in in_force]
@@ -300,72 +264,29 @@ class Overhead:
         whose = period.whose
         if whose == UNKNOWN:
             whose = await ledger.whose_overhead(*period.names) or whose
-        if instead_of is not None and self._unpriced.get(period.names) is not instead_of:
+        if self._latest.get(period.names) is not period:
             return
         now, time_zone = self.state.clock.now(), self.state.settings.time_zone
         costs = overhead_costs(
             segments, whose[0], now, time_zone, account=whose[1], is_all=period.is_all
         )
-        self._note(replace(period, whose=whose))
         if period.runs_on:
             segments[-1] = replace(segments[-1], end=None)
         await self._count_and_store(
-            about, period.names, costs, lambda: ledger.save_overhead(segments, period.key, costs)
+            period.about,
+            period.names,
+            costs,
+            lambda: ledger.save_overhead(segments, period.key, costs),
         )
-
-    # --- prices that are read later ---
-
-    def _note(self, period: Period) -> None:
-        self._unpriced.pop(period.names, None)
-        if not self._is_priced(period):
-            self._unpriced[period.names] = period
-            self.prices.want({each.instance_type for each in period.segments})
-
-    def _is_priced(self, period: Period) -> bool:
-        """Whether the prices of all its time have been read."""
-        last = period.segments[-1]
-        is_read = (
-            last.market is not Market.SPOT
-            or last.source == FREE
-            or self.prices.is_read_since(last.instance_type, last.end or self.state.clock.now())
-        )
-        return is_read and not any(
-            each.usd_per_hour is None or each.disk_usd_per_month is None for each in period.segments
-        )
+        if self._latest.get(period.names) is period:
+            del self._latest[period.names]
+            self.unpriced.note(replace(period, whose=whose), readings)
 
     async def price_again(self) -> None:
         """Store again what was stored before its prices were read, once they are."""
-        for period in self.to_price_again():
-            about, again = period.about, self._again(period)
-            if again.segments == period.segments:
-                continue  # done meanwhile
-            await self.store.write_behind.now_or_later(
-                about, partial(self._store_now, about, again, instead_of=period)
-            )
-
-    def to_price_again(self) -> Sequence[Period]:
-        """Those of which other prices are known by now."""
-        oldest, found = self.state.clock.now() - LONGEST_UNPRICED, []
-        for names, period in list(self._unpriced.items()):
-            again, end = self._again(period), period.segments[-1].end
-            if again.segments != period.segments:
-                found.append(period)
-            elif self._is_priced(again) or (end is not None and end < oldest):
-                del self._unpriced[names]
-        return found
-
-    def _again(self, period: Period) -> Period:
-        """The same time, at the prices that are known by now."""
-        start, end = period.segments[0].start, period.segments[-1].end
-        if period.instance is None or end is None:
-            return replace(period, segments=self.prices.in_force(period.segments))
-        listed = self.state.instances.listed
-        instance = listed.get(period.instance.instance_id, period.instance)
-        if instance.launched_at != period.instance.launched_at:
-            instance = period.instance  # it has been started again
-        segments = self._segments(instance, start, end, period.kept)
-        runs_on = period.runs_on and segments[-1].end == end
-        return replace(period, segments=segments, runs_on=runs_on)
+        async for period in self.unpriced.repriced():
+            if period.names not in self._latest:  # else a newer write has these prices
+                await self.save(period)
 
     async def _count_and_store(
         self,
@@ -391,9 +312,3 @@ def _cause_of(kept: Kept) -> Cause:
 
 def _whose_of(kept: Kept) -> Whose:
     return _cause_of(kept), account_of_kept(kept)
-
-
-def _beside_disks(segment: Segment, kept: Kept | None) -> Segment:
-    """The segment without what `Overhead.of_disks` charges."""
-    is_counted = kept is not None and kept.then == "stop"
-    return replace(segment, disk_usd_per_month=0.0) if is_counted else segment

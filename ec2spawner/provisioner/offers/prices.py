@@ -74,6 +74,8 @@ class PriceCache:
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
         self.first_readings = FirstReadings()
+        self.readings = 0
+        """How many were tried: without another one, no price has changed."""
         self._disks = Disks(state, cloud, self._wake.set)
         self._spot: Mapping[tuple[str, str], tuple[PricePoint, ...]] = {}
         self._spot_read_at: dict[str, datetime] = {}
@@ -318,6 +320,8 @@ class PriceCache:
             self._failing[what] = code
             log.log(level, "Reading %s failed, keeping the old prices: %s", what, error or code)
             return False
+        finally:
+            self.readings += 1
         if self._failing.pop(what, None):
             log.info("Reading %s works again", what)
         self._state.wake()

@@ -17,7 +17,7 @@ class PendingCosts:
     """Lines of overhead whose write is under way, or has failed and is repeated by each pass."""
 
     subject: str
-    """Of the write-behind queue: a newer write of the subject takes the place of an older one."""
+    """Of the write-behind queue, one for each key: a newer write takes the place of an older."""
     key: OverheadKey
     costs: Sequence[CostRow]
     replaces: Sequence[CostSum]
@@ -59,8 +59,6 @@ class PendingOverhead:
         write of the key has no answer, it may have landed, and what was counted before stays."""
         before = self._pending.get(key)
         stored = stored if before is None else before.replaces
-        for old in [each for each in self._pending.values() if each.subject == subject]:
-            del self._pending[old.key]
         pending = self._pending[key] = PendingCosts(
             subject, key, costs, stored, is_repeated=before is not None
         )

@@ -10,7 +10,7 @@ import pytest
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.cost import nano_usd
 from ec2spawner.core.ledger.cost_rows import CostSum, Dimension
-from ec2spawner.provisioner.instances.overhead import Period
+from ec2spawner.provisioner.instances.overhead_period import Period
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.provisioner.retention.running_costs import INTERVAL

@@ -8,15 +8,19 @@ from datetime import timedelta
 import pytest
 
 from ec2spawner.core.ledger.cost_rows import Dimension
+from ec2spawner.core.ledger.segments import Segment
 from ec2spawner.core.pool.rules import PoolRules
 from ec2spawner.core.pricing.price_history import PricePoint
+from ec2spawner.provisioner.instances.overhead_period import Period
+from ec2spawner.provisioner.instances.unpriced_overhead import UnpricedOverhead
 from ec2spawner.provisioner.model.cloud.cloud import CloudError
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
 from ec2spawner.wire import Market
-from tests.unit.provisioner.costs import SPOT, costs, spent
+from tests.unit.provisioner.costs import SPOT, accept, costs, refuse, spent
 from tests.unit.provisioner.pool.pool_world import Pool, name_spec, rules
 from tests.unit.provisioner.retained import LINGER, kept
 from tests.unit.provisioner.world import SPEC, World, until
+from tests.virtual_time import virtual_loop
 
 NO_POOL = PoolRules(())
 OPEN = "SELECT instance_id FROM segment WHERE overhead_key IS NOT NULL AND ended_at IS NULL"
@@ -248,6 +252,33 @@ async def test_a_claim_in_a_hubs_first_seconds_leaves_the_pool_its_price(world: 
     assert (await by_cause(world))["pool"] == pytest.approx(due, rel=0.005)
 
 
+async def test_a_price_that_is_read_late_is_stored_though_the_first_write_fails(
+    world: World,
+) -> None:
+    await risen(world)
+    pool = await with_pool(world)
+    pool.advance(60)
+    await world.complete_passes(1)
+    await world.kill()
+    world.clock.advance(1800)
+    gate = world.cloud.hold("spot_history")
+    await world.start(pool=NO_POOL)
+    await until(lambda: not world.cloud.running(), "its end")
+    for _ in range(3):
+        world.clock.advance(60)
+        await world.watch_passes(2)
+    await until(lambda: not world.store.write_behind._writes, "its account")
+    refuse(world)
+    pending = world.provisioner._state.spending.pending_overhead
+    gate.set()
+    await until(pending.all, "a write that fails")
+    await world.complete_passes(3)
+    accept(world)
+    due = (0.20 * 1200 + 2.0 * 660) / 3600
+    assert await by_cause(world) == {"pool": pytest.approx(due, rel=0.005)}
+    assert not pending.all()
+
+
 async def test_what_is_older_than_the_history_of_prices_costs_what_it_did(world: World) -> None:
     """EC2 says the prices of a week."""
     day, now = timedelta(days=1), world.clock()
@@ -285,3 +316,53 @@ async def test_what_is_stored_keeps_its_prices_where_the_history_cannot_be_read(
     await until(lambda: not world.run_sql(OPEN), "it is closed")
     due = (0.20 * 7200 + 2.0 * 600) / 3600
     assert spent(world, "hub").usd == pytest.approx(due, rel=0.005)
+
+
+async def test_a_write_that_waits_does_not_replace_a_newer_account(world: World) -> None:
+    await risen(world)
+    pool = await with_pool(world)
+    pool.advance(60)
+    await world.complete_passes(1)
+    overhead = world.provisioner._retention.overhead
+    async with world.no_pass:
+        [instance] = world.provisioner._state.instances.listed.values()
+        refuse(world)
+        await overhead.of_place(instance, runs_on=True)
+        accept(world)
+        await overhead.of_unleased([instance])
+        await world.store.write_behind.retry()
+        assert not world.run_sql(OPEN), "its account has an end"
+
+
+async def test_periods_are_compared_after_each_reading_and_one_after_the_other(
+    world: World,
+) -> None:
+    state, prices = world.provisioner._state, world.provisioner.market.prices
+    unpriced, now = UnpricedOverhead(state, prices), world.clock()
+    for number in range(1000):
+        segment = Segment(f"i-{number}", Market.SPOT, 0.2, now, now, instance_type="p5.48xlarge")
+        unpriced.note(Period("boot", (segment,)), prices.readings)
+    async with world.no_pass:
+        assert [each async for each in unpriced.repriced()] == []
+        assert not unpriced.is_due()
+        await prices.refresh()
+        assert unpriced.is_due()
+        turns = virtual_loop().turns
+        assert [each async for each in unpriced.repriced()] == []
+        assert virtual_loop().turns - turns > 30
+        assert not unpriced.is_due(), "no price was read since"
+
+
+async def test_what_is_written_while_prices_are_read_is_compared_with_them(world: World) -> None:
+    state, prices = world.provisioner._state, world.provisioner.market.prices
+    unpriced, now = UnpricedOverhead(state, prices), world.clock()
+    segment = Segment("i-1", Market.ON_DEMAND, ON_DEMAND, now, now)
+    before = prices.readings
+    await prices.refresh()
+    unpriced.note(Period("boot", (segment,)), prices.readings)
+    assert not unpriced.is_due(), "it has its prices"
+    unpriced.note(Period("boot", (segment,)), before)
+    assert unpriced.is_due()
+    assert [each async for each in unpriced.repriced()] == []
+    prices.readings += 1
+    assert not unpriced.is_due(), "it is forgotten"

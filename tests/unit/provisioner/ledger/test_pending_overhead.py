@@ -16,7 +16,8 @@ from ec2spawner.core.ledger.cost_rows import HUB, Cause, CostRow, Dimension, sum
 from ec2spawner.core.ledger.instance_end import InstanceEnd
 from ec2spawner.core.ledger.lease_costs import HUBS, overhead_costs
 from ec2spawner.core.ledger.segments import OverheadKey, Segment, overhead_key
-from ec2spawner.provisioner.instances.overhead import Overhead, Period
+from ec2spawner.provisioner.instances.overhead import Overhead
+from ec2spawner.provisioner.instances.overhead_period import Period
 from ec2spawner.provisioner.store.databases.database import StoreTimeoutError
 from ec2spawner.provisioner.usage import PART
 from ec2spawner.wire import Market

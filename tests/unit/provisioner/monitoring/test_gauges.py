@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from ec2spawner.hub.api.instances import Instances, instances_json
 from ec2spawner.hub.app.reporting.metrics import ProvisionerCollector
-from ec2spawner.provisioner.instances.overhead import Period
+from ec2spawner.provisioner.instances.overhead_period import Period
 from ec2spawner.provisioner.model.leases.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.monitoring.counters import counted
