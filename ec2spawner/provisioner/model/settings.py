@@ -88,8 +88,8 @@ class Settings:
     """Instance types whose facts and prices are kept fresh from the start: those of all profiles
     that are known by then."""
     price_interval: float = 60.0
-    """Seconds between two readings of spot prices: a limit learns so late that a price has risen.
-    A reading is a page or two of EC2's answers, and EC2 allows 20 a second."""
+    """Seconds between two readings of spot prices. A limit learns of a price rise up to this much
+    later. A reading takes one or two calls, and EC2's rate limit for them is 20 a second."""
     home: HomeRules = HomeRules()
     time_zone: tzinfo = UTC
     """Of calendar days and months in costs and limits."""

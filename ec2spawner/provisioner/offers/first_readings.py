@@ -12,7 +12,7 @@ within one or two; where it does not, nobody waits as long as the call may take.
 
 
 class FirstReadings:
-    """The instance types of which no reading of prices has been answered yet, or has failed."""
+    """The instance types whose prices have not been asked for yet, or without an answer so far."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}

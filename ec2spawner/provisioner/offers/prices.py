@@ -299,7 +299,7 @@ class PriceCache:
         if due := {name for name in self._wanted if self._list_due.get(name, now) <= now}:
             succeeded = await self._read("the price list", self._read_list(due, now))
             self._list_due.update(dict.fromkeys(due, now + (DAILY if succeeded else RETRY)))
-        self.first_readings.end(known | new | due)
+        self.first_readings.end(known | new)
         if (self._resources_due or now) <= now:
             succeeded = await self._read("prices of disks and addresses", self._read_resources())
             self._resources_due = now + (DAILY if succeeded else RETRY)

@@ -82,6 +82,24 @@ async def test_a_spot_price_is_of_its_zone_and_has_an_age(cloud: SimulatedCloud)
     assert prices.price(Market.SPOT, A10G, A) is None
 
 
+async def test_the_first_prices_of_a_type_are_awaited_until_they_were_asked_for(
+    cloud: SimulatedCloud,
+) -> None:
+    prices = registry(cloud, want=(A10G,))
+    gate = cloud.hold("spot_history")
+    refresh = asyncio.create_task(prices.refresh())
+    await asyncio.sleep(0.01)
+    prices.want([A10G, T4])
+    gate.set()
+    await refresh
+    assert prices.price(Market.SPOT, A10G, B)
+    assert prices.first_readings.awaited([T4])
+    await prices.refresh()
+    assert not prices.first_readings.awaited([T4])
+    assert usd(prices.price(Market.SPOT, T4, A)) == 0.21
+
+
+
 async def test_prices_of_zones_without_a_subnet_are_ignored(cloud: SimulatedCloud) -> None:
     prices = registry(cloud, zones=(A, "us-east-1c"))
     await prices.refresh()
