@@ -27,6 +27,12 @@ METRICS_LAST: Final = timedelta(days=63)
 """For so long CloudWatch keeps values of five minutes."""
 
 
+async def wait_for_prices(prices: PriceCache, lease: Lease) -> None:
+    """Call it before `closed_segments`, and before what that is given is read: a hub that begins
+    knows the prices of before it some seconds later."""
+    await prices.first_readings.wait({each.instance_type for each in lease.segments})
+
+
 async def closed_segments(
     state: State, cloud: Cloud, prices: PriceCache, lease: Lease, now: datetime
 ) -> tuple[Segment, ...]:
@@ -36,8 +42,6 @@ async def closed_segments(
     more, and then its metrics say until when it ran.
     """
     instance_id, instance = lease.instance_id or "", state.instances.instance_of(lease)
-    # Until then a hub that begins knows the prices of before it.
-    await prices.first_readings.wait({each.instance_type for each in lease.segments[-1:]})
     segments = prices.completed(lease.segments, instance, lease.spec)
     if instance_id not in state.instances.unseen or not state.instances.is_gone(instance_id):
         return close_at_end(segments, now, state.instances.end_of(instance))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import is_
 
 from ...core.ledger.segments import Segment, reprice
 from ...core.pricing.price_history import PricePoint
@@ -25,8 +26,10 @@ class Repricing:
 
     state: State
     prices: PriceCache
-    _seen: dict[str, tuple[Sequence[Segment], Sequence[PricePoint]]] = field(default_factory=dict)
-    """By lease id: the segments that have the prices of this history."""
+    _seen: dict[str, tuple[Sequence[Segment], Sequence[Sequence[PricePoint]]]] = field(
+        default_factory=dict
+    )
+    """By lease id: the segments that have the prices of these histories, one for each place."""
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises. A crash may lose what it changes: EC2's history says it again."""
@@ -60,13 +63,15 @@ class Repricing:
         return reprice(segments, now, prices, past)
 
     def _in_force(self, lease_id: str, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
-        """The segments themselves where neither they nor the history of the last of them is
-        another one than in the last pass: most are so, and each pass asks for every lease."""
+        """The segments themselves where neither they nor the histories of their places are others
+        than in the last pass: most are so, and each pass asks for every lease. A lease whose
+        instance was replaced has several places."""
         if not segments:
             return segments
-        points = self.prices.history(segments[-1].instance_type, segments[-1].zone)
+        places = dict.fromkeys((each.instance_type, each.zone) for each in segments)
+        points = [self.prices.history(*place) for place in places]
         known = self._seen.get(lease_id)
-        if known is not None and known[0] is segments and known[1] is points:
+        if known is not None and known[0] is segments and all(map(is_, known[1], points)):
             return segments
         found = self.prices.in_force(segments)
         current = segments if found == segments else found

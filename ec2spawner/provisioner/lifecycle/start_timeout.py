@@ -17,7 +17,7 @@ from ...core.instances.termination_cause import Cause, termination_cause
 from ...core.tags import POOL
 from ...wire import Step, Stop
 from ..instances.boot_logs import BootLogs
-from ..instances.closed_segments import closed_segments
+from ..instances.closed_segments import closed_segments, wait_for_prices
 from ..instances.demand import needs
 from ..instances.supply import supply_of
 from ..model.cloud.cloud import Cloud, CloudError
@@ -182,6 +182,7 @@ class StartFailures:
 
         `boot_log` is its end, for people.
         """
+        await wait_for_prices(self.prices, lease)
         now = self.state.clock.now()
         segments = await closed_segments(self.state, self.cloud, self.prices, lease, now)
         if self.state.leases.get(lease.lease_id) is not lease:

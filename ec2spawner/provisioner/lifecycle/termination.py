@@ -23,7 +23,7 @@ from ...core.sleep.spot_events import NOTICE, OVERDUE
 from ...core.sleep.step_budgets import FLUSH_SECONDS
 from ...wire import Market, Then
 from ..homes.volumes import HomeVolumes
-from ..instances.closed_segments import closed_segments
+from ..instances.closed_segments import closed_segments, wait_for_prices
 from ..instances.surplus import terminate
 from ..model import metrics
 from ..model.cloud.cloud import Cloud
@@ -228,9 +228,10 @@ class Termination:
 
     async def _close(self, lease_id: str) -> None:
         """Close the account, then notify, also if that could not be stored yet."""
-        leases, now = self.state.leases, self.state.clock.now()
-        lease = leases.get(lease_id)
+        leases, lease = self.state.leases, self.state.leases.get(lease_id)
         assert lease is not None
+        await wait_for_prices(self.prices, lease)
+        now, lease = self.state.clock.now(), leases.get(lease_id) or lease
         segments = await self._closed_segments(lease, now)
         try:
             await leases.change(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -93,3 +94,43 @@ async def test_prices_of_what_no_profile_names_any_more_are_read(world: World) -
     assert spent(world, "user:ada").usd == pytest.approx(
         (0.2 * 1200 + 2.0 * 2400) / 3600, rel=0.001
     )
+
+
+async def test_a_lease_has_not_ended_while_prices_are_awaited(world: World) -> None:
+    await priced_since_a_week(world, (1200, 2.0))
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat()
+    await world.stop(lease)
+    await world.kill()
+    gate = world.cloud.hold("spot_history")
+    await world.start(stop_timeout=0.0)
+    await world.watch_passes(2)
+    assert world.now(lease).state is not LeaseState.ENDED
+    world.clock.advance(8)
+    gate.set()
+    ended = await world.state(lease, LeaseState.ENDED)
+    assert ended.ended_at == world.clock()
+
+
+async def test_the_price_of_an_earlier_instance_that_ec2_lists_late_is_counted(
+    world: World,
+) -> None:
+    """The instance of the lease was replaced by one in another zone."""
+    await priced_since_a_week(world)
+    lease, agent = await world.ready("ada")
+    await agent.heartbeat()
+    [segment] = world.now(lease).segments
+    begin, hour = segment.start, timedelta(hours=1)
+    [before] = [key for key in SPOT if key[1] != segment.zone]
+    earlier = replace(
+        segment, instance_id="i-before", zone=before[1], start=begin - hour, end=begin
+    )
+    world.provisioner._state.leases.remember(lease.lease_id, segments=(earlier, segment))
+    await world.complete_passes(2)
+    late = PricePoint(begin - hour / 2, 2.0)
+    histories = world.cloud.histories
+    world.cloud.histories = {**histories, before: (*histories[before], late)}
+    await world.provisioner.market.prices.refresh()
+    await world.complete_passes(1)
+    found = [each.usd_per_hour for each in world.now(lease).segments]
+    assert found == [0.20, 2.0, 0.20]

@@ -99,7 +99,6 @@ async def test_the_first_prices_of_a_type_are_awaited_until_they_were_asked_for(
     assert usd(prices.price(Market.SPOT, T4, A)) == 0.21
 
 
-
 async def test_prices_of_zones_without_a_subnet_are_ignored(cloud: SimulatedCloud) -> None:
     prices = registry(cloud, zones=(A, "us-east-1c"))
     await prices.refresh()
