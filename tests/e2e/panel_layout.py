@@ -46,6 +46,36 @@ STICKS_OUT = """panel => {
 }"""
 
 
+IN_REACH = """panel => {
+  const stop = panel.querySelector('.ec2-Stop');
+  return getComputedStyle(stop).position === 'sticky'
+    ? stop.getBoundingClientRect().height / panel.clientHeight : 0;
+}"""
+FOCUSED_IS_COVERED = """panel => {
+  const node = document.activeElement;
+  const { x, y, width, height } = node.getBoundingClientRect();
+  const seen = document.elementFromPoint(x + width / 2, y + height / 2);
+  const isCovered = panel.contains(node) && !node.contains(seen);
+  return isCovered ? `${node.textContent} behind ${seen?.className ?? 'the edge'}` : '';
+}"""
+
+
+def right_of(toasts: Any) -> float:
+    """The right edge of the notifications, which slide in from the window's edge."""
+    boxes = [each.bounding_box() for each in toasts.all()]
+    return max((box["x"] + box["width"] for box in boxes if box), default=0.0)
+
+
+def share_in_reach(panel: Any) -> float:
+    """How much of the panel's height the part takes that sticks to it."""
+    return float(panel.evaluate(IN_REACH))
+
+
+def covered_focus(panel: Any) -> str:
+    """What has the focus, if it is in the panel and something covers it."""
+    return str(panel.evaluate(FOCUSED_IS_COVERED))
+
+
 def record_shifts(page: Any) -> None:
     """From now on, for `shifts`."""
     page.evaluate(RECORD_SHIFTS, PANEL)

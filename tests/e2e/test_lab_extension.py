@@ -78,6 +78,40 @@ def test_shows_as_much_as_there_is_room_for(lab_page: Any, server: Server) -> No
             picture_of(item, f"status-{theme}-{form}".lower())
 
 
+COMES_AND_GOES = """item => {
+  const other = document.createElement('div');
+  other.style = 'flex: none; width: 500px; height: 1px';
+  const bar = item.closest('#jp-main-statusbar').querySelector('.jp-StatusBar-Left');
+  const forms = [];
+  new MutationObserver(() => {
+    if (forms.at(-1) !== item.dataset.form) forms.push(item.dataset.form);
+  }).observe(item, { attributes: true, attributeFilter: ['data-form'] });
+  const frames = count => new Promise(resolve => {
+    const next = left => left ? requestAnimationFrame(() => next(left - 1)) : resolve();
+    next(count);
+  });
+  return (async () => {
+    for (let turn = 0; turn < 4; turn++) {
+      bar.append(other);
+      await frames(5);
+      other.remove();
+      await frames(5);
+    }
+    return forms;
+  })();
+}"""
+
+
+def test_stays_short_while_another_item_comes_and_goes(lab_page: Any, server: Server) -> None:
+    """As JupyterLab's own of a document that is saved every few seconds while a cell prints."""
+    item = shows(lab_page, server, status())
+    expect(item).to_have_attribute("data-form", "wide")
+    forms = item.evaluate(COMES_AND_GOES)
+    assert forms[-1] in ("medium", "narrow")
+    assert len(forms) <= 2, forms
+    expect(item).to_have_attribute("data-form", "wide")
+
+
 def test_says_everything_to_a_screen_reader(lab_page: Any, server: Server) -> None:
     item = shows(lab_page, server, status())
     until(lambda: "has cost $1.37" in item.get_attribute("aria-label"))

@@ -24,6 +24,7 @@ from tests.e2e.canned_server import (
     PANEL,
     START_SECONDS,
     STATUS_URL,
+    TOAST,
     Server,
     hide,
     open_lab,
@@ -306,6 +307,47 @@ def test_is_accessible_and_nothing_overflows_at_any_width(lab: Lab, theme: str) 
                 picture_of(lab.panel, f"{name}-{width}")
             assert violations(lab.page, PANEL) == []
     finally:
+        lab.widen(WIDTHS[0])
+
+
+@pytest.mark.parametrize("height", [420, 560, 660, 800])
+def test_what_stays_in_reach_leaves_the_rest_of_a_low_window(lab: Lab, height: int) -> None:
+    policy = IdlePolicy(user_server_min_seconds=900, user_server_max_seconds=14400)
+    telemetry = scenes.eight_gpus()
+    lab.page.set_viewport_size({"width": 1280, "height": height})
+    try:
+        panel = lab.shows(
+            working(telemetry=telemetry, idle_policy=policy, idleness=warned(), can_sleep=True),
+            scenes.last_hour(8),
+        )
+        expect(panel.get_by_role("button", name="Sleep now…")).to_be_attached()
+        expect(panel.locator(".ec2-Stop-headline")).to_contain_text("in ")
+        assert layout.share_in_reach(panel) < 0.3
+        toasts = lab.page.locator(TOAST)
+        until(lambda: 0 < layout.right_of(toasts) <= panel.bounding_box()["x"])
+        panel.focus()
+        for _ in range(panel.locator("button:visible, select:visible, summary:visible").count()):
+            lab.page.keyboard.press("Tab")
+            assert layout.covered_focus(panel) == ""
+        panel.evaluate("panel => { panel.scrollTop = 0; }")
+        picture_of(panel, f"panel-low-{height}")
+    finally:
+        lab.page.set_viewport_size({"width": 1280, "height": 1000})
+
+
+def test_notifications_are_beside_the_panel(lab: Lab) -> None:
+    panel = lab.shows(working(idleness=warned()))
+    toasts = lab.page.locator(TOAST)
+    expect(toasts.filter(has_text="This server stops in")).to_be_visible()
+    try:
+        for width in (WIDTHS[0], WIDTHS[1]):
+            lab.widen(width)
+            until(lambda: 0 < layout.right_of(toasts) <= panel.bounding_box()["x"])
+        picture(lab.page, "beside-the-panel")
+        lab.page.evaluate("window.jupyterapp.shell.collapseRight()")
+        until(lambda: layout.right_of(toasts) > 1280 - WIDTHS[0])
+    finally:
+        lab.page.evaluate("window.jupyterapp.shell.activateById('ec2spawner-panel')")
         lab.widen(WIDTHS[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -159,6 +160,40 @@ async def test_a_thousand_servers_are_there_at_once_and_found(hub: Hub, visit: V
     await page.set_viewport_size(PHONE)
     assert await is_as_wide_as_the_screen(page)
     await is_accessible(page)
+
+
+SHIFTS = """
+  window.shifted = 0;
+  new PerformanceObserver(list => {
+    for (const entry of list.getEntries()) window.shifted += entry.value;
+  }).observe({ type: 'layout-shift', buffered: true });
+"""
+
+
+@pytest.mark.parametrize("path", ["instances", "usage"])
+async def test_nothing_moves_while_a_page_is_filled(hub: Hub, visit: Visit, path: str) -> None:
+    """However late each of its answers is."""
+    page = await visit("about:blank")
+    await page.add_init_script(SHIFTS)
+    answers = {"instances": instances(30), "usage": usage(), "pool": pool()}
+
+    def late(answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        async def fulfill(route: Any) -> None:
+            await asyncio.sleep(0.3)
+            await answer(route)
+
+        return fulfill
+
+    await page.route("**/hub/api/ec2/**costs?*", late(_answer_costs))
+    await page.route("**/hub/api/ec2/idle-savings?*", late(_answering(IDLE_SAVINGS)))
+    for call, answer in answers.items():
+        await page.route(f"**/hub/api/ec2/{call}", late(_answering(answer)))
+    await page.goto(f"{hub.url}/hub/ec2/{path}")
+    await expect(page.locator("#ec2-sums tbody tr")).not_to_have_count(0)
+    if path == "instances":
+        await expect(page.locator("#ec2-replays tr")).not_to_have_count(0)
+    await page.wait_for_timeout(500)
+    assert await page.evaluate("window.shifted") < 0.01
 
 
 async def test_workers_follow_their_server_and_neither_they_nor_runs_have_buttons(

@@ -21,6 +21,7 @@ import type { WorkerOpener } from './workerOpener.js';
 import { stateOf } from '../model/state.js';
 import type { Section } from './section.js';
 import { SessionSection } from './sessionSection.js';
+import { ToastsBeside } from './toastsBeside.js';
 import { StopSection } from './stopSection.js';
 import { WorkerSection } from './workerSection.js';
 
@@ -65,6 +66,7 @@ export class Panel extends Widget {
   }
 
   override dispose(): void {
+    this._beside.dispose();
     this._gpus.dispose();
     this._machine.dispose();
     super.dispose();
@@ -80,7 +82,18 @@ export class Panel extends Widget {
     this._model.refresh();
     this._history.refresh();
     this._clusterModel.refresh();
+    this._beside.update();
     this.update();
+  }
+
+  protected override onAfterHide(message: Message): void {
+    super.onAfterHide(message);
+    this._beside.update();
+  }
+
+  protected override onResize(message: Widget.ResizeMessage): void {
+    super.onResize(message);
+    this._beside.update();
   }
 
   protected override onUpdateRequest(message: Message): void {
@@ -147,6 +160,7 @@ export class Panel extends Widget {
   private readonly _cluster: ClusterSection;
   private readonly _session: SessionSection;
   private readonly _stop: StopSection;
+  private readonly _beside = new ToastsBeside(this.node);
 }
 
 export namespace Panel {

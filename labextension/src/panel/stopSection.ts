@@ -39,14 +39,15 @@ export class StopSection extends Section {
     this._choice.append(element('span', '', trans.__('Stop after')), this._select);
     this._rules.append(element('summary', '', trans.__('All idle rules')), this._ruleList);
     this.node.classList.add('ec2-StopSection');
-    // The heading is in it: what stays in reach must say what it is about.
-    const inReach = element('div', 'ec2-Stop', this.heading, this._headline, this._bar);
     this._keep.append(element('span', 'ec2-Keep-title', trans.__('Keep until')), this._keeps);
     this._keep.setAttribute('role', 'group');
     this._keep.setAttribute('aria-label', trans.__('Keep until'));
     const buttons = element('div', 'ec2-Buttons', this._sleep, this._continue, this._stop);
-    inReach.append(this._sentence, this._jump, this._kept, this._keep, buttons);
-    this.node.append(inReach, this._choice, this._rule, this._rules);
+    const facts = element('div', 'ec2-Stop-facts', this.heading, this._headline, this._bar);
+    facts.append(this._sentence, this._jump, this._kept);
+    // What can be done stays in reach, and nothing else: the rest would cover the panel.
+    const inReach = element('div', 'ec2-Stop', this._keep, buttons);
+    this.node.append(facts, inReach, this._choice, this._rule, this._rules);
   }
 
   update(view: IView): void {

@@ -3,11 +3,14 @@ import { Widget } from '@lumino/widgets';
 import type { Message } from '@lumino/messaging';
 
 import { sentences } from '../text/serverText.js';
-import { FORMS, parts } from '../text/statusItemText.js';
+import { type Form, FORMS, parts } from '../text/statusItemText.js';
 import { OverflowObserver } from './overflow.js';
 import type { SettingsModel } from '../model/settingsModel.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { stateOf } from '../model/state.js';
+
+/** A longer form is shown when there has been room for it for so long: other items come and go. */
+const GROW_MS = 10_000;
 
 /** `● A10G 87 % · 14.2/24 GB │ $1.37 · $0.42/h spot │ in use`, and shorter where room is short. */
 export class StatusItem extends Widget {
@@ -48,6 +51,8 @@ export class StatusItem extends Widget {
   }
 
   protected override onBeforeDetach(message: Message): void {
+    window.clearTimeout(this._growth);
+    this._growth = undefined;
     this._watch?.dispose();
     this._watch = null;
     this.node.removeEventListener('click', this);
@@ -72,15 +77,38 @@ export class StatusItem extends Widget {
     }
   }
 
-  /** The longest form that fits. Digits change without a new fit: they all have one width. */
+  /**
+   * The longest form that fits; a longer one than now only after a while, unless the window has another
+   * width. Digits change without a new fit: they all have one width.
+   */
   private _fit(): void {
-    for (const form of FORMS) {
-      this.node.dataset.form = form;
-      this._length = this._write();
-      if (!this._watch?.overflows()) {
-        return;
-      }
+    const { innerWidth } = window;
+    const isResized = innerWidth !== this._fittedTo;
+    this._fittedTo = innerWidth;
+    const before = this.node.dataset.form as Form | undefined;
+    const longest = FORMS.find(form => this._fits(form)) ?? 'narrow';
+    const isLonger = before !== undefined && FORMS.indexOf(longest) < FORMS.indexOf(before);
+    if (isLonger && !isResized) {
+      this._show(before);
+      this._growth ??= window.setTimeout(() => {
+        this._fittedTo = 0;
+        this._fit();
+      }, GROW_MS);
+      return;
     }
+    window.clearTimeout(this._growth);
+    this._growth = undefined;
+    this._show(longest);
+  }
+
+  private _fits(form: Form): boolean {
+    this._show(form);
+    return !this._watch?.overflows();
+  }
+
+  private _show(form: Form): void {
+    this.node.dataset.form = form;
+    this._length = this._write();
   }
 
   /** Writes the parts; answers their length. */
@@ -110,6 +138,8 @@ export class StatusItem extends Widget {
   private readonly _open: () => void;
   private _watch: OverflowObserver | null = null;
   private _length = 0;
+  private _fittedTo = 0;
+  private _growth: number | undefined;
 }
 
 export namespace StatusItem {

@@ -21,10 +21,13 @@ function setText(node, text) {
 }
 
 /** Reads now, so many milliseconds after each read while the page is seen, and when it is seen or
- * online again. */
+ * online again. Nothing else is shown before the first read has ended: each of its answers would move
+ * what is below. */
 function keepFresh(read, pause = () => REFRESH_MS) {
   let isReading = false;
   let timer;
+  const page = element("page").classList;
+  page.add("ec2-mod-loading");
   async function refresh() {
     clearTimeout(timer);
     if (isReading || document.hidden) return;
@@ -39,6 +42,7 @@ function keepFresh(read, pause = () => REFRESH_MS) {
     } finally {
       isReading = false;
       element("loading").hidden = true;
+      page.remove("ec2-mod-loading");
       timer = setTimeout(refresh, pause());
     }
   }
