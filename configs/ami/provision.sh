@@ -170,7 +170,7 @@ trim_services() {
     for unit in unattended-upgrades.service apt-daily.timer apt-daily-upgrade.timer \
         snapd.refresh.timer snapd.snap-repair.timer motd-news.timer man-db.timer \
         fwupd-refresh.timer update-notifier-download.timer update-notifier-motd.timer \
-        rpcbind.service rpcbind.socket; do # of nfs-common: NFS 4 needs no port of the client
+        nfs-client.target rpcbind.service rpcbind.socket; do # of nfs-common: NFS 4 needs none
         ln -sfn /dev/null "/etc/systemd/system/$unit"
     done
     if [[ -S /run/snapd.socket ]]; then snap set system refresh.hold=forever; fi

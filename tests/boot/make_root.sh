@@ -31,9 +31,13 @@ make_archive() { # $1: the root
     mkdir "$1/srv/archive"
     local name
     for name in "$venv" "${in_archive[@]}"; do
-        cp "$1/var/cache/apt/archives/${name}_"*.deb "$1/srv/archive"
+        # Not under a name with the colon of an epoch in it, which apt would look for.
+        cp "$1/var/cache/apt/archives/${name}_"*.deb "$1/srv/archive/$name.deb"
     done
+    # What runs nowhere is not to be stopped either.
+    install -m 755 /dev/stdin "$1/usr/sbin/policy-rc.d" <<<$'#!/bin/sh\nexit 101'
     chroot "$1" dpkg --purge python3-venv "$venv" "${in_archive[@]}" >/dev/null
+    rm "$1/usr/sbin/policy-rc.d"
     index_archive "$1/srv/archive"
     echo 'deb [trusted=yes] file:/srv/archive ./' >"$1/etc/apt/sources.list"
 }
