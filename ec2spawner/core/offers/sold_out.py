@@ -123,6 +123,8 @@ class SoldOut:
             if found not in MARKED_FOR or (found is ErrorClass.REFUSED and not reservation):
                 continue
             meant = _meant(call, error, zones)
+            if found is ErrorClass.PLAN and len({each.instance_type for each in meant}) > 1:
+                continue  # EC2 refuses images with the same words: no type is known to be meant
             if len(meant) > 1:
                 meant = [each for each in meant if (each.instance_type, each.zone) not in brought]
                 if found is ErrorClass.TYPE_IN_ZONE:

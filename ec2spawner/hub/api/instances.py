@@ -68,9 +68,9 @@ class ServerModel(Model):
     can_sleep: bool
     """A stop can save its variables."""
     interruption_at: AwareDatetime | None
+    """When AWS reclaims it."""
     scheduled_event: ScheduledEvent | None
     """What AWS has announced of its instance."""
-    """When AWS reclaims it."""
     gpu_percent: float | None
     """Use of its GPUs, on average; null without GPUs and while unknown."""
     usd: float | None

@@ -161,7 +161,7 @@ class Claims:
         rebooted the instance."""
         binding = self.state.claims.binding(instance_id)
         is_other = binding and not hmac.compare_digest(binding.key_sha256, key_sha256)
-        return bool(is_other) and not self.state.scheduled_events.is_known
+        return bool(is_other) and self.state.scheduled_events.is_awaited
 
     def _check_key(self, instance_id: str, key_sha256: str) -> None:
         binding = self.state.claims.binding(instance_id)

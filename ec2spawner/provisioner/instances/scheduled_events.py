@@ -58,8 +58,7 @@ class ScheduledEventReadings:
                 found = await self._cloud.scheduled_events()
         except (CloudError, TimeoutError) as error:
             self._note_failure(error)
-            if not state.scheduled_events.is_known:
-                state.scheduled_events.learn({}, asked_at)  # nothing waits for them
+            state.scheduled_events.fail()
             return False
         if self._failing:
             log.info("Scheduled events are read again")

@@ -39,6 +39,9 @@ class OfAda(OwnersHandler):
     users: Any = fake_users(fake_user("ada", orm_spawners={"lab"}, spawners={"lab": "ada's lab"}))
     service: Any = SimpleNamespace(accounts=bare_accounts())
 
+    def get_json_body(self) -> None:
+        """None was sent."""
+
     def refuse(self, status: int, message: str) -> NoReturn:
         assert status == 409
         raise Refused(message)

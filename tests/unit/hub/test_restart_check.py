@@ -250,7 +250,6 @@ async def test_the_progress_of_a_start_begins_once_it_is_requested(
     await world.boot()
     await world.stop(lease)
     messages = [event["message"] for event in await seen]
-    assert messages[0] == "Looking for a machine"
     assert messages[-1].startswith("Found one")
 
 

@@ -124,6 +124,7 @@ async def hardware(world: World, payer: str) -> HardwareChoices:
         service=service(spawner, PAYERS),
         provisioner=world.provisioner,
         owners_spawner=lambda _: spawner,
+        refuse_body=lambda: None,
         refuse_unless_ready=lambda _: None,
         answer=lambda _, answer: answers.append(answer),
     )

@@ -23,7 +23,7 @@ class LimitNotice:
     limits: tuple[str, ...]
     """What is used of each, until when, and whom to ask: sentences."""
     open: str
-    """What can still be started: a sentence."""
+    """What can still be started, in sentences; empty where something else stands in the way."""
 
 
 def limit_notices(
@@ -47,8 +47,10 @@ def _still_open(cards: Sequence[Card], payer: str) -> str:
             continue
         known = first.offer.usd_per_hour
         names.append(card.name if known is None else f"{card.name} (${usd(known)}/h)")
+    are_refused = len(names) + sum(payer in card.refusals for card in cards) == len(cards)
     if not names:
-        return "Nothing can be started now."
+        return "What is left pays for none of the profiles." if are_refused else ""
     more = [f"{len(names) - MAX_OPEN} more"] if len(names) > MAX_OPEN else []
     still = "; ".join([*names[:MAX_OPEN], *more])
-    return f"You can still start: {still}. The others cost more than is left."
+    others = " The others cost more than is left." if are_refused else ""
+    return f"You can still start: {still}.{others}"

@@ -15,11 +15,21 @@ class ScheduledEvents:
     def __init__(self) -> None:
         self._of: Mapping[str, Sequence[ScheduledEvent]] = {}
         self._read_at: datetime | None = None
+        self._has_failed = False
 
     @property
     def is_known(self) -> bool:
         """Whether this process has read them."""
         return self._read_at is not None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether what depends on them waits for the first reading, which has not failed yet."""
+        return not self.is_known and not self._has_failed
+
+    def fail(self) -> None:
+        """A reading has failed: what was known stays, and nothing waits for the next one."""
+        self._has_failed = True
 
     def learn(self, found: Mapping[str, Sequence[ScheduledEvent]], read_at: datetime) -> None:
         """Replace what was known by a complete reading, asked for at `read_at` (UTC)."""

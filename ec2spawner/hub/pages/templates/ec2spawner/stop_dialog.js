@@ -56,7 +56,7 @@ function serverOf(button) {
 }
 
 for (const button of document.querySelectorAll("#stop, .stop-server")) {
-  if (!ownServers[serverOf(button)]) continue;
+  if (!Object.hasOwn(ownServers, serverOf(button))) continue;
   // A link without an address: the keyboard does not reach it.
   button.tabIndex = 0;
   button.addEventListener("keydown", (event) => {
