@@ -76,7 +76,7 @@ from .app.user_account import all_users
 from .app.user_activity import keep_users_logged_in
 from .app.user_names import explain_refused_names
 from .configuration import validate
-from .pages import runs_page, start_page, usage_pages
+from .pages import runs_page, start_page, template_vars, usage_pages
 from .pages.jinja_environment import TEMPLATES
 from .runs.starts import RunStarts
 from .security import instances_scope
@@ -157,7 +157,7 @@ def arrange() -> None:
     keep_users_logged_in()
     _extend_proxy(app)
     _show_our_templates(app)
-    runs_page.define(app)
+    template_vars.define(app)
     # JupyterHub serves no request until it has checked every running server, or until this
     # timeout. Ours are checked once their agents call, which needs a hub that serves.
     app.init_spawners_timeout = 0

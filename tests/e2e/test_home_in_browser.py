@@ -68,9 +68,9 @@ async def test_a_stop_on_the_home_page_asks_and_offers_sleep_first(hub: Hub, vis
     await expect(dialog.get_by_role("heading")).to_have_text("Stop your server “My lab”?")
     sent: list[tuple[str, str | None]] = []
 
-    def note(each: Any) -> None:
-        if each.method == "DELETE":
-            sent.append((each.url.partition("/hub/api/")[2], each.post_data))
+    def note(request: Any) -> None:
+        if request.method == "DELETE":
+            sent.append((request.url.partition("/hub/api/")[2], request.post_data))
 
     page.on("request", note)
     await dialog.get_by_role("button", name="Stop", exact=True).click()

@@ -27,11 +27,15 @@ from tests.stored import sleeping
 
 pytestmark = [pytest.mark.slow(seconds=35), pytest.mark.asyncio(loop_scope="module")]
 
+GUEST = {"name": "guest", "users": ["gus"], "scopes": ["access:servers!server=gil/"]}
+"""Somebody with whom `gil` shares the default server."""
+
 OPTIONS = (
     "c.EC2Spawner.idle = {'server': '4s', 'warn': '1s'}",
     "c.EC2Spawner.sleep = {'save': '2m', 'keep': '3d', 'max_disk_gib': 2}",
     "c.EC2Spawner.stop_timeout = '5s'",
     "c.EC2Spawner.home = {'kind': 'ebs', 'size_gib': 20}",
+    f"c.JupyterHub.load_roles = [*c.JupyterHub.load_roles, {GUEST!r}]",
 )
 
 
@@ -261,8 +265,20 @@ async def test_the_pages_of_its_owner_lead_to_the_wake(hub: Hub) -> None:
         assert "train.ipynb" in spawn
     async with browser(hub, "admin") as theirs:
         spawn = (await theirs.get("/hub/spawn/gil")).text
-        assert "session is asleep" in spawn
         assert "train.ipynb" not in spawn, "names are their owner's alone"
+        assert "The session of gil is asleep" in spawn
+        assert "Your session" not in spawn
+        stopped = (await theirs.get("/user/gil/")).text
+        assert "You may start it for gil." in stopped
+        assert "Start it for gil" in stopped
+    async with browser(hub, "gus") as guest:
+        stopped = (await guest.get("/user/gil/")).text
+        assert "The session of this server has been asleep since" in stopped
+        assert "Its owner stopped it. Its files are kept." in " ".join(stopped.split())
+        assert "Ask gil to start it" in stopped
+        assert '<span class="me-1">gus</span>' in stopped, "who has logged in"
+        for not_theirs in ("Your ", "You put it", "Wake it", 'id="start"', "/hub/spawn/gil"):
+            assert not_theirs not in stopped, not_theirs
 
 
 @pytest.mark.nightly(

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 
 from ec2spawner.hub.app import service
-from ec2spawner.hub.pages.runs_page import RunsPage, define
+from ec2spawner.hub.pages.runs_page import RunsPage
+from ec2spawner.hub.pages.template_vars import define
 from tests.unit.provisioner.runs.submitted import submit
 from tests.unit.provisioner.world import World
 from tests.user_accounts import fake_user
@@ -40,9 +42,11 @@ class Page(RunsPage):
     """Of ada, in a JupyterHub of which only its templates are there."""
 
     current_user = fake_user("ada", spawner=None)
+    db = None
 
     def __init__(self) -> None:
         self.html = ""
+        self.db = orm.new_session_factory("sqlite:///:memory:")()
 
     async def render_template(self, name: str, **variables: Any) -> str:
         app = JupyterHub()

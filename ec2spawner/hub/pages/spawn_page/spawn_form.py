@@ -45,6 +45,8 @@ class SpawnForm:
     """They come from a link that this hub did not sign, so nothing has started yet."""
     notice: StopNotice | None = None
     """Why and when the last server stopped."""
+    owner: str = ""
+    """Whose server it is, where somebody else reads the page."""
     home: str = ""
     """What happens to the user's files at a stop."""
     keeps_home: bool = False

@@ -39,7 +39,8 @@ async def render_options_form(
     stored = spawner.orm_spawner.user_options or {}
     notice = last_stop(provisioner, spawner.user, spawner.name)
     found = session_asleep(provisioner, options, spawner.user, spawner.name)
-    if found is not None and not _is_of_its_owner(spawner):
+    owner = "" if _is_of_its_owner(spawner) else spawner.user.name
+    if found is not None and owner:
         found = found.without_names()
     now = provisioner.now()
     linked, is_foreign = linked_choice(spawner, service.utc_now())
@@ -53,6 +54,7 @@ async def render_options_form(
         chosen=linked or stored,
         linked=is_foreign,
         notice=None if notice and notice.asleep else notice,
+        owner=owner,
         home=f"{home_sentence(options)} {copied or _earlier_home(spawner, provisioner)}".rstrip(),
         begins_as_copy=bool(copied) and (home is None or home.is_being_copied),
         keeps_home=options.home.kind != "none",

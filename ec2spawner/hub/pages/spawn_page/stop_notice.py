@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from jupyterhub.user import User
 
 from ....provisioner.model.leases.lease import Lease
 from ....provisioner.provisioner import Provisioner
 from ...app.user_account import account_of
+
+FOR_OTHERS: Final[Mapping[str, str]] = {
+    "user": "Its owner stopped it",
+    "admin": "An admin stopped it",
+    "hub": "A service of this hub stopped it",
+    "idle": "Nobody used it",
+    "budget": "It had reached a limit of what may be spent",
+    "interruption": "AWS reclaimed its machine",
+    "max-age": "It had reached its maximum age",
+}
+"""Reason of a stop -> its words for readers who are not the owner."""
+
+FAILED: Final = "It ended because something failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +35,9 @@ class StopNotice:
     reason: str
     files: str
     """What happened to the files, in a sentence."""
+    for_others: str = ""
+    """Both for readers who are not the server's owner, such as guests: `reason` speaks to the
+    owner, and of what only the owner may know."""
     asleep: bool = False
     """A start brings the variables of its kernels back."""
 
@@ -48,10 +66,15 @@ def notice_of(lease: Lease | None, *, asleep: bool = False) -> StopNotice | None
     never_ran = lease.ready_at is None and not lease.continues
     if is_expected or never_ran:
         return None
+    is_kept = lease.home_kind != "none"
     kept = "Your files and variables are kept." if asleep else "Your files are kept."
     return StopNotice(
         at=lease.ended_at,
         reason=lease.stop.message.rstrip(". ") or "No reason was given",
-        files=kept if lease.home_kind != "none" else "Its files were not kept.",
+        files=kept if is_kept else "Its files were not kept.",
+        for_others=(
+            f"{FOR_OTHERS.get(lease.stop.reason, FAILED)}. "
+            f"Its files {'are' if is_kept else 'were not'} kept."
+        ),
         asleep=asleep,
     )

@@ -6,7 +6,9 @@ require(["jhapi"], function (JHAPI) {
   const element = (id) => document.getElementById(id);
   const bar = element("ec2-bar");
   const api = new JHAPI(window.jhdata.base_url);
-  const { user, server, progressUrl, homeUrl, spawnUrl } = page.dataset;
+  const { user, owner, server, progressUrl, homeUrl, spawnUrl } = page.dataset;
+  const whose = owner ? "the server of " + owner : "your server";
+  const couldNot = (owner ? "The server of " + owner : "Your server") + " could not be started";
 
   // --- what is known, and when it was learned ------------------------------------------------
   let latest = null; // the last event that had steps
@@ -200,8 +202,9 @@ require(["jhapi"], function (JHAPI) {
   }
 
   function headingOf(event) {
-    if (event.waiting) return "Waiting to start your ";
-    return event.waking ? event.waking.heading + " " : "Starting your ";
+    const what = (owner ? "" : "your ") + event.profile + (owner ? " for " + owner : "");
+    if (event.waiting) return "Waiting to start " + what;
+    return event.waking && !owner ? event.waking.heading + " " + event.profile : "Starting " + what;
   }
 
   // The price that was read is sent: nothing dearer is bought if it has changed since.
@@ -274,7 +277,7 @@ require(["jhapi"], function (JHAPI) {
     logAttempts(event);
     log(event.message);
     if (event.profile) {
-      const heading = headingOf(event) + event.profile;
+      const heading = headingOf(event);
       setText(element("ec2-heading"), heading);
       document.title = heading;
     }
@@ -312,8 +315,8 @@ require(["jhapi"], function (JHAPI) {
       setState(item, "broken");
       setText(item.querySelector(".ec2-detail"), "");
     }
-    setText(element("ec2-heading"), "Your server could not be started");
-    document.title = "Your server could not be started";
+    setText(element("ec2-heading"), couldNot);
+    document.title = couldNot;
     const why = (message || "").replace(/^Spawn failed:?\s*/, "");
     const box = element("ec2-failed");
     box.textContent = localTimes(why) || "The hub gave no reason; the event log has what it said.";
@@ -515,8 +518,8 @@ require(["jhapi"], function (JHAPI) {
     bar.firstElementChild.classList.remove("bg-danger");
     drawBar(0);
     const heading = element("ec2-heading");
-    setText(heading, "Starting your server");
-    document.title = "Starting your server";
+    setText(heading, "Starting " + whose);
+    document.title = "Starting " + whose;
     setText(element("ec2-summary"), "You can close this page and come back.");
     heading.focus(); // the link that was pressed is gone
     heardAt = performance.now();
