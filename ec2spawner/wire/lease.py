@@ -240,7 +240,9 @@ class HeartbeatResponse(Message):
     cost: Cost
     idle: IdlePolicy
     extended_until: AwareDatetime | None = None
-    """The user asked to keep the server until then."""
+    """Somebody asked to keep the server until then."""
+    extended_by: ShortText = ""
+    """Name of the admin or service that did; empty for the server's user."""
     stop: Stop | None = None
     """Set: save, stop the notebook, unmount, report `stopped`."""
     message: AdminMessage | None = None

@@ -40,6 +40,7 @@ def server(number: int, **changes: Any) -> dict[str, Any]:
         "doing": "" if is_idle else "train.ipynb is running",
         "stop_at": (NOW + timedelta(minutes=22)).isoformat() if is_idle else None,
         "extended_until": None,
+        "extended_by": "",
         "can_sleep": number % 2 == 0 and state == "ready",
         "interruption_at": None,
         "gpu_percent": 0.0 if is_idle else 92.0,

@@ -72,10 +72,11 @@ class KeepHandler(UserCall):
         body = read(self, Keep, '{"seconds": 14400}')
         provisioner, lease = _ready(self, user_name, server_name)
         try:
-            until = await provisioner.admin_actions.keep(lease, body.seconds)
+            by = self.current_user.name
+            until = await provisioner.admin_actions.keep(lease, body.seconds, by)
         except StoreError as error:
             raise store_failed(self, error, KEPT_IN_MEMORY) from error
-        log.info("%s keeps %s until %s", self.current_user.name, lease.lease_id, until)
+        log.info("%s keeps %s until %s", by, lease.lease_id, until)
         self.finish(Extension(extended_until=until).model_dump_json())
 
 

@@ -65,6 +65,8 @@ class ServerModel(Model):
     stop_at: AwareDatetime | None
     """When it stops unless it is used; null for never."""
     extended_until: AwareDatetime | None
+    extended_by: str
+    """Who keeps it on until then; empty for its user."""
     can_sleep: bool
     """A stop can save its variables."""
     interruption_at: AwareDatetime | None
@@ -283,6 +285,7 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
         doing=seen.busy_because,
         stop_at=seen.stop_at,
         extended_until=lease.extended_until,
+        extended_by=lease.extended_by,
         can_sleep=seen.can_sleep,
         interruption_at=seen.interruption_at,
         scheduled_event=event and ScheduledEvent(code=event.code, not_before=event.not_before),

@@ -22,8 +22,9 @@ class AdminActions:
 
     state: State
 
-    async def keep(self, lease: Lease, seconds: float) -> datetime:
-        """Let no idleness stop the server for so long, whatever its user may choose.
+    async def keep(self, lease: Lease, seconds: float, by: str) -> datetime:
+        """Let no idleness stop the server for so long, whatever its user may choose. Its user reads
+        `by` whom.
 
         Returns until when, in UTC; never earlier than before. A maximum age still ends the server.
         Raises `StoreError`.
@@ -31,7 +32,8 @@ class AdminActions:
         until = self.state.clock.now() + timedelta(seconds=seconds)
         if lease.extended_until is not None and lease.extended_until >= until:
             return lease.extended_until
-        await self.state.leases.change(lease.lease_id, extended_until=until)
+        changes = {"extended_until": until, "extended_by": by}
+        await self.state.leases.change(lease.lease_id, **changes)
         self.state.leases.notify_agent(lease.lease_id)
         self.state.wake()
         return until

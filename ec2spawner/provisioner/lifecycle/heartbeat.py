@@ -234,6 +234,7 @@ class Heartbeats:
             cost=self.cost(lease),
             idle=policy_of(lease),
             extended_until=lease.extended_until,
+            extended_by=lease.extended_by,
             stop=lease.stop,
             message=contact.message if is_recent else None,
             ends_in_seconds=self._ends_in(lease) if lease.run else None,
@@ -298,7 +299,8 @@ class Heartbeats:
         if lease.extended_until and until - lease.extended_until < EXTENSION_STEP:
             until = lease.extended_until
         else:
-            await self.state.leases.change(lease.lease_id, extended_until=until)
+            changes = {"extended_until": until, "extended_by": ""}
+            await self.state.leases.change(lease.lease_id, **changes)
             self.state.leases.notify_agent(lease.lease_id)
             self.state.wake()
         return ExtendResponse(extended_until=until, bounded=allowed < seconds)

@@ -169,7 +169,10 @@ class Continuations:
         self, lease: Lease, found: Lease, trigger: Trigger, *, is_explained: bool = True
     ) -> None:
         """What has changed since the successor was made: its user may have extended the server."""
-        changes: dict[str, object] = {"extended_until": lease.extended_until}
+        changes: dict[str, object] = {
+            "extended_until": lease.extended_until,
+            "extended_by": lease.extended_by,
+        }
         if lease.ready_at is not None:
             changes["taken_over"] = self._taken_over(lease, trigger, is_explained=is_explained)
         if trigger == "interruption":

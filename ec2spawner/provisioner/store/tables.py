@@ -99,6 +99,7 @@ lease_table = Table(
     Column("ready_at", Instant),
     Column("ended_at", Instant),
     Column("extended_until", Instant),
+    Column("extended_by", String, nullable=False, server_default=""),
     Column("stop", JSON(none_as_null=True)),
     Column("replaced", Integer, nullable=False),
     Column("attempts", JSON, nullable=False),

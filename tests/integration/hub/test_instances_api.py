@@ -182,6 +182,8 @@ async def test_an_admin_keeps_a_server_on(hub: Hub, agent: AgentByHand) -> None:
     assert reply.status_code == 200, reply.text
     [server] = (await send(hub, token)).json()["servers"]
     assert server["extended_until"] == reply.json()["extended_until"]
+    assert server["extended_by"] == "oscar"
+    assert (await agent.heartbeat()).json()["extended_by"] == "oscar"
     assert (await agent.heartbeat()).json()["extended_until"] == server["extended_until"]
     for seconds in (0, -1, 31 * 86400, "soon"):
         assert (await send(hub, token, path, {"seconds": seconds})).status_code == 400

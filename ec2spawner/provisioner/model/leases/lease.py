@@ -140,6 +140,8 @@ class Lease:
     ready_at: datetime | None = None
     ended_at: datetime | None = None
     extended_until: datetime | None = None
+    extended_by: str = ""
+    """Name of the admin or service that keeps it on until then; empty for its user."""
     stop: Stop | None = None
     """Why it is ending or ended."""
     replaced: int = 0

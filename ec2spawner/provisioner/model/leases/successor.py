@@ -43,6 +43,7 @@ def after_interruption(
         requested_at=now,
         sealed_start=lease.sealed_start,
         extended_until=lease.extended_until,
+        extended_by=lease.extended_by,
         events=(StepEvent(Step.REQUEST, now, message),),
         image=lease.image,
         after_stop=lease.after_stop,

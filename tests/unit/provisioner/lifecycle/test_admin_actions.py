@@ -41,14 +41,27 @@ async def test_an_old_message_is_withdrawn(world: World) -> None:
     assert (await agent.heartbeat(None)).message is None
 
 
+async def test_who_keeps_a_server_longer_is_who_keeps_it(world: World) -> None:
+    lease, _ = await world.ready(idle=SHORT)
+    allowed = SHORT.user_may_extend_seconds
+    await world.provisioner.admin_actions.keep(world.now(lease), allowed / 2, "bob")
+    assert world.now(lease).extended_by == "bob"
+    await world.provisioner.agents.extend(world.now(lease), allowed / 4)
+    assert world.now(lease).extended_by == "bob", "it is kept no longer than before"
+    await world.provisioner.agents.extend(world.now(lease), allowed)
+    assert world.now(lease).extended_by == ""
+
+
 async def test_an_admin_keeps_a_server_beyond_what_its_user_may(world: World) -> None:
     world.silence_agents()
     lease, agent = await world.ready(idle=SHORT)
     idle_since = world.clock()
-    until = await world.provisioner.admin_actions.keep(world.now(lease), 4 * 3600)
+    until = await world.provisioner.admin_actions.keep(world.now(lease), 4 * 3600, "bob")
     assert until == world.clock() + timedelta(hours=4)
-    shorter = await world.provisioner.admin_actions.keep(world.now(lease), 60)
+    shorter = await world.provisioner.admin_actions.keep(world.now(lease), 60, "cid")
     assert shorter == until, "never less than before"
+    assert world.now(lease).extended_by == "bob"
+    assert (await agent.heartbeat(idle_since)).extended_by == "bob"
     for _ in range(3 * 60):
         world.clock.advance(60)
         await agent.heartbeat(idle_since)

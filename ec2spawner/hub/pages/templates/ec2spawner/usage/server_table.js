@@ -61,6 +61,12 @@ function announced(row, now) {
   return event ? EVENTS[event.code] + clock(event.not_before, now) : "";
 }
 
+/** Until when it is kept on, and by whom. */
+function extension(row, now) {
+  if (row.state !== "ready" || !row.extended_until || Date.parse(row.extended_until) <= now) return "";
+  return "kept on until " + clock(row.extended_until, now) + " by " + (row.extended_by || "its user");
+}
+
 function doing(row, now) {
   if (row.state === "kept") return keptNote(row, now);
   if (row.state === "unassigned") return UNASSIGNED[row.status];
@@ -135,6 +141,7 @@ function newRow() {
     since: part("span"),
     doing: part("div"),
     announced: part("div", "ec2-minor"),
+    kept: part("div", "ec2-minor"),
     gpu: part("div", "ec2-minor"),
     gpuBar: part("div", "ec2-bar"),
     usd: part("strong"),
@@ -152,7 +159,7 @@ function newRow() {
     name,
     cell("", made.profile, made.place),
     labelled("since", cell("ec2-number", made.since)),
-    cell("", made.doing, made.announced, made.gpu, made.gpuBar),
+    cell("", made.doing, made.announced, made.kept, made.gpu, made.gpuBar),
     cell("ec2-number ec2-cost", made.usd, made.rate, made.unknown),
     cell("", made.buttons)
   );
@@ -171,6 +178,7 @@ function writeRow({ row, made }, server, now, isBelow) {
   setText(made.since, clock(server.since, now));
   setText(made.doing, doing(server, now));
   setText(made.announced, announced(server, now));
+  setText(made.kept, extension(server, now));
   const gpu = server.gpu_percent ?? null;
   setText(made.gpu, gpu === null ? "" : "GPU " + Math.round(gpu) + " %");
   made.gpuBar.hidden = gpu === null;
