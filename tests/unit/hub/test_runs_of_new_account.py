@@ -129,9 +129,10 @@ class Page(RunsPage):
     """The page of this user's runs, where the hub allows no new ones."""
 
     current_user: Any = None
+    db: Any = None
 
     def __init__(self, user: User) -> None:
-        self.current_user = user
+        self.current_user, self.db = user, user.db
 
     async def render_template(self, name: str, **variables: Any) -> Any:
         self.has_runs = variables["has_runs"]

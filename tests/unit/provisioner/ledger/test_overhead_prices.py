@@ -46,6 +46,18 @@ async def with_pool(world: World, **fields: object) -> Pool:
     return pool
 
 
+async def left_by_killed_hub(world: World) -> Pool:
+    """An instance of the pool, half an hour after the hub was killed and about ten minutes after
+    the price has risen."""
+    await risen(world)
+    pool = await with_pool(world)
+    pool.advance(60)
+    await world.complete_passes(1)
+    await world.kill()
+    world.clock.advance(1800)
+    return pool
+
+
 async def by_cause(world: World) -> dict[str, float]:
     """USD that are stored, once prices are read and nothing more is written."""
     await until(lambda: world.provisioner.market.prices._spot, "prices")
@@ -77,12 +89,7 @@ async def test_the_pool_that_a_restarted_hub_ends_costs_what_it_ran(
 async def test_a_hub_that_is_killed_before_it_has_read_prices_leaves_it_to_the_next(
     world: World,
 ) -> None:
-    await risen(world)
-    pool = await with_pool(world)
-    pool.advance(60)
-    await world.complete_passes(1)
-    await world.kill()
-    world.clock.advance(1800)
+    await left_by_killed_hub(world)
     world.cloud.hold("spot_history")
     await world.start(pool=NO_POOL)
     await until(lambda: not world.cloud.running(), "its end")
@@ -237,13 +244,8 @@ async def test_what_lingers_when_a_hub_begins_costs_what_it_ran(world: World) ->
 
 
 async def test_a_claim_in_a_hubs_first_seconds_leaves_the_pool_its_price(world: World) -> None:
-    await risen(world)
-    pool = await with_pool(world)
+    pool = await left_by_killed_hub(world)
     [agent] = pool.agents.values()
-    pool.advance(60)
-    await world.complete_passes(1)
-    await world.kill()
-    world.clock.advance(1800)
     await world.start()
     name_spec(world)
     await world.request("ada")
@@ -255,12 +257,7 @@ async def test_a_claim_in_a_hubs_first_seconds_leaves_the_pool_its_price(world: 
 async def test_a_price_that_is_read_late_is_stored_though_the_first_write_fails(
     world: World,
 ) -> None:
-    await risen(world)
-    pool = await with_pool(world)
-    pool.advance(60)
-    await world.complete_passes(1)
-    await world.kill()
-    world.clock.advance(1800)
+    await left_by_killed_hub(world)
     gate = world.cloud.hold("spot_history")
     await world.start(pool=NO_POOL)
     await until(lambda: not world.cloud.running(), "its end")
@@ -280,7 +277,7 @@ async def test_a_price_that_is_read_late_is_stored_though_the_first_write_fails(
 
 
 async def test_what_is_older_than_the_history_of_prices_costs_what_it_did(world: World) -> None:
-    """EC2 says the prices of a week."""
+    """EC2's history is a week long."""
     day, now = timedelta(days=1), world.clock()
     points = [(-9, 0.20), (10, 0.21), (19, 2.0)]
     history = tuple(PricePoint(now + days * day, usd) for days, usd in points)
