@@ -254,7 +254,8 @@ class Overhead:
         readings = self.prices.readings
         address_usd = self.prices.usual_address_usd_per_hour
         in_force = self.prices.in_force(period.segments, stored)
-        segments = [with_known_prices(each, paid) for each in in_force]
+        known = [with_known_prices(paid[0], paid[1:])] if paid else []
+        segments = [with_known_prices(each, known) for each in in_force]
         segments = [
             replace(each, address_usd_per_hour=address_usd)
             if each.address_usd_per_hour is None

@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from ...core.ledger.segments import Segment, filled_in
@@ -187,6 +188,7 @@ class PriceCache:
         `at_spot_prices`. Before it the prices hold that were `stored` of the instance earlier, in
         order of time."""
 
+        @cache  # both may have hundreds of segments
         def history(instance_type: str, zone: str) -> Sequence[PricePoint]:
             points = self.history(instance_type, zone)
             return after_stored(points, stored, (instance_type, zone)) if stored else points
