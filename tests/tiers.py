@@ -210,8 +210,10 @@ INVARIANTS: Final[Mapping[str, Sequence[str]]] = {
         "tests/integration/embedded/test_embedded_demo.py",
         "tests/integration/hub/test_failed_starts.py",
         "tests/integration/hub/test_idle_stop.py",
+        "tests/integration/hub/test_killed_agents.py",
         "tests/integration/hub/test_no_capacity.py",
         "tests/integration/hub/test_restart.py",
+        "tests/integration/hub/test_restarts_in_chaos.py",
     ),
     "massacre": (
         "tests/unit/agent/test_agent_retry_after.py",
