@@ -88,6 +88,7 @@ function open(context) {
   const document = new Document(contents);
   const model = { view: { phase: 'live', status: { managed: true } }, isAnswering: true, asked: 0 };
   model.changed = new Signal(model);
+  model.askWhile = () => {};
   model.ask = async () => {
     model.asked++;
     await turn();

@@ -48,6 +48,7 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
     this._replaceRequests(app.serviceManager.contents);
     app.commands.commandExecuted.connect(this._onCommand, this);
     model.changed.connect(this._update, this);
+    model.askWhile(() => this._isWaiting());
   }
 
   /** Whether nothing is saved now. */
@@ -181,6 +182,15 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
   private async _isBack(): Promise<boolean> {
     await this._model.ask();
     return this._model.isAnswering && !this.isHolding;
+  }
+
+  /** Whether something is to be saved on the server's return, also while the tab is hidden. */
+  private _isWaiting(): boolean {
+    const mayBeBack = this.isHolding || this._held.size > 0 || !this._model.isAnswering;
+    const isManaged = this._model.view.status?.managed === true;
+    return (
+      mayBeBack && isManaged && !this.isDisposed && unsavedDocuments(this._app.shell).length > 0
+    );
   }
 
   private _update(): void {

@@ -10,7 +10,7 @@ import { RefusedError, request } from '../api/request.js';
 import { askEnd } from '../api/serverEnd.js';
 import type { INotebookStatus, IServerEnd } from '../api/wire/index.js';
 
-/** The endpoint answers from memory, so that this is cheap; a hidden tab does not ask. */
+/** The endpoint answers from memory, so that this is cheap. */
 const POLL_MS = 3000;
 const MAX_POLL_MS = 60_000;
 
@@ -37,7 +37,7 @@ export class StatusModel implements IDisposable {
       name: 'ec2spawner:status',
       factory: () => this._ask(),
       frequency: { interval: POLL_MS, backoff: true, max: MAX_POLL_MS },
-      standby: () => document.hidden
+      standby: () => document.hidden && !this._isAwaited()
     });
     this._ticker = window.setInterval(() => this._tick(), 1000);
     document.addEventListener('visibilitychange', this._onVisibilityChange);
@@ -58,6 +58,11 @@ export class StatusModel implements IDisposable {
   /** Whether the last question was answered: with one that was not, the phase is still `live`. */
   get isAnswering(): boolean {
     return this._connection.isAnswering;
+  }
+
+  /** In a hidden tab, too, ask for as long as this holds; without it such a tab does not ask. */
+  askWhile(isAwaited: () => boolean): void {
+    this._isAwaited = isAwaited;
   }
 
   /** Ask now; returns when there is an answer, or none in time. */
@@ -171,6 +176,7 @@ export class StatusModel implements IDisposable {
   private readonly _order = new ResponseOrder();
   private readonly _connection = new ConnectionState();
   private readonly _changed = new Signal<this, void>(this);
+  private _isAwaited = (): boolean => false;
   private _status: INotebookStatus | null = null;
   private _serverNow = 0;
   private _answeredAt = 0;

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Signal } from '@lumino/signaling';
+
+import './apputils.js';
+import { trans } from './trans.js';
+
+const { Notification } = await import('@jupyterlab/apputils');
+const { ServerConnection } = await import('@jupyterlab/services');
+const { HeldSaves } = await import('../lib/documents/heldSaves.js');
+const { StatusModel } = await import('../lib/model/statusModel.js');
+
+const SERVER = 'http://server/';
+/** Made while there is no `document`: JupyterLab would parse the address with it. */
+const SETTINGS = ServerConnection.makeSettings({ baseUrl: SERVER });
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+/** A page in a hidden tab, with a document of a server that `server.runs`, and is asked there. */
+function openHidden(context) {
+  context.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+  const document = Object.assign(new EventTarget(), { hidden: false, cookie: '' });
+  document.createElement = () => new URL(SERVER); // an anchor, by which JupyterLab parses URLs
+  const window = { setTimeout, clearTimeout, setInterval, clearInterval };
+  Object.assign(globalThis, { document, window });
+  Notification.success = Notification.warning = () => {};
+  const server = { runs: true, asked: 0, stop: null };
+  const fetch = async () => {
+    server.asked++;
+    if (!server.runs) {
+      throw new TypeError('Failed to fetch');
+    }
+    const { stop } = server;
+    return Response.json({ now: new Date().toISOString(), managed: true, stop });
+  };
+  const notebook = {
+    path: 'train.ipynb',
+    localPath: 'train.ipynb',
+    contentsModel: { writable: true }
+  };
+  notebook.model = { dirty: false };
+  notebook.model.contentChanged = new Signal(notebook.model);
+  notebook.disposed = new Signal(notebook);
+  const contents = {
+    get: async () => {},
+    save: async () => {
+      if (!server.runs) {
+        throw new ServerConnection.NetworkError(new TypeError('Failed to fetch'));
+      }
+    }
+  };
+  notebook.save = async () => {
+    await contents.save(notebook.path, {});
+    notebook.model.dirty = false;
+  };
+  const model = new StatusModel({ serverSettings: { ...SETTINGS, fetch } });
+  const commands = {};
+  commands.commandExecuted = new Signal(commands);
+  const app = {
+    serviceManager: { contents },
+    shell: { currentWidget: null, widgets: () => [{ context: notebook }] },
+    docRegistry: { widgetFactories: () => [], changed: new Signal({}) },
+    commands
+  };
+  const saves = new HeldSaves({ app, model, trans });
+  saves.createNew({}, notebook);
+  context.after(() => {
+    saves.dispose();
+    model.dispose();
+    delete globalThis.document;
+    delete globalThis.window;
+  });
+  return {
+    notebook,
+    model,
+    server,
+    hide: () => (document.hidden = true),
+    /** Lets so many ms pass, with what happens in between. */
+    pass: async milliseconds => {
+      for (let passed = 0; passed < milliseconds; passed += SECOND) {
+        context.mock.timers.tick(SECOND);
+        for (let turns = 0; turns < 10; turns++) {
+          await new Promise(resolve => setImmediate(resolve));
+        }
+      }
+    }
+  };
+}
+
+test('a hidden tab whose saves have failed saves by itself when the server is back', async context => {
+  const { notebook, model, server, hide, pass } = openHidden(context);
+  await pass(5 * SECOND);
+  assert.equal(model.view.phase, 'live');
+  hide();
+  server.runs = false;
+  notebook.model.dirty = true;
+  for (let autosaves = 0; autosaves < 2; autosaves++) {
+    await assert.rejects(notebook.save(), { name: 'ModalCancelError' });
+  }
+  assert.equal(model.view.phase, 'away');
+  const before = server.asked;
+  await pass(10 * MINUTE);
+  assert.ok(server.asked > before, 'it asks');
+  assert.ok(
+    server.asked - before < 30,
+    `with growing intervals, not ${server.asked - before} times`
+  );
+  assert.equal(notebook.model.dirty, true);
+  server.runs = true;
+  await pass(2 * MINUTE);
+  assert.equal(notebook.model.dirty, false, 'nobody has looked at the tab');
+});
+
+test('a hidden tab that has nothing to save does not ask', async context => {
+  const { model, server, hide, pass } = openHidden(context);
+  await pass(5 * SECOND);
+  hide();
+  server.runs = false;
+  await model.ask();
+  await model.ask();
+  assert.equal(model.view.phase, 'away');
+  const before = server.asked;
+  await pass(10 * MINUTE);
+  assert.equal(server.asked, before);
+});
