@@ -8,6 +8,7 @@ import { trans } from './trans.js';
 
 const { Notification } = await import('@jupyterlab/apputils');
 const { ServerConnection } = await import('@jupyterlab/services');
+const { ServerActions } = await import('../lib/commands/serverActions.js');
 const { HeldSaves } = await import('../lib/documents/heldSaves.js');
 
 const turn = () => new Promise(resolve => setImmediate(resolve));
@@ -113,12 +114,14 @@ function open(context) {
     saves.dispose();
     delete globalThis.window;
   });
+  const actions = new ServerActions({ app, model, saves, trans });
   const goes = (phase, isAnswering, status) => {
     model.view = { phase, status: { managed: true, ...status } };
     model.isAnswering = isAnswering;
     model.changed.emit();
   };
   return {
+    actions,
     contents,
     document,
     model,
@@ -165,6 +168,41 @@ test('after the last save before a stop nothing is saved until the server is rea
   goes('live', true, { wake: { state: 'waking' } });
   await turns();
   assert.equal(contents.file, 'ab');
+});
+
+test('a server that is back and is already being stopped gets a last save', async context => {
+  const { contents, document, goes, saves } = open(context);
+  goes('live', true, { stop: { reason: 'user', by: '' } });
+  saves.hold();
+  document.type('typed');
+  goes('away', false, { stop: { reason: 'user', by: '' } });
+  goes('live', true, { stop: { reason: 'user', by: '' } });
+  await turns();
+  assert.equal(contents.file, 'typed');
+  assert.equal(document.model.dirty, false);
+});
+
+test('a stop in the place of another one gets a last save', async context => {
+  const { contents, document, goes, saves } = open(context);
+  saves.hold();
+  document.type('typed');
+  goes('live', true, { stop: { reason: 'idle', by: '' } });
+  goes('live', true, { stop: { reason: 'idle', by: '', sleep: 'idle' } });
+  await turns();
+  assert.equal(contents.file, '', 'it is the same one');
+  goes('live', true, { stop: { reason: 'admin', by: 'ada' } });
+  await turns();
+  assert.equal(contents.file, 'typed');
+});
+
+test('the last save before a stop is made while saves are held before another', async context => {
+  const { actions, contents, document, goes, saves } = open(context);
+  saves.hold();
+  document.type('typed');
+  goes('live', true, { stop: { reason: 'user', by: '' } });
+  await actions.saveForStop();
+  assert.equal(contents.file, 'typed');
+  assert.equal(saves.isHolding, true);
 });
 
 test('a hidden tab, which hears of the stop alone, saves when it asks again', async context => {

@@ -89,9 +89,10 @@ function open(context) {
     return new Response('{}');
   };
   const app = { shell, serviceManager: { serverSettings: { ...SETTINGS, fetch } } };
+  const saves = { release: () => {}, hold: () => reports.push('hold') };
   const shown = new NoticeNotifications({
     model,
-    actions: new ServerActions({ app, model, saves: { hold: () => reports.push('hold') }, trans }),
+    actions: new ServerActions({ app, model, saves, trans }),
     settings: { current: { notices: true } },
     shell,
     events,

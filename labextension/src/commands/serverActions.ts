@@ -139,6 +139,7 @@ export class ServerActions {
 
   /** Save before a stop, and report it: the server stops as soon as every open page has. */
   async saveForStop(): Promise<void> {
+    this._saves.release(); // It may have held them before another stop.
     const unsaved = await saveAll(this._app.shell);
     this._saves.hold();
     // Without the report the stop waits for a few seconds, and comes.
@@ -191,7 +192,7 @@ export class ServerActions {
   private readonly _hardwareChange: HardwareChange;
   private readonly _app: JupyterFrontEnd;
   private readonly _model: StatusModel;
-  private readonly _saves: Pick<HeldSaves, 'hold'>;
+  private readonly _saves: Pick<HeldSaves, 'hold' | 'release'>;
   private readonly _trans: TranslationBundle;
   /** By which the server distinguishes open pages. */
   private readonly _page = UUID.uuid4();
@@ -201,7 +202,7 @@ export namespace ServerActions {
   export interface IOptions {
     app: JupyterFrontEnd;
     model: StatusModel;
-    saves: Pick<HeldSaves, 'hold'>;
+    saves: Pick<HeldSaves, 'hold' | 'release'>;
     trans: TranslationBundle;
   }
 }

@@ -8,6 +8,7 @@ import { DisposableDelegate, DisposableSet, type IDisposable } from '@lumino/dis
 import { Signal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
+import type { INotebookStatus, IStop } from '../api/wire/index.js';
 import { saveAll, unsavedDocuments } from '../commands/documents.js';
 import { STOOD_IN_FOR, type StatusModel } from '../model/statusModel.js';
 import { heldText, savedText } from '../text/unsavedText.js';
@@ -59,7 +60,14 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
   /** This page has saved for the last time before a stop. */
   hold(): void {
     this._isOver = true;
+    this._wasAway = this._model.view.phase === 'away';
     this._lastStatus = this._model.view.status;
+    this._stop = this._lastStatus?.stop ?? null;
+  }
+
+  /** A stop is announced: before that, everything is saved once more. */
+  release(): void {
+    this._isOver = false;
   }
 
   createNew(_: Widget, context: DocumentRegistry.Context): IDisposable {
@@ -200,7 +208,11 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
       this._gone.reject(new SaveHeldError());
       this._gone = gone();
     }
-    if (!this._model.isAnswering || (this._isOver && !this._isWithdrawn())) {
+    if (!this._model.isAnswering) {
+      return;
+    }
+    if (this._isOver && !this._wasAway && !this._isWithdrawn()) {
+      this._stop ??= status?.stop ?? null;
       return;
     }
     const isDue = this._wasAway || this._isOver || this._held.size > 0;
@@ -210,10 +222,11 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
     }
   }
 
-  /** Whether the stop does not come, or has come and the server runs again. */
+  /** Whether the stop does not come, or has come and the server stops once more. */
   private _isWithdrawn(): boolean {
     const { status } = this._model.view;
-    return status !== this._lastStatus && !status?.stop;
+    const isOther = !status?.stop || (this._stop !== null && !isSame(status.stop, this._stop));
+    return status !== this._lastStatus && isOther;
   }
 
   private async _saveAll(): Promise<void> {
@@ -255,7 +268,9 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
   /** Rejected when the server is away: a request to it may hang. */
   private _gone = gone();
   private _isOver = false;
-  private _lastStatus: unknown = null;
+  private _lastStatus: INotebookStatus | null = null;
+  /** The stop after whose last save nothing is saved; null until the server has said which. */
+  private _stop: IStop | null = null;
   private _wasAway = false;
   private _isSaving = false;
 }
@@ -283,6 +298,11 @@ async function inTurn<T>(before: Promise<unknown>, run: () => Promise<T>): Promi
   await Promise.race([before.catch(() => undefined), timeout]);
   window.clearTimeout(timer);
   return run();
+}
+
+/** Whether both are one stop, whose details may change until it comes. */
+function isSame(one: IStop, other: IStop): boolean {
+  return one.reason === other.reason && one.by === other.by;
 }
 
 /** Whether no server has answered, or something that stands in its place. */
