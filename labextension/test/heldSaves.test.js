@@ -63,15 +63,23 @@ class Document {
     this.model.dirty = true;
     this.model.contentChanged.emit();
   }
+  async revert() {
+    this.hash = (await this.contents.get(this.path, {})).hash;
+    this.text = '';
+    this.type(this.contents.file);
+  }
   async save() {
     const content = this.text;
     try {
       const { hash } = await this.contents.get(this.path, { content: false });
-      if (hash !== this.hash) {
+      if (hash === this.hash) {
+        await this.contents.save(this.path, { content });
+        this.hash = (await this.contents.get(this.path, { content: false })).hash;
+      } else if (this.reverts) {
+        await this.revert();
+      } else {
         throw new Error('File Changed');
       }
-      await this.contents.save(this.path, { content });
-      this.hash = (await this.contents.get(this.path, { content: false })).hash;
       this.model.dirty = false;
     } catch (error) {
       if (error.name !== 'ModalCancelError') {
@@ -293,6 +301,34 @@ test('what is typed while a document is saved stays unsaved', async context => {
   await document.save();
   assert.equal(contents.file, 'ab');
   assert.equal(document.model.dirty, false);
+});
+
+test('a document that is reverted when it is saved has no changes', async context => {
+  const { contents, document } = open(context);
+  document.type('here');
+  contents.file = 'elsewhere';
+  contents.hash++;
+  document.reverts = true;
+  await document.save();
+  assert.equal(document.text, 'elsewhere');
+  assert.equal(document.model.dirty, false);
+  document.type(', and here');
+  await document.save();
+  assert.equal(contents.file, 'elsewhere, and here');
+});
+
+test('what is typed after a revert, before the save has ended, stays unsaved', async context => {
+  const { contents, document } = open(context);
+  document.type('here');
+  contents.hash++;
+  document.reverts = true;
+  const { revert } = document;
+  document.revert = async () => {
+    await revert.call(document);
+    document.type('typed');
+  };
+  await document.save();
+  assert.equal(document.model.dirty, true);
 });
 
 test('two saves at once follow each other', async context => {

@@ -50,6 +50,7 @@ function openHidden(context) {
       }
     }
   };
+  notebook.revert = async () => {};
   notebook.save = async () => {
     await contents.save(notebook.path, {});
     notebook.model.dirty = false;

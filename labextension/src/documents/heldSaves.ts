@@ -37,8 +37,8 @@ export class SaveHeldError extends Error {
  * when the server goes away fails without JupyterLab's dialog, and is made later, too. Whatever has
  * not been saved stays marked as changed, so that the browser asks before the page is closed.
  *
- * JupyterLab has no extension point for this: `save` of each document's context is replaced, and
- * `get` and `save` of the contents manager, which the context calls.
+ * JupyterLab has no extension point for this: `save` and `revert` of each document's context
+ * are replaced, and `get` and `save` of the contents manager, which the context calls.
  */
 export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension {
   constructor({ app, model, trans }: HeldSaves.IOptions) {
@@ -74,8 +74,13 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
     if (!this._followed.has(context)) {
       this._followed.add(context);
       const save = context.save.bind(context);
+      const revert = context.revert.bind(context);
       context.save = () => this._save(context, save);
-      const restore = new DisposableDelegate(() => (context.save = save));
+      context.revert = async () => {
+        await revert();
+        this._changed.delete(context); // What it shows is its file.
+      };
+      const restore = new DisposableDelegate(() => Object.assign(context, { save, revert }));
       this._replaced.add(restore);
       context.disposed.connect(() => {
         this._replaced.remove(restore);
@@ -134,10 +139,8 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
       throw new SaveHeldError();
     }
     const { model } = context;
-    let hasChanged = false;
-    const note = (): void => {
-      hasChanged = true;
-    };
+    const note = (): void => void this._changed.add(context);
+    this._changed.delete(context);
     model.contentChanged.connect(note);
     this._running.add(context);
     let isHeld = false;
@@ -153,7 +156,7 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
         this._held.delete(context);
       }
     }
-    if (hasChanged && !context.isDisposed) {
+    if (this._changed.has(context) && !context.isDisposed) {
       // JupyterLab takes what was typed meanwhile for saved.
       model.dirty = true;
     }
@@ -263,6 +266,8 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
   private readonly _last = new WeakMap<DocumentRegistry.Context, Promise<void>>();
   /** Documents that are being saved now. */
   private readonly _running = new Set<DocumentRegistry.Context>();
+  /** Documents that have been changed while they were being saved. */
+  private readonly _changed = new WeakSet<DocumentRegistry.Context>();
   /** Documents whose save has failed for want of a server. */
   private readonly _held = new Set<DocumentRegistry.Context>();
   /** Rejected when the server is away: a request to it may hang. */
