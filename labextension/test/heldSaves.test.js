@@ -274,6 +274,19 @@ test('what the server itself refuses is shown by JupyterLab', async context => {
   assert.equal(document.dialogs.length, 1);
 });
 
+test('a file that does not exist any more is no failure of the server', async context => {
+  const { contents, document, model } = open(context);
+  document.type('typed');
+  contents.answer = () => {
+    throw refused(404);
+  };
+  await assert.rejects(document.save(), ServerConnection.ResponseError);
+  assert.equal(document.dialogs.length, 1);
+  model.isAnswering = false;
+  await assert.rejects(document.save(), { name: 'ModalCancelError' });
+  assert.equal(document.dialogs.length, 1, 'the hub has answered in the place of the server');
+});
+
 test('a proxy that refuses although the server answers is shown the second time', async context => {
   const { contents, document, goes } = open(context);
   document.type('typed');

@@ -21,6 +21,9 @@ const TURN_MS = 30_000;
 
 const TOAST_MS = 5000;
 
+/** A server that answers says so of a file, too, which something else has deleted. */
+const MISSING = 404;
+
 /** A save that was not tried, or whose server went away meanwhile: it is made when that is back. */
 export class SaveHeldError extends Error {
   constructor() {
@@ -310,9 +313,9 @@ function isSame(one: IStop, other: IStop): boolean {
   return one.reason === other.reason && one.by === other.by;
 }
 
-/** Whether no server has answered, or something that stands in its place. */
+/** Whether no server has answered, or something that stands in the place of one that is away. */
 function isOfAnother(error: unknown): boolean {
   return !(error instanceof ServerConnection.ResponseError)
     ? error instanceof ServerConnection.NetworkError
-    : STOOD_IN_FOR.includes(error.response.status);
+    : error.response.status !== MISSING && STOOD_IN_FOR.includes(error.response.status);
 }
