@@ -34,6 +34,8 @@ class Tagging:
     tasks: TaskGroup
     _asked: set[tuple[str, str]] = field(default_factory=set)
     """Instance and lease ids: a listing may still show these without their tags."""
+    _tagged_now: set[str] = field(default_factory=set)
+    """Ids of instances with a call in progress: another one may be done before it."""
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises: the calls are made in the background."""
@@ -46,8 +48,11 @@ class Tagging:
         for hold in leases.keys() - self._asked:
             instance = self.state.instances.listed.get(hold[0])
             tags = self._tags(leases[hold])
-            if instance is not None and not tags.items() <= instance.tags.items():
+            if instance is None or hold[0] in self._tagged_now:
+                continue
+            if not tags.items() <= instance.tags.items():
                 self._asked.add(hold)
+                self._tagged_now.add(hold[0])
                 beside = self._beside(instance)
                 self.tasks.spawn(self._tag(hold, beside, tags), f"tags of {hold[0]}")
 
@@ -85,3 +90,5 @@ class Tagging:
         except CloudError as error:
             log.warning("Tagging %s: %s; trying again", instance_id, error)
             self._asked.discard(hold)
+        finally:
+            self._tagged_now.discard(instance_id)

@@ -60,7 +60,8 @@ async def test_a_restart_reuses_the_lingering_instance_and_launches_none(world: 
     assert served.instance_id == agent.instance_id
     await world.complete_passes(2)
     assert launches(world) == 1
-    assert world.cloud.tags(agent.instance_id)["ec2spawner:lease"] == lease.lease_id
+    tags = world.cloud.tags
+    await until(lambda: tags(agent.instance_id)["ec2spawner:lease"] == lease.lease_id, "its tag")
 
 
 async def test_a_lingering_instance_ends_when_its_time_is_over(world: World) -> None:
