@@ -32,3 +32,11 @@ test('a clock set back does not block responses', () => {
     assert.equal(newest.takes(newest.ask(), at), true);
   }
 });
+
+test('of several requests at once, whose responses are lost, one counts', () => {
+  const newest = new ResponseOrder();
+  const [first, second] = [newest.ask(), newest.ask()];
+  assert.equal(newest.counts(second), true);
+  assert.equal(newest.counts(first), false);
+  assert.equal(newest.counts(newest.ask()), true);
+});

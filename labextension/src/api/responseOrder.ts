@@ -21,7 +21,18 @@ export class ResponseOrder {
     return true;
   }
 
+  /** Whether the failure of question `number` is one more: of several at once only one counts. */
+  counts(number: number): boolean {
+    if (number <= this._failed) {
+      return false;
+    }
+    this._failed = this._asked;
+    return true;
+  }
+
   private _asked = 0;
+  /** The last question that had been asked when a failure was counted. */
+  private _failed = 0;
   private _number = 0;
   private _at = -Infinity;
 }

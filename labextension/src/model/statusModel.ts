@@ -65,9 +65,12 @@ export class StatusModel implements IDisposable {
     this._isAwaited = isAwaited;
   }
 
-  /** Ask now; returns when there is an answer, or none in time. */
-  async ask(): Promise<void> {
-    await this._ask().catch(() => undefined);
+  /** Ask now; returns when there is an answer, or none in time. Several at once ask once. */
+  ask(): Promise<void> {
+    this._asking ??= this._ask()
+      .catch(() => undefined)
+      .finally(() => (this._asking = null));
+    return this._asking;
   }
 
   /** Ask now instead of at the next turn. */
@@ -108,7 +111,9 @@ export class StatusModel implements IDisposable {
         this._take(status);
       }
     } catch (reason) {
-      this._fail(reason);
+      if (this._order.counts(number)) {
+        this._fail(reason);
+      }
       throw reason;
     } finally {
       this._changed.emit();
@@ -176,6 +181,7 @@ export class StatusModel implements IDisposable {
   private readonly _order = new ResponseOrder();
   private readonly _connection = new ConnectionState();
   private readonly _changed = new Signal<this, void>(this);
+  private _asking: Promise<void> | null = null;
   private _isAwaited = (): boolean => false;
   private _status: INotebookStatus | null = null;
   private _serverNow = 0;

@@ -17,22 +17,22 @@ const SETTINGS = ServerConnection.makeSettings({ baseUrl: SERVER });
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** A page in a hidden tab, with a document of a server that `server.runs`, and is asked there. */
-function openHidden(context) {
+/** A page with a document of a server that `server.runs`, and is asked there; `hide` hides its tab. */
+function open(context) {
   context.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
   const document = Object.assign(new EventTarget(), { hidden: false, cookie: '' });
   document.createElement = () => new URL(SERVER); // an anchor, by which JupyterLab parses URLs
   const window = { setTimeout, clearTimeout, setInterval, clearInterval };
   Object.assign(globalThis, { document, window });
   Notification.success = Notification.warning = () => {};
-  const server = { runs: true, asked: 0, stop: null };
+  const server = { runs: true, asked: 0, answers: null };
   const fetch = async () => {
     server.asked++;
+    await server.answers;
     if (!server.runs) {
       throw new TypeError('Failed to fetch');
     }
-    const { stop } = server;
-    return Response.json({ now: new Date().toISOString(), managed: true, stop });
+    return Response.json({ now: new Date().toISOString(), managed: true });
   };
   const notebook = {
     path: 'train.ipynb',
@@ -90,7 +90,7 @@ function openHidden(context) {
 }
 
 test('a hidden tab whose saves have failed saves by itself when the server is back', async context => {
-  const { notebook, model, server, hide, pass } = openHidden(context);
+  const { notebook, model, server, hide, pass } = open(context);
   await pass(5 * SECOND);
   assert.equal(model.view.phase, 'live');
   hide();
@@ -114,7 +114,7 @@ test('a hidden tab whose saves have failed saves by itself when the server is ba
 });
 
 test('a hidden tab that has nothing to save does not ask', async context => {
-  const { model, server, hide, pass } = openHidden(context);
+  const { model, server, hide, pass } = open(context);
   await pass(5 * SECOND);
   hide();
   server.runs = false;
@@ -124,4 +124,35 @@ test('a hidden tab that has nothing to save does not ask', async context => {
   const before = server.asked;
   await pass(10 * MINUTE);
   assert.equal(server.asked, before);
+});
+
+test('two documents whose saves fail at once ask once, which is no news', async context => {
+  const { model, server, hide, pass } = open(context);
+  await pass(5 * SECOND);
+  hide();
+  server.runs = false;
+  const before = server.asked;
+  await Promise.all([model.ask(), model.ask()]);
+  assert.equal(server.asked - before, 1);
+  assert.equal(model.view.phase, 'live');
+  await model.ask();
+  assert.equal(model.view.phase, 'away');
+});
+
+test('a poll and a save that fail at once are no news', async context => {
+  const { model, server, pass } = open(context);
+  await pass(5 * SECOND);
+  server.runs = false;
+  let answer;
+  server.answers = new Promise(resolve => {
+    answer = resolve;
+  });
+  const before = server.asked;
+  const asking = model.ask();
+  await pass(5 * SECOND);
+  assert.equal(server.asked - before, 2);
+  answer();
+  await asking;
+  await pass(SECOND);
+  assert.equal(model.view.phase, 'live');
 });
