@@ -106,7 +106,7 @@ export class ConnectionLostNotification implements IDisposable {
         label: downloadLabel(paths, this._trans),
         callback: event => {
           event.preventDefault(); // They are still not saved: the toast stays.
-          unsaved.forEach(download);
+          unsavedDocuments(this._app.shell).forEach(download); // More may be by now.
         }
       });
     }
