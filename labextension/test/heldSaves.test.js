@@ -107,12 +107,13 @@ function open(context) {
   for (const level of ['success', 'warning']) {
     Notification[level] = text => toasts.push(text);
   }
+  const widget = { context: document, isUntitled: true };
   const docRegistry = { widgetFactories: () => [], changed: new Signal({}) };
   const commands = {};
   commands.commandExecuted = new Signal(commands);
   const app = {
     serviceManager: { contents },
-    shell: { currentWidget: null, widgets: () => [{ context: document }] },
+    shell: { currentWidget: null, widgets: () => [widget] },
     docRegistry,
     commands
   };
@@ -136,6 +137,7 @@ function open(context) {
     saves,
     toasts,
     goes,
+    widget,
     /** Ctrl+S. */
     press: () => {
       const result = document.save();
@@ -384,6 +386,21 @@ test('a person who saves meanwhile reads when it will be saved', async context =
     'Unsaved changes in train.ipynb\n' +
       'They are saved as soon as this server runs again. Keep this page open.'
   ]);
+});
+
+test('no name is asked for at a save that is held, but at the first one after', async context => {
+  const { goes, saves, widget } = open(context);
+  goes('live', true);
+  assert.equal(widget.isUntitled, true);
+  saves.hold();
+  assert.equal(widget.isUntitled, false);
+  goes('away', false);
+  assert.equal(widget.isUntitled, false);
+  goes('live', true);
+  assert.equal(widget.isUntitled, true);
+  goes('away', false);
+  saves.dispose();
+  assert.equal(widget.isUntitled, true);
 });
 
 test('without an agent JupyterLab saves as always', async context => {

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.person import LOAD_SECONDS, arrives_in_jupyterlab, log_in, status_item
+from tests.e2e.person import (
+    LOAD_SECONDS,
+    SPAWN_SECONDS,
+    arrives_in_jupyterlab,
+    log_in,
+    status_item,
+)
 from tests.harness import Embedded, Hub, demo_config, until
 from tests.jupyter_by_hand import Jupyter
 
@@ -72,8 +78,50 @@ async def test_documents_are_saved_before_every_stop(hub: Hub, visit: Visit) -> 
     )
     for page in (idle, panel, home):
         await is_announced(page)
+    await types_more(panel)
     await asyncio.gather(*(hub.wait_gone(each) for each in STOPPED_BY))
     assert saved_texts(hub) == {f"typed before {each} ended" for each in STOPPED_BY}
+    await has_saved_by_itself_on_return(hub, panel, "panel")
+    for page in (idle, panel, home):
+        await expect(page.locator(".jp-Dialog")).to_have_count(0)
+
+
+async def types_more(page: Any) -> None:
+    """After the last save: it is said to be unsaved, also to a person who saves."""
+    await page.locator(".jp-FileEditor .cm-content").click()
+    await page.keyboard.press("End")
+    await page.keyboard.insert_text(", and after")
+    await page.keyboard.press("Control+s")
+    toast = page.locator(
+        ".Toastify__toast", has_text=re.compile("^Unsaved changes in untitled.txt")
+    )
+    await expect(toast.first).to_be_visible()
+
+
+async def has_saved_by_itself_on_return(hub: Hub, page: Any, name: str) -> None:
+    """The server is started again in a new tab, which logs this one in, too."""
+    await expect(page.get_by_role("button", name="Download this file").first).to_be_visible()
+    async with page.context.expect_page() as opening:
+        toast = page.locator(
+            ".Toastify__toast:not([class*=slide-exit])", has_text="You requested it"
+        )
+        await toast.get_by_role("button", name="Start server again").click()
+    started = await opening.value
+    start = started.get_by_role("button", name=re.compile("^(Start|Wake)")).first
+    await expect(start.or_(started.locator(".jp-DirListing-content"))).to_be_visible(
+        timeout=SPAWN_SECONDS * 1000
+    )
+    if await start.is_visible():
+        await start.click()
+    await arrives_in_jupyterlab(started)
+    expected = f"typed before {name} ended, and after"
+
+    async def is_saved() -> bool:
+        await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        return expected in saved_texts(hub)
+
+    await until(is_saved, 60, "what was typed after the stop to be saved")
+    await expect(page.locator(".jp-mod-dirty")).to_have_count(0)
 
 
 async def type_into_new_files(hub: Hub, visit: Visit, *names: str) -> list[Any]:

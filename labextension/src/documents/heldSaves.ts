@@ -1,6 +1,6 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { DocumentRegistry, IDocumentWidget } from '@jupyterlab/docregistry';
 import { ServerConnection, type Contents } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { PromiseDelegate } from '@lumino/coreutils';
@@ -12,6 +12,9 @@ import type { INotebookStatus, IStop } from '../api/wire/index.js';
 import { saveAll, unsavedDocuments } from '../commands/documents.js';
 import { STOOD_IN_FOR, type StatusModel } from '../model/statusModel.js';
 import { heldText, savedText } from '../text/unsavedText.js';
+
+/** What is used here of a document's widget. */
+type IUntitled = Widget & Pick<IDocumentWidget, 'isUntitled'>;
 
 /** JupyterLab's commands by which a person saves. */
 const SAVE_COMMANDS = ['docmanager:save', 'docmanager:save-all'];
@@ -66,11 +69,13 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
     this._wasAway = this._model.view.phase === 'away';
     this._lastStatus = this._model.view.status;
     this._stop = this._lastStatus?.stop ?? null;
+    this._askForNames(false);
   }
 
   /** A stop is announced: before that, everything is saved once more. */
   release(): void {
     this._isOver = false;
+    this._askForNames(true);
   }
 
   createNew(_: Widget, context: DocumentRegistry.Context): IDisposable {
@@ -99,6 +104,7 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
 
   dispose(): void {
     Signal.clearData(this);
+    this._askForNames(true);
     this._replaced.dispose();
     this._gone.reject(new SaveHeldError());
   }
@@ -215,16 +221,34 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
       this._gone = gone();
     }
     if (!this._model.isAnswering) {
+      this._askForNames(!this.isHolding);
       return;
     }
     if (this._isOver && !this._wasAway && !this._isWithdrawn()) {
       this._stop ??= status?.stop ?? null;
+      this._askForNames(false);
       return;
     }
+    this._askForNames(true);
     const isDue = this._wasAway || this._isOver || this._held.size > 0;
     this._wasAway = this._isOver = false;
     if (isDue && status?.managed && !this._isSaving) {
       void this._saveAll();
+    }
+  }
+
+  /** By a dialog, as JupyterLab does where a person first saves a new file: not of a save that is held. */
+  private _askForNames(may: boolean): void {
+    if (may) {
+      this._untitled.forEach(widget => (widget.isUntitled = true));
+      this._untitled.clear();
+      return;
+    }
+    for (const widget of this._app.shell.widgets('main') as Iterable<IUntitled>) {
+      if (widget.isUntitled) {
+        widget.isUntitled = false;
+        this._untitled.add(widget);
+      }
     }
   }
 
@@ -273,6 +297,8 @@ export class HeldSaves implements IDisposable, DocumentRegistry.WidgetExtension 
   private readonly _changed = new WeakSet<DocumentRegistry.Context>();
   /** Documents whose save has failed for want of a server. */
   private readonly _held = new Set<DocumentRegistry.Context>();
+  /** New files that JupyterLab would ask a name for. */
+  private readonly _untitled = new Set<IUntitled>();
   /** Rejected when the server is away: a request to it may hang. */
   private _gone = gone();
   private _isOver = false;

@@ -46,8 +46,8 @@ export class StopSection extends Section {
     const facts = element('div', 'ec2-Stop-facts', this.heading, this._headline, this._bar);
     facts.append(this._sentence, this._jump, this._kept);
     // What can be done stays in reach, and nothing else: the rest would cover the panel.
-    const inReach = element('div', 'ec2-Stop', this._keep, buttons);
-    this.node.append(facts, inReach, this._choice, this._rule, this._rules);
+    this._inReach.append(this._keep, buttons);
+    this.node.append(facts, this._inReach, this._choice, this._rule, this._rules);
   }
 
   update(view: IView): void {
@@ -89,6 +89,7 @@ export class StopSection extends Section {
   private _writeButtons(view: IView, urgent: boolean): void {
     const { _trans: trans, _actions: actions } = this;
     const offered = actions.available ? keepChoices(view) : [];
+    show(this._inReach, offered.length > 0 || actions.available);
     show(this._keep, offered.length > 0);
     show(this._stop, actions.available);
     show(this._sleep, actions.maySleep);
@@ -183,6 +184,7 @@ export class StopSection extends Section {
   private readonly _bar = element('div', 'ec2-Bar ec2-Stop-bar');
   private readonly _sentence = element('p', 'ec2-Stop-sentence');
   private readonly _kept = element('p', 'ec2-Quiet');
+  private readonly _inReach = element('div', 'ec2-Stop');
   private readonly _keep = element('div', 'ec2-Keep');
   private readonly _keeps = element('div', 'ec2-Keep-choices');
   private readonly _stop: HTMLButtonElement;
