@@ -27,8 +27,8 @@ RENAMED: Final = Stop(
 """The end of a server at whose address JupyterHub no longer finds it."""
 
 STILL_STARTED: Final = (
-    "A server of this account still runs under the account's earlier name and is being stopped. "
-    "Try again in a minute"
+    "A server of this account still runs under the account's earlier name, and is stopped within a "
+    "minute. Try again then"
 )
 
 

@@ -175,9 +175,11 @@ async def test_a_stop_over_jupyterhubs_api_may_choose_whether_to_sleep(hub: Hub)
     none = await hub.api.request("DELETE", path, json={"sleep": True}, headers=headers)
     assert (none.status_code, "does not run" in none.text) == (409, True)
     async with server_by_hand(hub, "lou") as agent:
-        for body in ({"sleep": "no"}, {"sleep": 0}, ["sleep"]):
+        for body, said in (({"sleep": "no"}, "sleep"), ({"sleep": 0}, "sleep"), ([], "object")):
             wrong = await hub.api.request("DELETE", path, json=body, headers=headers)
-            assert (wrong.status_code, "sleep" in wrong.text) == (400, True), body
+            assert (wrong.status_code, said in wrong.text) == (400, True), body
+        long = await hub.api.request("DELETE", path, json={"sleep": "x" * 70_000}, headers=headers)
+        assert long.status_code == 413, "before it is parsed"
         assert (await agent.heartbeat()).json()["stop"] is None
         stop = await stop_of_delete(hub, agent, "lou", {"sleep": False}, own)
         assert (stop["reason"], stop["sleep"], stop["save_seconds"]) == ("user", None, 0)
