@@ -81,6 +81,7 @@ class LeaseStatus:
         self.policy = grant.idle
         self.cost: Cost | None = None
         self.extended_until: datetime | None = None
+        self.extended_by = ""
         self.stop: Stop | None = None
         self.message: AdminMessage | None = None
         self.undelivered_runs = 0
@@ -133,6 +134,7 @@ class LeaseStatus:
         self.policy = answer.idle
         self.cost = answer.cost
         self.extended_until = answer.extended_until
+        self.extended_by = answer.extended_by
         self.stop = answer.stop or self._own_stop
         self.message = answer.message
         self.undelivered_runs = answer.undelivered_runs
@@ -232,6 +234,7 @@ class LeaseStatus:
             idle_policy=self.policy,
             idleness=self.idleness,
             extended_until=self.extended_until,
+            extended_by=self.extended_by,
             keep=keep_choices(
                 self.policy,
                 self._started_at,

@@ -69,6 +69,8 @@ class UserRequests:
     async def _extend(self, seconds: float) -> Sentence | None:
         """None if the hub granted exactly what was requested."""
         answer = await self._hub.extend(seconds)
+        if answer.extended_until != self._status.extended_until:
+            self._status.extended_by = ""
         self._status.extended_until = answer.extended_until
         self._status.assess()
         self._push()

@@ -133,6 +133,8 @@ class ServerState(Message):
     idle_policy: IdlePolicy | None = None
     idleness: Idleness | None = None
     extended_until: AwareDatetime | None = None
+    extended_by: ShortText = ""
+    """Name of the admin or service that keeps the server on until then; empty for its user."""
     keep: list[KeepChoice] = []
     """What the user may ask for now, the nearest first; empty where the server is not kept on."""
     telemetry: Telemetry | None = None

@@ -102,6 +102,8 @@ class Page:
     written: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # Its content is there: JupyterLab has a dialog for one that cannot be loaded.
+        expect(self.page.locator(".jp-Notebook-cell .cm-content").first).to_be_visible()
         self.page.on("request", self._note)
         self.page.evaluate(
             """() => {

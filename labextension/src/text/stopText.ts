@@ -22,6 +22,12 @@ export interface IStopText {
   kept: string;
 }
 
+function keptSentence(by: string, until: string, trans: TranslationBundle): string {
+  return by
+    ? trans.__('%1 keeps it on until %2.', by, until)
+    : trans.__('You asked to keep it on until %1.', until);
+}
+
 export function stopText(view: IView, trans: TranslationBundle): IStopText {
   const status = view.status;
   const state = stateOf(view);
@@ -34,7 +40,7 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
     sentence: activitySentence(status, view.now, trans),
     kept:
       extended !== null && extended > view.now
-        ? trans.__('You asked to keep it on until %1.', format.timeOfDay(extended, view.now))
+        ? keptSentence(status?.extended_by ?? '', format.timeOfDay(extended, view.now), trans)
         : ''
   };
   const since = instant(idleness?.idle_since);

@@ -259,6 +259,14 @@ def test_keep_moves_the_stop_and_the_notice_before_which_documents_are_saved(
     assert later.id != warning.id, "documents are saved again"
 
 
+def test_the_page_learns_who_keeps_the_server_on(status: LeaseStatus, clock: Clock) -> None:
+    until = clock.now() + timedelta(hours=5)
+    status.learn(answer(clock, extended_until=until, extended_by="ops"))
+    assert (status.state().extended_until, status.state().extended_by) == (until, "ops")
+    status.learn(answer(clock, extended_until=until))
+    assert status.state().extended_by == ""
+
+
 def test_a_stop_by_a_limit_is_not_extended_and_says_so(status: LeaseStatus, clock: Clock) -> None:
     stop_at = clock.now() + timedelta(minutes=10)
     mild = Limit(scope="user", kind="usd_per_month", percent=76, threshold=75)

@@ -83,6 +83,8 @@ export interface INotebookStatus {
   idle_policy: IIdlePolicy | null;
   idleness: IIdleness | null;
   extended_until: string | null;
+  /** Of the admin or service that keeps it on until then; empty for its user. */
+  extended_by: string;
   /** The nearest first; empty where the server is not kept on. */
   keep: IKeepChoice[];
   telemetry: ITelemetry | null;
