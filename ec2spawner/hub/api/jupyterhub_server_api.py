@@ -139,8 +139,10 @@ class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
         """`sleep` of the body. Raises `HTTPError`."""
         body = self.get_json_body() or {}
         chosen, is_removed = body.get("sleep"), body.get("remove", False)
-        if not isinstance(chosen, bool | None) or not isinstance(is_removed, bool):
-            raise HTTPError(400, "sleep, remove: must be true or false")
+        if not isinstance(chosen, bool | None):
+            raise HTTPError(400, "sleep: must be true or false")
+        if not isinstance(is_removed, bool):
+            raise HTTPError(400, "remove: must be true or false")
         if is_removed:
             return False
         provisioner, user = service.current_provisioner(), self.find_user(user_name)

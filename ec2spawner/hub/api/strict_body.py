@@ -21,7 +21,8 @@ class StrictBody(APIHandler):
         if len(body) > MAX_BODY_BYTES:
             raise HTTPError(413, f"a body may have {MAX_BODY_BYTES} bytes")
         try:
-            check_type(self.request.headers.get("Content-Type"))
+            if body:  # clients name a type of nothing, too
+                check_type(self.request.headers.get("Content-Type"))
             return parsed_object(body)
         except WrongBody as error:
             raise HTTPError(400, str(error)) from error

@@ -62,6 +62,7 @@ class StopHandler(ExtensionHandler):
     @web.authenticated
     async def post(self) -> None:
         """Ask the hub for the stop; 503 if agent or hub do not answer in time."""
+        self.owners_link()
         self.refuse_body()
         await self.ask("stop")
 
@@ -72,6 +73,7 @@ class SleepHandler(ExtensionHandler):
     @web.authenticated
     async def post(self) -> None:
         """Ask the hub for the sleep; 409 with the reason if this server cannot."""
+        self.owners_link()
         self.refuse_body()
         await self.ask("sleep")
 

@@ -27,6 +27,7 @@ NOT_RUN = {
     "credentials": "needs credentials that the reader has to insert",
     "deletion": "moto deletes a network before what is in it; CloudFormation knows the order",
     "efs": "moto has EFS, but not in the subnets of the embedded EC2",
+    "efs-utils": "clones a repository of AWS's from GitHub and builds a package of it",
     "first-light": "takes minutes; tests/integration/commands/test_first_light.py runs it",
     "index": "needs a package index or AWS's own; a namespace without a network has none",
     "open request": "AWS, and the embedded EC2, let one request be open, and decide in days",

@@ -153,7 +153,7 @@ async def test_a_type_that_takes_too_few_volumes_is_refused_with_the_reason(
     await world.provisioner.market.catalogue.refresh()
     homes = {"kind": home, **({"file_system": "fs-0a1b2c3d"} if home == "efs" else {})}
     data = [{"snapshot": f"snap-0a1b2c3{n}", "path": f"/data/{n}"} for n in range(2)]
-    options = options_with(T4, home=homes, data_volumes=data)
+    options = options_with(T4, home=homes, data_volumes=data, image="ami-9")
     [card] = await cards_for(options, world.provisioner, options.profiles, ZONES)
 
     def start() -> LaunchSpec:
