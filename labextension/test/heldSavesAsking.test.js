@@ -20,6 +20,7 @@ const MINUTE = 60 * SECOND;
 /** A page with a document of a server that `server.runs`, and is asked there; `hide` hides its tab. */
 function open(context) {
   context.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+  context.mock.method(Math, 'random', () => 0.5); // by which Lumino's Poll draws its intervals
   const document = Object.assign(new EventTarget(), { hidden: false, cookie: '' });
   document.createElement = () => new URL(SERVER); // an anchor, by which JupyterLab parses URLs
   const window = { setTimeout, clearTimeout, setInterval, clearInterval };
