@@ -332,13 +332,13 @@ class EC2Spawner(OptionTraits, Spawner):
 
     @property
     def stop_choice(self) -> StopChoice | None:
-        """What a stop of this server keeps, for its pages; None unless it is ready."""
+        """The choice between sleep and stop for this server's pages; None unless it is ready."""
         provisioner = service.current_provisioner()
         return stop_choice(provisioner, self.lease_id, self.display_name) if provisioner else None
 
     @property
     def scheduled_notice(self) -> ScheduledNotice | None:
-        """What AWS has announced of this server's machine, for its user's home page."""
+        """The notice of a scheduled event of this server's machine, for its user's home page."""
         provisioner = service.current_provisioner()
         return scheduled_notice(provisioner, self.user, self.name) if provisioner else None
 

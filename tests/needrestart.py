@@ -1,4 +1,4 @@
-"""What needrestart does with units, by its configuration, which is Perl."""
+"""The units that needrestart restarts, by its configuration, which is Perl."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ for my $unit (@ARGV) {
 
 
 def restarted(configuration: Path, units: Collection[str]) -> set[str]:
-    """Those of the units that needrestart restarts when they use a library that apt replaced."""
+    """Return the units that needrestart restarts when they use a library that apt replaced."""
     command = ["perl", "-e", _DECIDES, str(configuration), *units]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return set(done.stdout.split())

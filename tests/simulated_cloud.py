@@ -196,7 +196,7 @@ class SimulatedCloud:
     _created: dict[str, tuple[tuple[str, VolumeSpec], Volume]] = field(default_factory=dict)
     _modified: dict[str, datetime] = field(default_factory=dict)
     _noted: dict[tuple[str, str], list[PricePoint]] = field(default_factory=dict)
-    """What `prices` were, by instance type and zone."""
+    """Earlier `prices`, by instance type and zone."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     # --- the test's side ---

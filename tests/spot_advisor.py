@@ -23,7 +23,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 URL: Final = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json"
-"""Of the page https://aws.amazon.com/ec2/spot/instance-advisor/, seen in November 2026."""
+"""Data of the page https://aws.amazon.com/ec2/spot/instance-advisor/, seen in November 2026."""
 
 BANDS: Final = ("<5%", "5-10%", "10-15%", "15-20%", ">20%")
 """Labels of the bands 0 to 4, as the package knows them."""
@@ -109,7 +109,7 @@ def _replace(file: Path, pattern: str, by: str) -> None:
 
 
 def fetch() -> tuple[bytes, date]:
-    """What AWS has now, and of when it is."""
+    """Return what AWS has now, and its date."""
     with urllib.request.urlopen(URL, timeout=TIMEOUT) as answer:
         body = answer.read(MAX_BYTES + 1)
         modified = answer.headers.get("Last-Modified")

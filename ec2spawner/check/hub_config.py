@@ -57,7 +57,7 @@ class HubConfig:
     unsound: frozenset[str] = frozenset()
     """Names of options that cannot be followed, and of those that do not exist."""
     unread: tuple[Finding, ...] = ()
-    """What the file sets of JupyterHub's classes and nothing reads."""
+    """Options of JupyterHub's classes that the file sets and nothing reads."""
     ineffective: tuple[Problem, ...] = ()
     """Options that have no effect beside others, as far as the configuration shows it."""
     beside: JupyterHubOptions = field(default_factory=JupyterHubOptions)

@@ -1,4 +1,4 @@
-"""What a hub's file sets and nothing reads, and what traitlets cannot read. Pure.
+"""Options that a hub's file sets and nothing reads, or that traitlets cannot read. Pure.
 
 JupyterHub starts with both a misspelt class and a misspelt option: the first is ignored without a
 word, the second with a line in the log.

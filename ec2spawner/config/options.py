@@ -147,7 +147,7 @@ class Options(OptionFields):
         return profiles.resolve(profile, data.instance_types(), self.architecture, volumes)
 
     def volumes_of(self, profile: Profile) -> int:
-        """How many EBS volumes a server of the profile has beside the disk of its instance."""
+        """Number of EBS volumes of a server of the profile, beside the disk of its instance."""
         return (self.home.kind == "ebs") + len(self.data_volumes_of(profile))
 
     def disk(self, profile: Profile) -> int:

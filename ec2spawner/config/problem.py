@@ -1,4 +1,4 @@
-"""What is wrong with one option, for an admin."""
+"""A problem of one option, in words for an admin."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ PRICES_SOURCE = "the bundled price table of 2026-07-20"
 DAYS_PER_MONTH: Final = 365.25 / 12
 
 INTERRUPTIONS_DATE: Final = date(2025, 6, 28)
-"""Of `spot_advisor.csv`: of how often spot is interrupted, and of what it saves."""
+"""Date of `spot_advisor.csv`: how often spot is interrupted, and what it saves."""
 
 
 def interruptions_source(now: datetime) -> str:

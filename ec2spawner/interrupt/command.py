@@ -46,7 +46,7 @@ def url_of(hub: str, server: str) -> str:
 
 
 def in_words(server: str, answer: Mapping[str, Any], seconds: float) -> str:
-    """What happens, or would, for people."""
+    """Say what happens, or would."""
     which = f"{answer['instance_id']} ({answer['instance_type']}, {answer['zone']}) of {server}"
     cost = f"${answer['usd']:.2f} for the rehearsal, besides the instance"
     if answer["ends_at"]:

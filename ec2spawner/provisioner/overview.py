@@ -59,7 +59,7 @@ class ServerNow:
     """A stop can save its variables."""
     interruption_at: datetime | None
     scheduled_event: ScheduledEvent | None
-    """What AWS has announced of its instance."""
+    """The event that AWS has announced for its instance."""
     gpu_percent: float | None
     """Use of its GPUs, 0 to 100 on average; None if none is measured."""
 

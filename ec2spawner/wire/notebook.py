@@ -23,11 +23,11 @@ ScheduledEventCode = Literal[
 
 
 class ScheduledEvent(Message):
-    """What AWS has announced of an instance, days in advance."""
+    """An event of an instance that AWS has announced, days in advance."""
 
     code: ScheduledEventCode
     not_before: AwareDatetime
-    """When it happens at the earliest."""
+    """The earliest time of the event."""
 
 
 class KernelState(Message):
@@ -149,7 +149,7 @@ class ServerState(Message):
     rebalance_at: AwareDatetime | None = None
     """When AWS began to recommend leaving this spot instance; None where it does not."""
     scheduled_event: ScheduledEvent | None = None
-    """What AWS does with this instance; None where it has announced nothing."""
+    """The next event of this instance; None where AWS has announced nothing."""
     continues: bool = False
     """Whether the server continues on another instance when AWS reclaims this one."""
     files_kept: bool = True

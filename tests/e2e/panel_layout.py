@@ -67,12 +67,12 @@ def right_of(toasts: Any) -> float:
 
 
 def share_in_reach(panel: Any) -> float:
-    """How much of the panel's height the part takes that sticks to it."""
+    """Share of the panel's height that its sticky part takes."""
     return float(panel.evaluate(IN_REACH))
 
 
 def covered_focus(panel: Any) -> str:
-    """What has the focus, if it is in the panel and something covers it."""
+    """The focused element, if it is in the panel and something covers it."""
     return str(panel.evaluate(FOCUSED_IS_COVERED))
 
 

@@ -48,11 +48,11 @@ class End:
     stop: Stop | None = None
     """As it is announced; None where the end comes without a word."""
     answers: int = 424
-    """What answers in the server's place; 0 for nothing."""
+    """Status that is answered in the server's place; 0 for no answer."""
     hub: ServerEnd | None = None
-    """What the hub says meanwhile."""
+    """The hub's answer meanwhile."""
     words: str = ""
-    """Of the toast."""
+    """Words of the toast."""
 
 
 def ended(stop: Stop, **more: Any) -> ServerEnd:

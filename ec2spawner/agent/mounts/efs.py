@@ -107,7 +107,7 @@ class EfsHome:
             raise HomeError(f"{self._mount.file_system} cannot be mounted: {output}")
 
     def _missing(self) -> str:
-        """What the image lacks to mount the file system, and where that comes from; empty for
+        """Name what the image lacks to mount the file system, and where that comes from; empty for
         nothing."""
         if self._mount.tls and shutil.which("mount.efs", path=SYSTEM_PATH) is None:
             return (

@@ -36,8 +36,8 @@ CONFINED: Final = ("--security-opt=no-new-privileges", "--cap-drop=ALL")
 user has no capabilities, and gets none by `sudo` or a file's; devices of GPUs need none."""
 
 NERDCTL_INIT: Final = "tini"
-"""What nerdctl runs for `--init`, and refuses to start without ("Init process flags" in its command
-reference). docker and podman bring their own. Deep Learning AMIs have nerdctl, and no tini."""
+"""Program that nerdctl runs for `--init`, and does not start without ("Init process flags" in its
+command reference). docker and podman bring their own. Deep Learning AMIs have nerdctl, no tini."""
 
 _NO_INIT: Final = (
     "this machine's image has nerdctl without tini, which it needs to start a container. Please "

@@ -33,7 +33,7 @@ class AccountPlan:
     status: str
     """AWS's word: `NOT_STARTED`, `ACTIVE` or `EXPIRED`."""
     credits_usd: float | None = None
-    """That are left; None if AWS does not say."""
+    """Credits that are left; None if AWS does not say."""
     ends_at: datetime | None = None
     """UTC; of a free plan."""
 

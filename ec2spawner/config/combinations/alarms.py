@@ -26,7 +26,7 @@ _KIND_OF: Final[Mapping[str, str]] = {
 
 
 def alarm_problems(options: Options) -> Iterator[Problem]:
-    """What of `alarms` is never sent."""
+    """Find kinds of `alarms` that are never sent."""
     alarms, where = options.alarms, "c.EC2Spawner.alarms"
     if others := sorted(alarms.model_fields_set - {"to"}) if not alarms.to else []:
         what = f'{listed(others)} set alarms, and "to" has no destination, so none is sent'

@@ -15,17 +15,17 @@ class GroupOverride:
     option: str
     """Such as `c.EC2Spawner.group_overrides["1-lab"]`."""
     options: Options | None = None
-    """Those of the members; None where they are invalid. What a function decides is a function
+    """Options of the members; None where they are invalid. What a function decides is a function
     here, too."""
     changed: frozenset[str] = frozenset()
     """Names of the options that have other values in it."""
     problems: tuple[Problem, ...] = ()
-    """What is wrong with the entry itself."""
+    """Problems of the entry itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class JupyterHubOptions:
-    """What the file says beside our own options. None is unknown."""
+    """The options of the file beside our own. None is unknown."""
 
     start_timeout: float | None = None
     """`c.EC2Spawner.start_timeout` in seconds."""

@@ -9,7 +9,7 @@ from ..problem import Problem
 
 
 def impossible(options: Options) -> Iterator[Problem]:
-    """What nobody could ever get on this hub, although an option offers it."""
+    """Find what an option offers and nobody could ever get on this hub."""
     yield from _nobody_pays(options)
     yield from _nothing_beside_containers(options)
     yield from _no_home_beside_root(options)

@@ -33,7 +33,7 @@ _DEFAULT_SLEEP: Final = SleepConfig.model_validate(Options.model_fields["sleep"]
 
 
 def home_problems(options: Options, hub: JupyterHubOptions) -> Iterator[Problem]:
-    """What the kind or the size of homes leaves without effect."""
+    """Find options that the kind or the size of homes leaves without effect."""
     yield from _of_another_kind(options.home)
     if options.home.named_servers == "copy" and hub.allow_named_servers is False:
         yield Problem(

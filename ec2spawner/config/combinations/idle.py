@@ -20,7 +20,7 @@ _DEFAULT: Final = IdleConfig.model_validate(Options.model_fields["idle"].default
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """When servers stop, also in use."""
+    """The age at which servers stop, also in use."""
 
     seconds: float
     option: str

@@ -12,7 +12,7 @@ from ..options import Options
 from ..problem import Problem
 
 _AMOUNTS: Final = ("usd_per_month", "usd_per_window", "credit_usd", "gpu_hours_per_month")
-"""What `at_limit` is about."""
+"""Limits that `at_limit` applies to."""
 
 _AT_ALL_TIMES: Final = ("usd_per_hour", "servers")
 """Limits that the hub's `at_limit` does not loosen."""
@@ -37,7 +37,7 @@ def scopes(options: Options) -> Iterator[tuple[str, BoundsConfig]]:
 
 
 def _limits_above_the_hubs(options: Options) -> Iterator[Problem]:
-    """What counts in a scope counts in the hub's, too, so the lower limit is reached first."""
+    """Find limits above the hub's, in which all counts, too: that is reached first."""
     hub = options.limits.hub
     names = [*_AT_ALL_TIMES, "max_run"]
     if (hub.at_limit or options.limits.at_limit) == "stop":

@@ -31,7 +31,7 @@ def _caps(options: Options) -> Iterator[Problem]:
 
 
 def _repeated(options: Options) -> Iterator[Problem]:
-    """Of two entries for the same profile and market the larger number counts."""
+    """Find entries for the same profile and market, of which only the larger number counts."""
     for index, entry in enumerate(options.warm_pool):
         for other_index, other in enumerate(options.warm_pool):
             is_first = entry == other and index < other_index

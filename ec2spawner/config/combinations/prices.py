@@ -17,14 +17,14 @@ from ..problem import Problem
 from .limits import scopes
 
 CHEAPEST_SPOT: Final = 0.1
-"""Of the list price, where spot prices are unknown: AWS says that spot costs up to 90 % less."""
+"""Share of the list price, for unknown spot prices: AWS says that spot costs up to 90 % less."""
 
 _ALL_MONEY: Final = ("usd_per_month", "usd_per_window", "credit_usd")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPrices:
-    """What is known of instances, in USD/hour. From what is absent nothing follows."""
+    """The known prices of instances, in USD/hour. From what is absent nothing follows."""
 
     types: Mapping[str, Sequence[InstanceType]] = field(default_factory=dict)
     """Slug of a profile -> what its servers may be."""
@@ -41,7 +41,7 @@ class _Start:
 
 
 def bundled_prices(options: Options) -> KnownPrices:
-    """Of the bundled tables: on-demand prices in their region only, and what spot costs at least
+    """Return the bundled prices: on-demand ones in their region only, and the least that spot costs
     beside them."""
     table = data.instance_types(options.region)
     types = {
@@ -109,7 +109,7 @@ def _cheapest(
 
 
 def _reserved_hours(options: Options) -> float:
-    """What a start must be able to afford: an hour, or less where servers may end before. With
+    """Hours that a start must be able to afford: one, or less where servers may end before. With
     `idle_hook` any server may."""
     if options.idle_hook is not None:
         return 0.0
@@ -121,7 +121,7 @@ def _reserved_hours(options: Options) -> float:
 def _limits(
     options: Options, prices: KnownPrices, agreed: Mapping[str, float]
 ) -> Iterator[Problem]:
-    """Of the instance alone: its disk and address come to it. 0 is a choice."""
+    """Judge by the instance alone: its disk and address come to it. 0 is a choice."""
     starts = [
         _Start(each, usd)
         for each in options.profiles

@@ -21,7 +21,7 @@ _STOP_FIX = (
 
 
 def purchase_problems(options: Options, now: datetime) -> Iterator[Problem]:
-    """What has no effect in the markets of the profiles."""
+    """Find options without effect in the markets of the profiles."""
     yield from _stops_of_spot_instances(options)
     yield from _interruptions_on_demand(options)
     yield from _more_expensive_than_agreed(options)

@@ -10,7 +10,7 @@ from .places import numbered, of_profile
 
 
 def workload_problems(options: Options) -> Iterator[Problem]:
-    """What payers or limits leave of runs and clusters without effect."""
+    """Find options of runs and clusters that payers or limits leave without effect."""
     yield from _runs(options)
     yield from _clusters(options)
 

@@ -35,7 +35,7 @@ class ScheduledEvent:
     code: ScheduledEventCode
     not_before: datetime
     not_after: datetime | None = None
-    """When it is over at the latest; None is unknown."""
+    """The latest end of the event; None is unknown."""
     is_pending: bool = True
     """False once it is over."""
 

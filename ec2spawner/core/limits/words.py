@@ -127,7 +127,7 @@ def short_refusal(refusal: Refusal) -> str:
 
 
 def reached_words(refusal: Refusal, contact: str, bounds: Bounds | None = None) -> str:
-    """What is used of a limit that refuses starts, until when, and whom to ask; empty where no
+    """Say what is used of a limit that refuses starts, until when, and whom to ask; empty where no
     limit does. For a page with several profiles, of which some may still start."""
     if refusal.obstacle is not Obstacle.LIMIT or refusal.kind is None:
         return ""

@@ -111,8 +111,8 @@ FREE_PLAN: Final = "InvalidParameterCombination.FreeTier"
 _PARAMETERS: Final = "InvalidParameterCombination"
 
 _NOT_IN_FREE_PLAN: Final = "not eligible for free tier"
-"""Of "The specified instance type is not eligible for Free Tier. For a list of Free Tier instance
-types, run 'describe-instance-types' with the filter 'free-tier-eligible=true'." (quoted in
+"""Part of "The specified instance type is not eligible for Free Tier. For a list of Free Tier
+instance types, run 'describe-instance-types' with the filter 'free-tier-eligible=true'." (quoted in
 LinkedInLearning/learning-terraform-3087701#345; in CreateFleet's errors too, aws/
 karpenter-provider-aws#9004). An image is refused alike (bitnami/vms#1838)."""
 

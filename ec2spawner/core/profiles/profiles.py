@@ -52,7 +52,7 @@ class InstanceType:
     interruption_band: int | None
     """See `core.offers.purchase.Offer.interruption_band`."""
     max_volumes: int | None = None
-    """How many EBS volumes EC2 attaches, its own disk included; None is unknown."""
+    """Number of EBS volumes that EC2 attaches, its own disk included; None is unknown."""
 
     def why_no_volumes(self, volumes: int) -> str:
         """Why it cannot have so many EBS volumes beside its own disk; empty if it can."""

@@ -99,7 +99,7 @@ def _in_words(text: str, error: json.JSONDecodeError) -> str:
 
 
 class _NoNumber(str):
-    """What Python reads as a number, until it is known where it is: `NaN`, or one too large."""
+    """A number that only Python reads, until its place is known: `NaN`, or one too large."""
 
 
 def _finite(text: str) -> float | _NoNumber:

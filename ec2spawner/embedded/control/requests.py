@@ -156,7 +156,7 @@ class QuotaRequest(ControlRequest):
 
 
 class AccountRequest(ControlRequest):
-    """What AWS lets the account do; absent fields stay as they are."""
+    """A change of what AWS lets the account do; absent fields stay as they are."""
 
     plan: Literal["free", "paid", "none"] | None = None
     verified: bool | None = None

@@ -1,4 +1,4 @@
-"""What AWS lets the account do as a whole: its plan, and whether AWS has verified it."""
+"""The account's plan, and whether AWS has verified it."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Blueprint:
 
     @property
     def volumes(self) -> int:
-        """How many EBS volumes an instance begins with."""
+        """Number of EBS volumes that an instance begins with."""
         both = (self.image.get("BlockDeviceMappings"), self.parameters.get("BlockDeviceMappings"))
         mappings = [each for mappings in both for each in mappings or () if "Ebs" in each]
         return len({each.get("DeviceName") for each in mappings})

@@ -43,7 +43,7 @@ INSTANCE_INITIATED = "Client.InstanceInitiatedShutdown"
 SPOT_TERMINATION = "Server.SpotInstanceTermination"
 
 SCHEDULED_STOP = "Server.ScheduledStop"
-"""Of a scheduled event."""
+"""StateReason code of a stop by a scheduled event."""
 
 BLOCK_ENDS = "Server.CapacityBlockEnds"
 """Of the end of a Capacity Block. EC2 documents no code for it: this one is ours."""

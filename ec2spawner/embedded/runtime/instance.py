@@ -42,7 +42,7 @@ class SimulatedInstance:
     rebalance_at: datetime | None = None
     """When EC2 recommended to leave it: with the spot notice at the latest."""
     events: list[ScheduledEvent] = field(default_factory=list)
-    """What AWS has announced of it, the oldest first, also what is over or withdrawn."""
+    """Scheduled events of the instance, the oldest first, also those that are over or withdrawn."""
     passage: Passage = OPEN
     """What passes between it and the hub since its last boot."""
 

@@ -1,4 +1,4 @@
-"""What an instance has in the place of systemd: programs that start its units, restart them, and
+"""The instance's substitute for systemd: programs that start its units, restart them, and
 keep their output.
 
 A service ends and is restarted as systemd's manual pages say (systemd.service, systemd.kill and

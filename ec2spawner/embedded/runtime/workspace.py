@@ -66,7 +66,7 @@ class Workspace:
 
     @property
     def xen_devices(self) -> Path:
-        """Where nothing looks for volumes: on Xen they have no serial."""
+        """Folder in which nothing looks for volumes: on Xen they have no serial."""
         return self.directory / "xen-devices"
 
     @property
@@ -91,7 +91,7 @@ class Workspace:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Where the instance's programs find what is its own."""
+        """Variables by which the instance's programs find what is its own."""
         return {
             "HOME": str(self.directory / "root"),
             "EC2SPAWNER_CONSOLE": str(self.console),

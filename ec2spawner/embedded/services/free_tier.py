@@ -10,7 +10,7 @@ from ..api.protocol import EC2Error
 from ..instances.account import Account
 
 CREDITS_USD: Final = 100.0
-"""Of a new account, from "AWS Free Tier" in the Billing user guide, November 2026."""
+"""Credits of a new account, from "AWS Free Tier" in the Billing user guide, November 2026."""
 
 LASTS: Final = timedelta(days=183)
 """A free plan ends after six months."""

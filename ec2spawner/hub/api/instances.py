@@ -72,7 +72,7 @@ class ServerModel(Model):
     interruption_at: AwareDatetime | None
     """When AWS reclaims it."""
     scheduled_event: ScheduledEvent | None
-    """What AWS has announced of its instance."""
+    """The event that AWS has announced for its instance."""
     gpu_percent: float | None
     """Use of its GPUs, on average; null without GPUs and while unknown."""
     usd: float | None

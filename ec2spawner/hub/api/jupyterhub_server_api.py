@@ -35,7 +35,7 @@ from ..spawn.user_options import check_lasting
 from .strict_body import StrictBody
 
 CHANGED: Final[dict[str, type]] = {"name": str, "display_name": str, "user_options": dict}
-"""What a `PATCH` may change, and the types of its values."""
+"""Fields that a `PATCH` may change, and the types of their values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class PoolModel(Model):
 
     now: AwareDatetime
     time_zone: str
-    """That of the hub, in which `ec2spawner pool` reads times of day: the option `time_zone`."""
+    """The option `time_zone`, in which `ec2spawner pool` reads times of day."""
     usd_per_hour: float
     """Of all instances of the pool, as far as prices are known."""
     max_usd_per_hour: float | None

@@ -163,7 +163,7 @@ class Profiles(Model):
     payers: tuple[str, ...]
     """Values of the user option `payer`; the first is the default."""
     interruptions_of: date
-    """Of when `interruptions` and `interruption_band` are."""
+    """Date of the figures `interruptions` and `interruption_band`."""
     profiles: tuple[ProfileModel, ...]
 
 

@@ -13,7 +13,7 @@ from jupyterhub.app import JupyterHub
 from tornado.web import HTTPError
 
 MAX_CHARACTERS: Final = 255
-"""What JupyterHub's column holds; SQLite does not enforce it, PostgreSQL fails."""
+"""Length of JupyterHub's column; SQLite does not enforce it, PostgreSQL fails."""
 
 MAX_SHOWN: Final = 60
 """Characters of a refused name that a message repeats."""

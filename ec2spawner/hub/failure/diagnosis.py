@@ -112,7 +112,7 @@ class Diagnosis:
         return (wait_for_spot(profile, self._chosen(lease), self.spawner.start_timeout),)
 
     def _chosen(self, lease: Lease) -> dict[str, object]:
-        """What the user has chosen for the start that failed."""
+        """Return the user's choices for the start that failed."""
         chosen = dict(self.spawner.user_options)
         if self.provisioner.retained(lease.user, lease.server):
             chosen["afresh"] = "true"  # the retained instance could not be started
@@ -156,7 +156,7 @@ def start_other(alternative: Alternative) -> Action:
 
 
 def wait_for_spot(profile: Profile, chosen: Mapping[str, object], start_timeout: float) -> Action:
-    """The same start, which waits for spot for as long as `start_timeout` (seconds) leaves."""
+    """Offer the same start, waiting for spot for as long as `start_timeout` (seconds) leaves."""
     lasts = approximate(longest_wait(start_timeout))
     return Action(
         ActionKind.WAIT_FOR_SPOT,

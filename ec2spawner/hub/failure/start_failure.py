@@ -16,7 +16,7 @@ class ActionKind(StrEnum):
     START_OTHER = "start-other"
     """Another profile, or the same one in another market."""
     WAIT_FOR_SPOT = "wait-for-spot"
-    """The same profile, which starts by itself once there is spot capacity."""
+    """Offer of the same profile, which starts by itself once there is spot capacity."""
     MOVE_HOME = "move-home"
     """The same profile, in a zone that the home is moved to first."""
     RESTORE_HOME = "restore-home"

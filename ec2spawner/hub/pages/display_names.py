@@ -1,4 +1,4 @@
-"""What people call servers and profiles, for pages whose calls of the API name them by slugs."""
+"""Display names of servers and profiles, for pages whose calls of the API name them by slugs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stop of a running server keeps, for the pages that offer it."""
+"""The choice between sleep and stop, for the pages that offer it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ...provisioner.provisioner import Provisioner
 
 
 class StopChoice(TypedDict):
-    """Of one server, for a page's script."""
+    """The choice for one server, for a page's script."""
 
     name: str
-    """What its user calls it; empty for the default server."""
+    """Name that its user has given it; empty for the default server."""
     can_sleep: bool
     """Its variables can be saved."""
     keeps_files: bool

@@ -1,4 +1,4 @@
-"""What all templates of the hub know besides JupyterHub's own variables."""
+"""Variables of all templates of the hub, besides JupyterHub's own."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from .display_names import Names, display_names
 
 
 def names_of(handler: BaseHandler, user: str = "") -> Names:
-    """Of the servers of this user, or of all."""
+    """Return the names of this user's servers, or of all."""
     hub = service.current()
     return display_names(handler.db, hub.options if hub else None, user)
 

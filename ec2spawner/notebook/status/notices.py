@@ -155,7 +155,7 @@ def _rebalance(status: NotebookStatus) -> Iterator[Notice]:
 
 
 def _scheduled_event(status: NotebookStatus) -> Iterator[Notice]:
-    """What AWS has announced days in advance; what the hub does before is in its order."""
+    """Notify of what AWS has announced days in advance; what the hub does is in its order."""
     event = status.scheduled_event
     if event is None or _ends_anyway(status):
         return

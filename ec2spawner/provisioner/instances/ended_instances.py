@@ -35,7 +35,7 @@ class EndedInstances:
     _closed: set[str] = field(default_factory=set)
     """Ids of listed instances whose account was closed by this process."""
     _refunded: set[str] = field(default_factory=set)
-    """Those whose overhead was taken back."""
+    """Ids of the instances whose overhead was taken back."""
     _is_pricing: bool = False
     _has_searched: bool = False
     """Whether accounts that an earlier process has left open were searched."""
@@ -99,8 +99,8 @@ class EndedInstances:
     async def _ended_at(
         self, instance_id: str, key: str, start: datetime, now: datetime
     ) -> datetime:
-        """Of one that EC2 no longer lists: it lists an ended instance for an hour, and its metrics
-        say until when it ran."""
+        """Return the end of one that EC2 no longer lists, as it does after an hour: its metrics say
+        until when it ran."""
         try:
             ran = await self.cloud.ran_until([instance_id], start, now)
         except CloudError as error:

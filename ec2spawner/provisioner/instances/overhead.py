@@ -47,7 +47,7 @@ class Overhead:
     prices: PriceCache
     unpriced: UnpricedOverhead = field(init=False)
     _latest: dict[OverheadKey, Period] = field(default_factory=dict)
-    """What is to be stored under each key, until it is."""
+    """Periods that are to be stored under each key, until they are."""
 
     def __post_init__(self) -> None:
         self.unpriced = UnpricedOverhead(self.state, self.prices)
@@ -62,14 +62,14 @@ class Overhead:
         await self.save(Period(key, segments, whose, instance, kept))
 
     async def of_place(self, instance: Instance, *, runs_on: bool) -> None:
-        """Of an instance that has waited in the pool since its launch, up to now; whether it
+        """Count an instance that has waited in the pool since its launch, up to now; whether it
         `runs_on` there."""
         segments = self._segments(instance, instance.launched_at, self.state.clock.now())
         key, whose = overhead_key(instance.launched_at, ""), (Cause.POOL, HUBS)
         await self.save(Period(key, segments, whose, instance, runs_on=runs_on))
 
     async def of_left_place(self, key: str, segments: Sequence[Segment], end: datetime) -> None:
-        """Of one whose stored `segments` an earlier process has left without an end, up to its
+        """Count one whose stored `segments` an earlier process has left without an end, up to its
         `end`."""
         whole = replace(segments[-1], start=segments[0].start, end=max(end, segments[0].start))
         await self.save(Period(key, self.prices.in_force([whole])))
@@ -173,7 +173,7 @@ class Overhead:
         await self.store.write_behind.now(about, store)
 
     async def of_unleased(self, instances: Sequence[Instance]) -> None:
-        """What they have cost since their last lease, or since their launch, up to their end or to
+        """Count what they have cost since their last lease or their launch, up to their end or to
         now."""
         now = self.state.clock.now()
         for instance in instances:

@@ -19,8 +19,8 @@ from ..state.state import State
 Whose = tuple[Cause, Account]
 
 UNKNOWN: Final = (Cause.UNASSIGNED, HUBS)
-"""Of time before the first lease, where this process knows no more. What an earlier one has stored
-holds then."""
+"""Cause of time before the first lease, where this process knows no more: what an earlier one has
+stored holds then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Period:
 
     @property
     def names(self) -> OverheadKey:
-        """What its lines are stored under."""
+        """Key under which its lines are stored."""
         return self.segments[0].instance_id, self.key
 
     @property

@@ -75,7 +75,7 @@ class UnpricedOverhead:
         return end is not None and end < self.state.clock.now() - LONGEST_UNPRICED
 
     def _again(self, period: Period) -> Period:
-        """The same time, at the prices that are known by now."""
+        """Return the same time at the prices that are known by now."""
         start, end = period.segments[0].start, period.segments[-1].end
         if period.instance is None or end is None:
             return replace(period, segments=self.prices.in_force(period.segments))

@@ -76,7 +76,7 @@ class PriceCache:
         self._wake = asyncio.Event()
         self.first_readings = FirstReadings()
         self.readings = 0
-        """How many were tried: without another one, no price has changed."""
+        """Number of readings that were tried: without another one, no price has changed."""
         self._disks = Disks(state, cloud, self._wake.set)
         self._spot: Mapping[tuple[str, str], tuple[PricePoint, ...]] = {}
         self._spot_read_at: dict[str, datetime] = {}

@@ -48,7 +48,7 @@ class Contact:
     heartbeats: int = 0
     """Number of heartbeats: a newer one releases an older one that is still held."""
     hung_up_at: float = float("-inf")
-    """When its agent had closed the connection of a heartbeat without sending another one, by the
+    """Instant at which its agent closed a heartbeat's connection and sent no other one, by the
     hub's uptime."""
     last_heartbeat: int = 0
     """The number of that heartbeat: it is the last one unless the agent lives."""

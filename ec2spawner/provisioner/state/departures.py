@@ -1,4 +1,4 @@
-"""When servers have to leave their instance because AWS ends or reboots it at a known time: its
+"""Servers that have to leave their instance because AWS ends or reboots it at a known time: its
 Capacity Block ends, or an event is scheduled."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Departures:
         return min((at for at in times if at is not None), default=None)
 
     def reclaimed_at(self, instance: Instance | None) -> datetime | None:
-        """When AWS ends or reboots this instance at the earliest; None for most."""
+        """The earliest time at which AWS ends or reboots this instance; None for most."""
         at = self.left_at(instance)
         return None if at is None else at + TO_LEAVE
 
@@ -57,7 +57,7 @@ class Departures:
         return AWS_REBOOTS if event.code in REBOOTS else AWS_STOPS
 
     def story_of(self, instance: Instance | None) -> str:
-        """How the story of the next instance begins, for its user."""
+        """Return the first line of the next instance's story, for its user."""
         has_event = self.events.left_at(instance) is not None
         return successor.SCHEDULED if has_event else successor.RECLAIMED
 

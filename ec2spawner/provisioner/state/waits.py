@@ -1,4 +1,4 @@
-"""How long a lease has waited for its agent, over restarts of the hub.
+"""Time for which a lease has waited for its agent, over restarts of the hub.
 
 Waits count the uptime of the hub (`Clock.uptime`), which begins at zero with each process. A hub
 that is restarted often would begin them anew each time, and never end a server whose agent is

@@ -138,7 +138,7 @@ class LedgerStore:
         )
 
     async def leased_since(self, instance_id: str) -> datetime | None:
-        """When the first lease of an instance began to pay for it; None without any."""
+        """Return when the first lease of an instance began to pay for it; None without any."""
         return await self._database.read(
             lambda connection: cost_queries.leased_since(connection, instance_id)
         )

@@ -30,7 +30,7 @@ MADE = ok("<groupId>sg-1</groupId>")
 DUPLICATE = error("InvalidGroup.Duplicate", "exists")
 UNKNOWN = error("InvalidGroup.NotFound", "does not exist")
 UNKNOWN_TO_INTERFACES = error("InvalidSecurityGroupID.NotFound", "does not exist")
-"""The same in the words of calls about network interfaces."""
+"""The error as calls about network interfaces word it."""
 DONE = ok("<return>true</return>")
 
 

@@ -1,4 +1,4 @@
-"""What a user's home holds, written and read where the embedded EC2 keeps it."""
+"""Files of a user's home, written and read where the embedded EC2 keeps it."""
 
 from __future__ import annotations
 

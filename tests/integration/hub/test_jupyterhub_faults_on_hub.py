@@ -1,4 +1,4 @@
-"""Where JupyterHub alone fails its users: names of users, cancelled starts, stored options.
+"""Faults of JupyterHub that our users met: names of users, cancelled starts, stored options.
 
 `test_jupyterhub_faults.py` shows what JupyterHub does without us.
 """

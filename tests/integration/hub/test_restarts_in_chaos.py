@@ -55,7 +55,7 @@ async def hub(embedded: Embedded, tmp_path: Path) -> AsyncIterator[Hub]:
 
 @dataclass
 class Chaos:
-    """How much of it, and what has come of it."""
+    """The amount of chaos, and what has come of it."""
 
     hub: Hub
     draw: random.Random
@@ -68,9 +68,9 @@ class Chaos:
     starts: int = 0
     servers_ended: int = 0
     missed: int = 0
-    """How often nothing was there to be killed in the time."""
+    """Number of times that nothing was there to be killed."""
     checks: list[float] = field(default_factory=list)
-    """How long each server was under check, in seconds during which a hub ran."""
+    """Seconds for which each server was under check while a hub ran."""
 
     @property
     def embedded(self) -> Embedded:
@@ -120,7 +120,7 @@ class Chaos:
         return await self.signal_agent(signal.SIGKILL)
 
     async def signal_agent(self, number: signal.Signals) -> bool:
-        """Of any instance, whatever it is doing; False while none has an agent that runs."""
+        """Send the signal to the agent of any instance; False while none has an agent that runs."""
         instances = await self.embedded.instances()
         self.draw.shuffle(instances)
         for each in instances:

@@ -1,4 +1,4 @@
-"""What AWS has announced of a server's instance: shown by the hub, and a reboot is no alarm."""
+"""Scheduled events of a server's instance: shown by the hub, and a reboot is no alarm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What AWS has announced of the instance, as the agent reads it from the metadata."""
+"""Scheduled events of the instance, as the agent reads them from the metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the check and the hub's log say of options that are impossible or without effect together,
+"""The check and the hub's log name options that are impossible or without effect together,
 read from a file."""
 
 from __future__ import annotations

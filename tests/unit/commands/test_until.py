@@ -1,4 +1,4 @@
-"""What `ec2spawner pool --until` means."""
+"""The times that `ec2spawner pool --until` takes."""
 
 from __future__ import annotations
 

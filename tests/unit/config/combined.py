@@ -40,7 +40,7 @@ def options(changed: Mapping[str, Any]) -> Options:
 
 
 def found(changed: Mapping[str, Any], **hub: Any) -> list[Problem]:
-    """What a hub with these options would log at its start."""
+    """Return the problems that a hub with these options would log at its start."""
     judged, beside = options(changed), JupyterHubOptions(**hub)
     prices = bundled_prices(judged)
     return [*ineffective(judged, beside, NOW), *priced(judged, beside, prices, NOW)]

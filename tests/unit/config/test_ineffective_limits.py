@@ -1,4 +1,4 @@
-"""What of runs, clusters, limits, times and alarms has no effect beside another option."""
+"""Options of runs, clusters, limits, times and alarms without effect beside another option."""
 
 from __future__ import annotations
 

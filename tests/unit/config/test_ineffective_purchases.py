@@ -1,4 +1,4 @@
-"""What of homes, markets, discounts and the warm pool has no effect beside another option."""
+"""Options of homes, markets, discounts and the warm pool without effect beside another option."""
 
 from __future__ import annotations
 

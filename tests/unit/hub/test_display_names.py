@@ -1,4 +1,4 @@
-"""What pages call servers and profiles."""
+"""Names of servers and profiles on pages."""
 
 from __future__ import annotations
 

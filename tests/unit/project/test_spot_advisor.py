@@ -47,7 +47,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def answer(**changes: Any) -> dict[str, Any]:
-    """What AWS would answer if it had the figures of the package."""
+    """Return AWS's answer if it had the figures of the package."""
     by_region: dict[str, Any] = defaultdict(lambda: {"Linux": {}, "Windows": {}})
     with (ROOT / "ec2spawner/data/spot_advisor.csv").open(newline="") as file:
         for row in csv.DictReader(file):

@@ -21,9 +21,9 @@ class LimitNotice:
     label: str
     """Such as `Group lab`; empty where there is no choice."""
     limits: tuple[str, ...]
-    """What is used of each, until when, and whom to ask: sentences."""
+    """Sentences that say what is used of each, until when, and whom to ask."""
     open: str
-    """What can still be started, in sentences; empty where something else stands in the way."""
+    """Sentences that say what can still be started; empty where something else prevents it."""
 
 
 def limit_notices(

@@ -68,7 +68,7 @@ class SoldOutIn:
     seen: datetime
     """When EC2 last reported it, UTC."""
     why: ErrorClass
-    """What all of EC2's refusals say; `OFFER` where they differ."""
+    """Class of all of EC2's refusals; `OFFER` where they differ."""
 
     @property
     def everywhere(self) -> bool:

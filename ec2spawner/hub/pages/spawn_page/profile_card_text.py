@@ -31,7 +31,7 @@ WAYS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Reason:
-    """How a card says that the account may not start what is on it."""
+    """Words of a card whose instances the account may not start."""
 
     shortage: str
     badge: str

@@ -1,4 +1,4 @@
-"""What AWS has announced of the machine of a server that runs, for its user's home page."""
+"""The notice of a scheduled event of a running server's machine, for its user's home page."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ScheduledNotice:
     what: str
     """Such as `AWS stops the machine of this server`."""
     at: datetime
-    """When it happens at the earliest, UTC."""
+    """The earliest time of the event, UTC."""
     meaning: str
-    """What follows and what its user can do, in sentences."""
+    """Sentences that say what follows and what its user can do."""
 
 
 CHOOSE: Final = (
@@ -34,7 +34,7 @@ CHOOSE: Final = (
 
 
 def scheduled_notice(provisioner: Provisioner, user: User, server: str) -> ScheduledNotice | None:
-    """Of a server that is ready; None where AWS has announced nothing."""
+    """Return the notice of a server that is ready; None where AWS has announced nothing."""
     account = account_of(provisioner.accounts, user)
     for seen in provisioner.overview.servers(account):
         lease, event = seen.lease, seen.scheduled_event

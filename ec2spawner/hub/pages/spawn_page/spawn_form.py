@@ -46,7 +46,7 @@ class SpawnForm:
     notice: StopNotice | None = None
     """Why and when the last server stopped."""
     owner: str = ""
-    """Whose server it is, where somebody else reads the page."""
+    """Name of the server's owner, where somebody else reads the page."""
     home: str = ""
     """What happens to the user's files at a stop."""
     keeps_home: bool = False

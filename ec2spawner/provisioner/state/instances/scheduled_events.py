@@ -1,4 +1,4 @@
-"""What AWS has announced of the hub's instances, as EC2 described it last."""
+"""Scheduled events of the hub's instances, as EC2 described them last."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class PendingCosts:
     """Lines of overhead whose write is under way, or has failed and is repeated by each pass."""
 
     subject: str
-    """Of the write-behind queue, one for each key: a newer write takes the place of an older."""
+    """Key in the write-behind queue: a newer write takes the place of an older one."""
     key: OverheadKey
     costs: Sequence[CostRow]
     replaces: Sequence[CostSum]

@@ -131,7 +131,7 @@ def overhead_segments(connection: Connection, instance_id: str, key: str) -> tup
 
 
 def leased_since(connection: Connection, instance_id: str) -> datetime | None:
-    """When the first lease of an instance began to pay for it; None without any."""
+    """Return when the first lease of an instance began to pay for it; None without any."""
     column = segment_table.c
     query = (
         select(column.started_at)

@@ -1,4 +1,4 @@
-"""What the one reader of JSON refuses, and what it says."""
+"""The one reader of JSON: its refusals and their messages."""
 
 from __future__ import annotations
 

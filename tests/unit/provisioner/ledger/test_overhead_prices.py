@@ -1,4 +1,4 @@
-"""What nobody holds is priced by EC2's history, whichever process of the hub sees it end."""
+"""Instances without a lease are priced by EC2's history, whichever process sees them end."""
 
 from __future__ import annotations
 

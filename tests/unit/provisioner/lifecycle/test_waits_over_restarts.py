@@ -1,4 +1,4 @@
-"""How long the hub waits for an agent, however often the hub is restarted meanwhile."""
+"""Waits of the hub for an agent, however often the hub is restarted meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long leases have waited for their agents, over restarts of the hub."""
+"""Store how long leases have waited for their agents, over restarts of the hub."""
 
 from __future__ import annotations
 
