@@ -65,7 +65,8 @@ class IdleConfig(Words):
         default="sleep",
         description="What happens to the variables of an idle server's kernels. `sleep`: they are "
         "saved in the home before the stop, and the next start brings them back; see `sleep`. "
-        "`stop`: they are lost. The same holds for stops at `max_age` and at a limit.",
+        "`stop`: they are lost. The same holds for stops at `max_age`, at a limit and over "
+        "JupyterHub.",
     )
     gpu_busy_percent: float = Field(
         default=5.0, ge=0, le=100, description="GPU use that counts as work, in percent."

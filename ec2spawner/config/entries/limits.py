@@ -187,8 +187,8 @@ class LimitsConfig(Words):
     at_limit: Literal["stop", "warn"] = Field(
         default="stop",
         description="What happens to running servers when a limit of USD or GPU-hours is used up: "
-        '`"stop"` stops them like any other stop, with notice and documents saved; `"warn"` only '
-        "notifies their users. No server starts in both cases.",
+        '`"stop"` stops them with notice, and saves their sessions as an idle stop does; `"warn"` '
+        "only notifies their users. No server starts in both cases.",
     )
     grace: PositiveDuration = Field(
         default=as_written("2m"),

@@ -40,6 +40,7 @@ from ec2spawner.config import (
 from ec2spawner.core import tags
 from ec2spawner.core.ledger.cost_rows import Dimension, Purpose, Resource
 from ec2spawner.core.offers.quotas import quota_of
+from ec2spawner.core.text import durations
 from ec2spawner.data import INTERRUPTIONS_DATE, instance_types
 from ec2spawner.embedded.demo.authenticator import OnePassword
 from ec2spawner.embedded.demo.hub import DemoHub
@@ -287,6 +288,24 @@ def test_the_reference_shows_defaults_as_they_are_written(reference: str) -> Non
 
 def test_every_option_is_a_trait_of_the_spawner() -> None:
     assert set(Options.model_fields) <= set(EC2Spawner.class_trait_names(config=True))
+
+
+DEFAULT_IN_TEXT = re.compile(r"`(\w+)`(?:, | \()(\d+) (second|minute|hour|day)s?\b")
+SECONDS_IN = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+
+
+def test_defaults_that_pages_name_are_those_of_the_options() -> None:
+    """Pages write "`boot_timeout`, 10 minutes" or "`boot_timeout` (10 minutes)"."""
+    defaults = {**Options.model_fields, **IdleConfig.model_fields}
+    named = {
+        (name_of(page), name, int(number) * SECONDS_IN[unit])
+        for page in pages()
+        for name, number, unit in DEFAULT_IN_TEXT.findall(written(page))
+        if name in defaults
+    }
+    assert len(named) > 5
+    for page, name, seconds in sorted(named):
+        assert seconds == durations.seconds(defaults[name].default), f"{page}: `{name}`"
 
 
 # --- the reference of the commands -----------------------------------------------------------
