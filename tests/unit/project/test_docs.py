@@ -40,6 +40,7 @@ from ec2spawner.config import (
 from ec2spawner.core import tags
 from ec2spawner.core.ledger.cost_rows import Dimension, Purpose, Resource
 from ec2spawner.core.offers.quotas import quota_of
+from ec2spawner.core.profiles.choices import OPTIONS
 from ec2spawner.core.text import durations
 from ec2spawner.data import INTERRUPTIONS_DATE, instance_types
 from ec2spawner.embedded.demo.authenticator import OnePassword
@@ -388,6 +389,12 @@ def test_the_http_reference_names_every_value_of_the_costs() -> None:
     section = page.partition("### `GET usage/costs`")[2].partition("###")[0]
     missing = [x for x in (*Dimension, *Resource, *Purpose) if f"`{x}`" not in section]
     assert not missing
+
+
+def test_the_http_reference_has_every_option_of_a_start() -> None:
+    page = written(DOCS / "reference" / "http.md")
+    section = page.partition("### What users may send")[2].partition("###")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", section, flags=re.M)) == sorted(OPTIONS)
 
 
 def test_the_http_reference_has_every_call_and_the_protocol() -> None:
