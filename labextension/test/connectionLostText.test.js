@@ -7,7 +7,7 @@ import { announcement, movingSentence } from '../lib/text/serverText.js';
 import { trans } from './trans.js';
 
 const NOW = Date.UTC(2026, 10, 20, 12, 0);
-const stop = { reason: 'interruption', message: 'AWS took the machine back' };
+const stop = { reason: 'interruption', message: 'AWS reclaimed the machine' };
 const end = (changes = {}) => ({
   running: false,
   stop,

@@ -126,7 +126,7 @@ test('a stop is shown with its reason, local time, and its end', () => {
 });
 
 test('for a stopped server the hub reports when and why', () => {
-  const stop = { reason: 'interruption', message: 'AWS took the machine back' };
+  const stop = { reason: 'interruption', message: 'AWS reclaimed the machine' };
   const gone = { ...view({}, 'away'), end: { running: false, stop, ended_at: at(-1) } };
   const clock = timeOfDay(NOW - MINUTE, NOW);
   assert.equal(

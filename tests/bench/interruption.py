@@ -1,4 +1,4 @@
-"""`interruption`: EC2 takes a server's spot instance back in the middle of work, again and again.
+"""`interruption`: EC2 reclaims a server's spot instance in the middle of work, again and again.
 
 One hub on an embedded EC2 whose instances boot in no time. Users come one after the other, each is
 at work in a notebook, has a resumable loop running in another and files open, and is interrupted
@@ -62,7 +62,7 @@ IN_BROWSER = 3
 NOTICE_SECONDS = 120
 
 PROFILES = ("t4-16-gb", "a10g-24-gb")
-"""They take turns: what EC2 has taken back counts as sold out for some minutes, and on-demand
+"""They take turns: what EC2 has reclaimed counts as sold out for some minutes, and on-demand
 instances, which are bought then, get no notices."""
 
 GOALS = {
@@ -154,7 +154,7 @@ async def one_user(
 ) -> list[Interruption]:
     """At most `left` interruptions of a user's server, from its start to its stop.
 
-    `left_behind` are instances that EC2 takes back within two minutes.
+    `left_behind` are instances that EC2 reclaims within two minutes.
     """
     await hub.start_server(user, options={"profile": PROFILES[number % len(PROFILES)]})
     done: list[Interruption] = []
@@ -187,7 +187,7 @@ async def one_user(
 
 
 async def leaks(embedded: Embedded) -> int:
-    """Instances that are left once EC2 has ended all that it has taken back."""
+    """Instances that are left once EC2 has ended all that it has reclaimed."""
 
     async def none_left() -> bool:
         return not await embedded.instances()
@@ -198,7 +198,7 @@ async def leaks(embedded: Embedded) -> int:
 
 
 async def spot_instance(embedded: Embedded, left_behind: Set[str]) -> str:
-    """The id of the only instance that EC2 does not take back already, if it may."""
+    """The id of the only instance that EC2 does not reclaim already, if it may."""
     found = await embedded.instances()
     [instance] = [each for each in found if each["instance_id"] not in left_behind]
     return str(instance["instance_id"]) if instance["market"] == "spot" else ""

@@ -236,7 +236,7 @@ def test_a_stopped_server_shows_when_and_why_it_stopped(page: Any, server: Serve
     expect(toast).to_contain_text("Save your work now")
     expect(page.locator(".jp-mod-dirty")).to_have_count(0)
 
-    stop = Stop(reason="interruption", message="AWS took the machine back")
+    stop = Stop(reason="interruption", message="AWS reclaimed the machine")
     server.ends(ServerEnd(running=False, stop=stop, ended_at=datetime.now(UTC)))
     api = re.compile(r"/(api|lab/api)/")
     page.route(api, lambda route: route.fulfill(status=424, json={"message": "at http://hub/"}))

@@ -112,7 +112,7 @@ def decide(
     """What becomes of the instance of a server that is being stopped for `reason`.
 
     `agent_can`: its agent knows that an instance may be kept. `was_kept`: it was stopped for its
-    user before this server. `reclaimed`: EC2 has announced that it takes the instance back.
+    user before this server. `reclaimed`: EC2 has announced that it reclaims the instance.
     `stopped_already` counts the user's other stopped instances.
     """
     if after.then == "terminate":

@@ -45,7 +45,7 @@ def termination_cause(code: str) -> Cause:
 
 
 def is_spot_interruption(code: str) -> bool:
-    """Whether EC2 took a spot instance back for its capacity."""
+    """Whether EC2 reclaimed a spot instance for its capacity."""
     return code in _SPOT
 
 

@@ -18,7 +18,7 @@ FREE: Final = "EC2 interrupted it in its first hour, which is free"
 
 
 def ends_free(launched_at: datetime, reclaimed_at: datetime) -> bool:
-    """Whether EC2 charges nothing for an instance that it takes back then, unless somebody else
+    """Whether EC2 charges nothing for an instance that it reclaims then, unless somebody else
     terminates it before."""
     return reclaimed_at - launched_at < FREE_FIRST_HOUR
 

@@ -1,4 +1,4 @@
-"""How often AWS takes spot instances back, in words. Pure."""
+"""How often AWS reclaims spot instances, in words. Pure."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SHORT_RUN: Final = timedelta(minutes=2)
 
 MAX_SHORT_RUNS: Final = 3
 """After so many short runs in a row a server does not continue: it sleeps. Nothing else bounds what
-a market would cost that takes each instance back at once, or a server that ends its instances."""
+a market would cost that reclaims each instance at once, or a server that ends its instances."""
 
 
 RETRY_INTERVAL: Final = timedelta(minutes=10)

@@ -86,7 +86,7 @@ class Lifecycle:
     """The latest transition: the next one begins when it is done."""
     boot_timer: asyncio.TimerHandle | None = None
     interruption_timer: asyncio.TimerHandle | None = None
-    """Until EC2 takes it back: spot after a notice, an instance of a Capacity Block without one."""
+    """Until EC2 reclaims it: spot after a notice, an instance of a Capacity Block without one."""
 
     @property
     def instance_id(self) -> str:

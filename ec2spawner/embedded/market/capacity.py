@@ -39,7 +39,7 @@ class Capacity:
 
     A rule sets *each* offer that it covers to its number, and the last rule that covers an
     offer counts. An instance takes a place; one that its owner ends gives it back, one that EC2
-    took back does not.
+    reclaimed does not.
     """
 
     def __init__(self) -> None:

@@ -56,7 +56,7 @@ class Reservation:
 
     @property
     def available(self) -> int:
-        """Places without an instance; none once it has ended, or takes its instances back."""
+        """Places without an instance; none once it has ended or its instances are reclaimed."""
         at = self.reclaimed_at
         is_over = self.state != "active" or (at is not None and at <= datetime.now(UTC))
         return 0 if is_over else self.total - self.used

@@ -38,7 +38,7 @@ class SimulatedInstance:
     data_volumes: tuple[tuple[str, str], ...] = ()
     """Volume and snapshot id of what was made from snapshots at its launch."""
     interruption_at: datetime | None = None
-    """Set with the spot notice: when EC2 takes the instance back."""
+    """Set with the spot notice: when EC2 reclaims the instance."""
     rebalance_at: datetime | None = None
     """When EC2 recommended to leave it: with the spot notice at the latest."""
     events: list[ScheduledEvent] = field(default_factory=list)

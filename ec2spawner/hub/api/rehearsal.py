@@ -146,7 +146,7 @@ def why_not(hub: HubService, provisioner: Provisioner, lease: Lease) -> str:
     if provisioner.rehearsals.is_rehearsed(lease):
         return "the server's machine was interrupted on purpose before: once is enough for each"
     if provisioner.moves.is_announced(lease):
-        return "AWS takes the server's machine back already"
+        return "AWS is reclaiming the server's machine already"
     return "" if hub.options.rehearsal_role else NOT_CONFIGURED
 
 

@@ -145,7 +145,7 @@ class UnusedReservations:
         return found | {name: self._of_block(x, unused[name], now) for name, x in blocks.items()}
 
     def _of_block(self, block: CapacityReservation, unused: int, now: datetime) -> Places:
-        """Paid already, whether it is still listed or not. When EC2 takes its instances back, all
+        """Paid already, whether it is still listed or not. When EC2 reclaims its instances, all
         that they leave is unused, whatever it lists."""
         reclaimed, kind = reclaimed_at(block), block.instance_type
         if reclaimed is not None and now >= reclaimed:

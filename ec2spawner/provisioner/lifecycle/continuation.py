@@ -82,7 +82,7 @@ class Continuation:
             await self._end_reclaimed(lease, RECLAIMED, until, now)
 
     def _has_next_instance(self, lease: Lease, story: str) -> bool:
-        """Whether the successor of a lease whose instance is taken back has an instance. The
+        """Whether the successor of a lease whose instance is reclaimed has an instance. The
         successor is begun if there is none yet."""
         before = self.state.leases.successor(lease.lease_id)
         found = self.state.continuations.begin_at_notice(lease, story)
@@ -125,7 +125,7 @@ class Continuation:
             state.lease_assigned.set()
 
     def _is_withdrawn(self, previous: Lease, now: datetime) -> bool:
-        """Whether its instance is no longer taken back. A process that has not read instances,
+        """Whether its instance is no longer reclaimed. A process that has not read instances,
         Capacity Blocks and scheduled events yet keeps the successor: agents report neither."""
         contact = self.state.leases.contact(previous.lease_id)
         instance = self.state.instances.instance_of(previous)
@@ -135,7 +135,7 @@ class Continuation:
         return departures.are_known(instance) and not departures.is_leaving(instance, now)
 
     def _mark_sold_out(self, lease: Lease) -> None:
-        """EC2 needs the capacity that it takes back: all buy elsewhere, if AWS itself says so. The
+        """EC2 needs the capacity that it reclaims: all buy elsewhere, if AWS itself says so. The
         word of an agent counts for its own server: see `avoided_by`."""
         instance = self.state.instances.instance_of(lease)
         if instance is None or instance.in_block or lease.lease_id in self._sold_out:

@@ -14,7 +14,7 @@ from ..state.instances.interruptions import AWS_REBOOTS, AWS_STOPS
 from ..state.state import State
 
 WORDS: Final = {
-    BLOCK_ENDS.message: "AWS takes this machine back",
+    BLOCK_ENDS.message: "AWS reclaims this machine",
     AWS_STOPS.message: "AWS stops this machine soon",
     AWS_REBOOTS.message: "AWS reboots this machine soon",
 }

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Rehearsals:
     """Charges each one before AWS is asked for it. The instance is charged like one that its user
-    ends: EC2's free first hour is for what EC2 takes back."""
+    ends: EC2's free first hour is for what EC2 reclaims."""
 
     state: State
     market: MarketData

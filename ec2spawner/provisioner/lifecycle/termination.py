@@ -150,7 +150,7 @@ class Termination:
         return lease.stop.then if lease is not None and lease.stop is not None else "terminate"
 
     async def _is_taken_back(self, lease: Lease) -> bool:
-        """Wait for EC2 to take an instance back where that makes it free: what the hub terminates
+        """Wait for EC2 to reclaim an instance where that makes it free: what the hub terminates
         is charged. Only where its server continues without it, and without what is attached to it,
         so that nobody waits for this."""
         state, leases = self.state, self.state.leases

@@ -72,7 +72,7 @@ SESSIONS_ENDED: Final = Counter(
 
 INTERRUPTIONS: Final = Counter(
     "ec2spawner_interruptions_total",
-    "Spot instances that AWS took back, whether somebody used them or not",
+    "Spot instances that AWS reclaimed, whether somebody used them or not",
     ["instance_type"],
 )
 

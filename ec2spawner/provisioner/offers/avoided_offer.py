@@ -1,4 +1,4 @@
-"""What EC2 takes back from one server: its next instance is bought elsewhere.
+"""What EC2 reclaims from one server: its next instance is bought elsewhere.
 
 For this server alone. Its agent reports the notice, and an instance is its user's: what it says
 must not make an offer unavailable for others.
@@ -29,7 +29,7 @@ class Avoided(NamedTuple):
 
 
 def avoided_by(state: State, lease: Lease, now: datetime) -> Avoided | None:
-    """The offer that EC2 takes back from the server of a waiting lease; None for most."""
+    """The offer that EC2 reclaims from the server of a waiting lease; None for most."""
     if not lease.continues or lease.taken_over.trigger != "interruption":
         return None
     previous = state.leases.remembered(lease.continues)
@@ -45,7 +45,7 @@ def avoided_by(state: State, lease: Lease, now: datetime) -> Avoided | None:
 
 
 def is_confirmed_by_aws(state: State, lease: Lease) -> bool:
-    """Whether EC2 or EventBridge says that the instance of a lease is taken back, not its agent
+    """Whether EC2 or EventBridge says that the instance of a lease is reclaimed, not its agent
     alone."""
     instance = state.instances.instance_of(lease)
     if instance is not None and is_spot_interruption(instance.state_reason):

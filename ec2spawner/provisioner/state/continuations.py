@@ -30,7 +30,7 @@ from .zones import Zones
 
 log = logging.getLogger(__name__)
 
-AGAIN: Final = "AWS took each of its machines back within minutes; start it again when you like"
+AGAIN: Final = "AWS reclaimed each of its machines within minutes; start it again when you like"
 
 UNEXPLAINED_AGAIN: Final = (
     "Its machines ended one after another, and AWS does not say why; start it again when you like"
@@ -97,7 +97,7 @@ class Continuations:
         """The successor of a ready lease that EC2 interrupts, made now if there is none.
 
         None where its server is not to continue, or could not. `message` begins the story of the
-        new lease; `is_explained`: AWS says that it takes the instance back.
+        new lease; `is_explained`: AWS says that it reclaims the instance.
         """
         if (earlier := self._leases.successor(lease.lease_id)) is not None:
             if earlier.state in LIVE:
@@ -221,7 +221,7 @@ def _of_successor(lease: Lease, stop: Stop) -> Stop:
     has_none = lease.state is LeaseState.WAITING and stop.reason in UNAVAILABLE
     if not is_interrupted or not has_none:
         return stop
-    message = f"AWS took the machine back, and there was no other: {stop.message}"
+    message = f"AWS reclaimed the machine, and there was no other: {stop.message}"
     return stop.model_copy(update={"message": message[:500]})
 
 

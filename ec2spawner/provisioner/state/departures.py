@@ -17,7 +17,7 @@ from .instances.interruptions import AWS_REBOOTS, AWS_STOPS, INTERRUPTED
 from .instances.scheduled_events import ScheduledEvents
 
 BLOCK_ENDS: Final = Stop(
-    reason=INTERRUPTED, message="Its Capacity Block ends, and AWS takes its machines back"
+    reason=INTERRUPTED, message="Its Capacity Block ends, and AWS reclaims its machines"
 )
 
 

@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-RECLAIMED = Stop(reason=INTERRUPTED, message="AWS took the spot machine back")
+RECLAIMED = Stop(reason=INTERRUPTED, message="AWS reclaimed the spot machine")
 
 UNEXPLAINED = Stop(reason=INTERRUPTED, message="The spot machine ended, and AWS does not say why")
 
@@ -280,8 +280,8 @@ class State:
         return UNEXPLAINED if continues and self._has_ended_unexplained(lease) else stop
 
     def _is_announced(self, lease: Lease) -> bool:
-        """Whether a notice, a listing, the end of its block or an event says that EC2 takes the
-        instance back."""
+        """Whether a notice, a listing, the end of its block or an event says that EC2 reclaims the
+        instance."""
         instance = self.instances.instance_of(lease)
         if self.departures.is_leaving(instance, self.clock.now()):
             return True

@@ -1,4 +1,4 @@
-"""AWS takes a server's spot instance back, and the server continues on another one."""
+"""AWS reclaims a server's spot instance, and the server continues on another one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MANY_OFFERS = {
     "slug": "many",
     "instance_types": ["c5.2xlarge", "c6i.2xlarge", "r5.2xlarge", "r6i.2xlarge"],
 }
-"""The hub remembers for minutes what AWS took back: here it has spot instances nevertheless."""
+"""The hub remembers for minutes what AWS reclaimed: here it has spot instances nevertheless."""
 
 REFUSES = f"""
 from pathlib import Path
@@ -91,7 +91,7 @@ async def server_tokens(hub: Hub, user: str) -> list[str]:
 async def moved(hub: Hub, at: datetime, user: str) -> dict[str, Any]:
     """JupyterHub's model of the server once it has started again since then, and is ready.
 
-    The old instance may run on: EC2 takes it back at the announced time.
+    The old instance may run on: EC2 reclaims it at the announced time.
     """
 
     async def again() -> dict[str, Any] | None:
@@ -265,7 +265,7 @@ async def test_no_other_instance_can_be_had(hub: Hub, embedded: Embedded) -> Non
 
         async def is_said() -> bool:
             text = (await client.get("/hub/spawn/fay")).text
-            return "AWS took the machine back, and there was no other" in text
+            return "AWS reclaimed the machine, and there was no other" in text
 
         await until(is_said, 60, "the spawn page to say why it ended")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")

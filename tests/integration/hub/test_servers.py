@@ -128,7 +128,7 @@ async def test_status_shows_the_cost_until_the_spot_interruption(
         assert 0 < float(cost) < 0.1
         assert 'ec2spawner_gpu_use_ratio{gpu="0",name="T4",' in metrics
     await prometheus_reads_how_the_hub_stands(hub)
-    await aws_takes_the_machine_back(hub, embedded)
+    await aws_reclaims_the_machine(hub, embedded)
 
 
 async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
@@ -162,7 +162,7 @@ async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
     assert "cleo" not in text
 
 
-async def aws_takes_the_machine_back(hub: Hub, embedded: Embedded) -> None:
+async def aws_reclaims_the_machine(hub: Hub, embedded: Embedded) -> None:
     """Cleo is warned before, in a hidden tab too, and informed after."""
     [instance] = await embedded.instances()
     interrupt = f"interrupt/{instance['instance_id']}"
@@ -188,7 +188,7 @@ async def aws_takes_the_machine_back(hub: Hub, embedded: Embedded) -> None:
         await hub.wait_gone("cleo")
     async with browser(hub, "cleo") as client:
         page = (await client.get("/hub/spawn/cleo")).text
-    assert "AWS took the spot machine back. Your files are kept." in page
+    assert "AWS reclaimed the spot machine. Your files are kept." in page
 
 
 @pytest.mark.nightly(

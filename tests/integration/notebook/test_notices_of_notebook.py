@@ -129,7 +129,7 @@ async def test_notices_are_pushed_to_an_idle_tab_when_they_appear_and_end(
         agent.push(state(Idleness(busy_because="train.ipynb is running")))
         assert await next_kinds(events) == []
 
-        agent.push(state(warned, Stop(reason="interruption", message="AWS takes it back")))
+        agent.push(state(warned, Stop(reason="interruption", message="AWS reclaims it")))
         assert await next_kinds(events) == ["interruption"]
 
 

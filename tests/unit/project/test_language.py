@@ -69,6 +69,11 @@ RETIRED = (
     Retired(phrase("nobody is"), "no user is, none is", "a riddle where a subject is needed"),
     Retired(phrase("all the same"), "still, regardless", "ambiguous"),
     Retired(r"befell|befalls?", "happened to", "archaic"),
+    Retired(
+        r"(aws|ec2) (has )?(took|takes?|taken) ([\w'-]+ ){0,5}back".replace(" ", r"\s+"),
+        "reclaims",
+        "AWS's term",
+    ),
     Retired(r"patience", "timeout", "the field's term", names_only=True),
     Retired(r"keeping", "retention", "the field's term", names_only=True),
     Retired(r"awake", "uptime clock", "what the clock measures", names_only=True),

@@ -220,7 +220,7 @@ MEANING = {
     "hang": "a call hangs for up to 70 s, then fails",
     "listings_lag": "listings show new instances later than before, or at once again",
     "listing_lacks": "listings lack an instance that runs, for 3 s or for two minutes",
-    "interruption": "AWS takes an instance back",
+    "interruption": "AWS reclaims an instance",
     "sold_out": "spot or on-demand is sold out in all zones, for up to an hour",
     "price_moves": "spot prices change",
     "bad_image": "the agent of the next machine never calls, or never gets ready",

@@ -30,7 +30,7 @@ LEAVING = frozenset({InstanceState.STOPPING, InstanceState.SHUTTING_DOWN})
 STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 
 SPOT_TERMINATION = "Server.SpotInstanceTermination"
-"""EC2's StateReason code of a spot instance that AWS has taken back."""
+"""EC2's StateReason code of a spot instance that AWS has reclaimed."""
 
 SCHEDULED_STOP = "Server.ScheduledStop"
 """EC2's StateReason code of an instance that AWS has stopped as it had announced."""

@@ -15,7 +15,7 @@ from .lease import Lease, LeaseState, StepEvent
 
 RECLAIMED: Final = "AWS is reclaiming your machine; getting another one"
 SCHEDULED: Final = "AWS stops or reboots your machine soon; getting another one"
-GONE: Final = "AWS took your machine back; getting another one"
+GONE: Final = "AWS reclaimed your machine; getting another one"
 UNEXPLAINED: Final = "Your machine ended, and AWS does not say why; getting another one"
 
 

@@ -41,7 +41,7 @@ def test_without_a_beginning_and_an_end_it_is_unknown(unknown: dict[str, datetim
 @pytest.mark.parametrize(
     ("kind", "minutes"), [("p5.48xlarge", 30), ("trn2u.48xlarge", 60), ("p6e-gb200.36xlarge", 60)]
 )
-def test_servers_have_left_before_ec2_takes_the_instances_back(kind: str, minutes: int) -> None:
+def test_servers_have_left_before_ec2_reclaims_the_instances(kind: str, minutes: int) -> None:
     block = replace(DAY, instance_type=kind)
     reclaimed = BEGIN + timedelta(days=1) - timedelta(minutes=minutes)
     assert capacity_blocks.reclaimed_at(block) == reclaimed

@@ -243,7 +243,7 @@ async def test_a_worker_is_replaced_at_the_notice(world: World) -> None:
     assert reclaimed.state is LeaseState.READY, "it works until it is reclaimed"
 
 
-async def test_a_worker_that_ec2_takes_back_in_its_first_hour_is_free(priced: World) -> None:
+async def test_a_worker_that_ec2_reclaims_in_its_first_hour_is_free(priced: World) -> None:
     head, agent = await priced.ready()
     await priced.provisioner.clusters.begin(head.lease_id, replace(CLUSTER, spec=SPEC, workers=1))
     [worker] = await joined(priced, 1, [agent.instance_id])

@@ -266,7 +266,7 @@ class Story(RuleBasedStateMachine):
     @precondition(lambda self: self.world.ours())
     @rule(n=nth, by_hand=st.booleans(), seconds=st.integers(0, 10))
     def instance_ends(self, n: int, by_hand: bool, seconds: int) -> None:
-        """EC2 takes it back, or somebody terminates it in the console."""
+        """EC2 reclaims it, or somebody terminates it in the console."""
         instance_id = pick(self.world.ours(), n).instance.instance_id
         self.world.may_end[instance_id] = "it ended"
         reason = "Client.UserInitiatedShutdown" if by_hand else "Server.SpotInstanceTermination"

@@ -321,7 +321,7 @@ async def test_a_block_that_a_first_listing_lacked_is_counted_once(priced: World
     assert await unused(world) == pytest.approx(4 * two + 2 * later, rel=1e-6)
 
 
-async def test_all_of_a_block_is_unused_once_ec2_takes_its_instances_back(priced: World) -> None:
+async def test_all_of_a_block_is_unused_once_ec2_reclaims_its_instances(priced: World) -> None:
     """Whatever EC2 lists as available until its end."""
     world = priced
     block = await with_block(world, timedelta(hours=23))

@@ -62,13 +62,13 @@ async def test_another_instance_is_bought_at_the_notice(world: World) -> None:
 
 
 def left_offer(world: World, lease: Lease) -> OfferKey:
-    """What EC2 takes back from a lease."""
+    """What EC2 reclaims from a lease."""
     last = world.now(lease).segments[-1]
     return OfferKey(last.market, last.instance_type, last.zone)
 
 
 def is_sold_out(world: World, lease: Lease) -> bool:
-    """Whether what EC2 takes back from a lease counts as sold out for everybody."""
+    """Whether what EC2 reclaims from a lease counts as sold out for everybody."""
     sold_out = world.provisioner.market.offers.sold_out
     return sold_out.mark_of(left_offer(world, lease), world.clock()) is not None
 
@@ -80,7 +80,7 @@ async def test_the_word_of_an_agent_moves_its_own_server_only(world: World) -> N
 
     taken = world.cloud.machines[other.instance_id].instance
     left = left_offer(world, lease)
-    assert (taken.market, taken.instance_type, taken.zone) != left, "what is taken back is avoided"
+    assert (taken.market, taken.instance_type, taken.zone) != left, "what is reclaimed is avoided"
     assert not is_sold_out(world, lease)
     await world.request("bob", spec=replace(SPEC, subnets=_subnets_in(world, left.zone)))
     await world.boot(3)
@@ -192,7 +192,7 @@ async def leaves(world: World, lease: Lease, agent: Agent, *, home_released: boo
 
 
 async def moved(world: World, lease: Lease, agent: Agent) -> tuple[Lease, Agent]:
-    """The server on its next instance, after a notice; EC2 has taken the last one back."""
+    """The server on its next instance, after a notice; EC2 has reclaimed the last one."""
     other = await leaves(world, lease, agent)
     world.cloud.end(agent.instance_id, SPOT_TERMINATION)
     await world.state(lease, LeaseState.ENDED)

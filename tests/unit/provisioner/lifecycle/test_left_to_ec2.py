@@ -1,4 +1,4 @@
-"""An instance that EC2 takes back in its first hour is free, if nobody else terminates it."""
+"""An instance that EC2 reclaims in its first hour is free, if nobody else terminates it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.provisioner.lifecycle.test_continuation import HOME, RESUME, lea
 from tests.unit.provisioner.world import World, until
 
 
-async def test_what_ec2_takes_back_in_the_first_hour_is_left_to_it(priced: World) -> None:
+async def test_what_ec2_reclaims_in_the_first_hour_is_left_to_it(priced: World) -> None:
     world = priced
     lease, agent = await world.ready(**HOME)
     await agent.heartbeat_often(1800.0)

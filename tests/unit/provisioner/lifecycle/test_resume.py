@@ -547,7 +547,7 @@ async def test_a_renamed_user_who_is_refused_ends_nobody_elses_server(
     await hub.resumes.reconcile()
     hub.rename(user, "eve")
     await agent.event("stopped")
-    world.clock.advance(120)  # EC2 takes the instance back
+    world.clock.advance(120)  # EC2 reclaims the instance
     world.cloud.end(agent.instance_id, SPOT_TERMINATION)
     await world.state(lease, LeaseState.ENDED)
     hub.has_seen_it_stop(user)
