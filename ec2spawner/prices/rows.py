@@ -53,7 +53,7 @@ class Row:
     steadiness: str = ""
     """Of the cheapest zone's spot price over the last seven days, in words."""
     risk: str = ""
-    """How often AWS reclaims it, in words."""
+    """The rate at which AWS reclaims it, in words."""
     latency_ms: float | None = None
     error: str = ""
 

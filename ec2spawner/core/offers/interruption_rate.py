@@ -1,4 +1,4 @@
-"""How often AWS reclaims spot instances, in words. Pure."""
+"""The rate at which AWS reclaims spot instances, in words. Pure."""
 
 from __future__ import annotations
 

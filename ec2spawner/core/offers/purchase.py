@@ -40,7 +40,7 @@ class Offer:
     usd_per_hour: float | None
     """None is unknown, and comes after every known price."""
     interruption_band: int | None = None
-    """How often AWS reclaims it in a month: 0 `<5 %`, 1 `5-10 %`, 2 `10-15 %`, 3 `15-20 %`,
+    """Share that AWS reclaims in a month: 0 `<5 %`, 1 `5-10 %`, 2 `10-15 %`, 3 `15-20 %`,
     4 `>20 %`; None is unknown. On-demand is never reclaimed: 0."""
     paid: bool = False
     """A reservation or plan pays for it already, used or not: always on-demand."""

@@ -91,7 +91,7 @@ class SpotHandler(ControlHandler):
     """Base of calls about a spot instance."""
 
     def spot_instance(self, instance_id: str) -> Lifecycle:
-        """What EC2 could reclaim; 404 for an unknown instance, 409 for any other."""
+        """An instance that EC2 could reclaim; 404 for an unknown instance, 409 for any other."""
         try:
             life = self.controls.lifecycles.get(instance_id)
         except EC2Error as error:

@@ -1,4 +1,4 @@
-"""What EC2 reclaims from one server: its next instance is bought elsewhere.
+"""Offers that EC2 reclaims from one server: its next instance is bought elsewhere.
 
 For this server alone. Its agent reports the notice, and an instance is its user's: what it says
 must not make an offer unavailable for others.

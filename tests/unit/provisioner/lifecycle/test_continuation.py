@@ -62,7 +62,7 @@ async def test_another_instance_is_bought_at_the_notice(world: World) -> None:
 
 
 def left_offer(world: World, lease: Lease) -> OfferKey:
-    """What EC2 reclaims from a lease."""
+    """The offer that EC2 reclaims from a lease."""
     last = world.now(lease).segments[-1]
     return OfferKey(last.market, last.instance_type, last.zone)
 
