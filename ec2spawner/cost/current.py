@@ -10,10 +10,10 @@ from . import agent
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """Amounts in USD, of the machine's time without its disks. None is unknown, never 0."""
+    """Amounts in USD, with the machine's disks and public address. None is unknown, never 0."""
 
     usd: float | None
-    """Of this server since it began, at `as_of`."""
+    """Of this server since its user started it, at `as_of`."""
     usd_per_hour: float | None
     """Price now."""
     estimate: bool
@@ -23,7 +23,7 @@ class Now:
     as_of: datetime
     """UTC."""
     today_usd: float | None
-    """Of all servers of this user since midnight, UTC."""
+    """Of all servers of this user since midnight in the hub's time zone."""
     month_usd: float | None
     """The same since the first of the month."""
     saved_usd: float | None

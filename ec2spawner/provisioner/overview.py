@@ -13,6 +13,7 @@ from ..core.instances.scheduled_events import ScheduledEvent
 from ..core.ledger.charges import NO_PRICE, Rate, rate
 from ..core.ledger.cost_rows import HUB, Resource
 from ..core.ledger.segments import Segment
+from ..core.ledger.session_cost import NOTHING, SessionCost
 from ..core.ledger.storage.costs import usd_per_month
 from ..core.ledger.storage.held import MIB
 from ..core.limits.admission import Account
@@ -33,6 +34,7 @@ from .model.leases.start import outcome_of, reason_of
 from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
 from .sleeping import Sleeping
+from .state.spending.session_costs import earlier_cost
 from .state.state import State
 
 FAILURES_SHOWN = timedelta(days=1)
@@ -62,6 +64,8 @@ class ServerNow:
     """The event that AWS has announced for its instance."""
     gpu_percent: float | None
     """Use of its GPUs, 0 to 100 on average; None if none is measured."""
+    earlier: SessionCost = NOTHING
+    """What its server had cost before it moved to this instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,7 @@ class Overview:
             interruption_at=contact.interruption_at,
             scheduled_event=self.state.scheduled_events.next_of(instance),
             gpu_percent=contact.gpu_percent,
+            earlier=earlier_cost(self.state.leases, lease, self.state.clock.now()),
         )
 
     def kept(self) -> tuple[KeptNow, ...]:

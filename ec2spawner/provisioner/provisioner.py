@@ -56,6 +56,7 @@ from .lifecycle.payer_stops import LostPayers, PayerStops
 from .lifecycle.recovery import Recovery, SavedServer
 from .lifecycle.rehearsals import Rehearsals
 from .lifecycle.repricing import Repricing
+from .lifecycle.server_cost import ServerCosts
 from .lifecycle.server_moves import ServerMoves
 from .lifecycle.spot_events import SpotEvents
 from .lifecycle.start import Start
@@ -135,7 +136,7 @@ class Provisioner:
         self._termination = Termination(state, cloud, volumes, prices, tasks, ended)
         self._lost_starts = LostStarts(state, failures)
         self._continuation = Continuation(state, market.offers)
-        self._heartbeats = heartbeats = Heartbeats(state, prices)
+        self._heartbeats = heartbeats = Heartbeats(state, ServerCosts(state, prices))
         self._recovery = Recovery(state, volumes, prices)
         offers = market.offers
         self._retention = Retention(state, cloud, volumes, overhead, offers, boot_logs, tasks)

@@ -148,8 +148,38 @@ class Limit(Message):
     """When the server stops, once that is announced."""
 
 
+class HourlyPrice(Message):
+    """What a server costs in an hour, with disks and address, and where it is bought."""
+
+    usd_per_hour: Annotated[float, Field(ge=0)]
+    market: Market
+
+
+class PriceChange(Message):
+    """Why a server does not cost what its user saw last."""
+
+    why: Literal["start", "move", "rise"]
+    """`start`: it was not to be had as the page had shown it. `move`: it left an instance that cost
+    something else. `rise`: the price of its instance has risen."""
+    at: AwareDatetime
+    before: HourlyPrice
+    now: HourlyPrice
+    asked: HourlyPrice | None = None
+    """Of a move: what was asked for first, as its user was shown it; None is unknown."""
+
+
+class Credit(Message):
+    """By how much `Cost.today_usd` has fallen since it was shown."""
+
+    usd: Annotated[float, Field(ge=0)]
+    why: Literal["free-hour", "correction"]
+    """`free-hour`: AWS does not charge for a spot instance that it reclaims in its first hour.
+    `correction`: a price was another one."""
+    at: AwareDatetime
+
+
 class Cost(Message):
-    """Money of one lease. Unknown is None, never 0."""
+    """Money of one server, on all instances since its user started it. Unknown is None, never 0."""
 
     usd: Annotated[float, Field(ge=0)] | None = None
     """Cost so far, at `as_of`."""
@@ -159,17 +189,21 @@ class Cost(Message):
     """As `usd`, as far as prices are known: a lower bound where that is None; None if none is."""
     known_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
     """As `usd_per_hour`, as far as prices are known."""
+    beside_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
+    """What of `usd_per_hour` is not for the instance: for its own disks and public address."""
     unknown_prices_of: Annotated[list[ShortText], Field(max_length=8)] = []
     """What has no known price now: some of `instance`, `disk` (its own disks) and `address`."""
     as_of: AwareDatetime
     """Up to when `usd` counts: in the first minute the end of that minute, which is paid whole."""
     since: AwareDatetime
-    """When billing began."""
+    """When billing began, on its first instance."""
     estimate: bool = True
     """True unless the figure comes from a bill."""
     market: Market | None = None
     on_demand_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
     price_source: ShortText = ""
+    price_change: PriceChange | None = None
+    """None where it costs what its user saw last."""
     saved_usd: float | None = None
     """What the same time on demand would have cost more; None where a price is unknown."""
     today_usd: Annotated[float, Field(ge=0)] | None = None
@@ -180,6 +214,8 @@ class Cost(Message):
     known_today_usd: Annotated[float, Field(ge=0)] | None = None
     """As `today_usd`, as far as prices are known; None if none is."""
     known_month_usd: Annotated[float, Field(ge=0)] | None = None
+    credit: Credit | None = None
+    """None where today's amount has not fallen."""
     budget_usd: Annotated[float, Field(ge=0)] | None = None
     """What the user may spend in a month; None where no budget is set."""
     payer: ShortText = ""

@@ -15,6 +15,7 @@ from pydantic import AwareDatetime
 from ...core.ledger.charges import NO_PRICE, Rate, rate
 from ...core.ledger.cost import known_usd, usd
 from ...core.ledger.segments import Segment
+from ...core.ledger.session_cost import SessionCost
 from ...core.limits.words import short_refusal
 from ...core.offers.sold_out import Mark, Scope
 from ...provisioner.model.leases.costs import payer_of
@@ -266,6 +267,10 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
     """An open lease as both pages show it."""
     lease, instance = seen.lease, seen.instance
     current, price, event = _current(seen), _rate(seen, now), seen.scheduled_event
+    since = lease.segments[0].start if lease.segments else lease.requested_at
+    cost = seen.earlier + SessionCost(
+        since=since, usd=usd(lease.segments, now), known_usd=known_usd(lease.segments, now)
+    )
     return ServerModel(
         user=lease.user,
         server=lease.server,
@@ -279,7 +284,7 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
         zone=instance.zone if instance else "",
         market=current.market if current else None,
         payer=payer_of(lease),
-        since=lease.segments[0].start if lease.segments else lease.requested_at,
+        since=cost.since or since,
         ready_at=lease.ready_at,
         idle_since=seen.idle_since if lease.ready_at and not lease.run else None,
         doing=seen.busy_because,
@@ -290,8 +295,8 @@ def server_model(seen: ServerNow, now: datetime) -> ServerModel:
         interruption_at=seen.interruption_at,
         scheduled_event=event and ScheduledEvent(code=event.code, not_before=event.not_before),
         gpu_percent=seen.gpu_percent,
-        usd=usd(lease.segments, now),
-        known_usd=known_usd(lease.segments, now),
+        usd=cost.usd,
+        known_usd=cost.known_usd,
         **_price(price),
     )
 

@@ -55,12 +55,14 @@ _MAX_MESSAGE = 120
 def asking(order: Order, at: datetime) -> Attempt:
     """The attempt of a call that is about to be made."""
     known = [offer.usd_per_hour for offer in order.offers if offer.usd_per_hour is not None]
+    lowest = min(known, default=None)
     return Attempt(
         market=order.market,
         instance_types=order.instance_types,
         zones=order.zones,
         at=at,
-        usd_per_hour=min(known, default=None),
+        usd_per_hour=lowest,
+        asked_usd_per_hour=lowest,
         skipped_markets=tuple(dict.fromkeys(offer.market for offer, _ in order.skipped)),
         skipped=skipped_words(order.skipped),
     )

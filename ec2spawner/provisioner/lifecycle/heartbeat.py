@@ -16,33 +16,28 @@ from typing import NamedTuple
 
 from ...core.idle import stop_decision as idle
 from ...core.idle.policy import bounded, in_force
-from ...core.ledger.charges import Rate, rate, usd_per_hour
-from ...core.ledger.cost import known_usd, saved_usd, usd
-from ...core.ledger.cost_rows import Purpose, user_payer
+from ...core.ledger.charges import rate
+from ...core.ledger.cost import known_usd
 from ...core.ledger.gpu_use import MAX_GAP_SECONDS, GpuUse, add_use, gpu_percent
 from ...core.ledger.idle_spans import record
 from ...core.ledger.local_days import local_day
-from ...core.ledger.segments import paid_until
 from ...core.sleep.continuation import with_age
 from ...core.sleep.rules import SleepRules
 from ...core.text.durations import in_words
 from ...wire import (
-    Cost,
     ExtendResponse,
     Heartbeat,
     HeartbeatResponse,
     IdlePolicy,
     IdleResponse,
-    Market,
     Stop,
     Telemetry,
 )
-from ..model.leases.costs import cost_by_purpose, payer_of
 from ..model.leases.lease import Lease, LeaseState
-from ..offers.prices import PriceCache
 from ..runtime.cooperative_iteration import cooperatively
 from ..state.agent_contact import Contact
 from ..state.state import State
+from .server_cost import ServerCosts
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +95,7 @@ class Heartbeats:
     """What agents report while a lease runs, and what the hub answers."""
 
     state: State
-    prices: PriceCache
+    costs: ServerCosts
 
     def heard(self, lease_id: str) -> Contact:
         """The agent has spoken."""
@@ -231,7 +226,7 @@ class Heartbeats:
         is_recent = self.state.clock.uptime() - contact.message_sent_at < MESSAGE_SECONDS
         return HeartbeatResponse(
             state=contact.state,
-            cost=self.cost(lease),
+            cost=self.costs.of(lease),
             idle=policy_of(lease),
             extended_until=lease.extended_until,
             extended_by=lease.extended_by,
@@ -253,44 +248,6 @@ class Heartbeats:
             spent = run.spent_usd + (known_usd(lease.segments, now) or 0.0)
             left.append((run.max_usd - spent) * 3600 / price)
         return max(min(left), 0.0) if left else None
-
-    def cost(self, lease: Lease) -> Cost:
-        """What the lease's instances have cost so far, with their disks and public addresses."""
-        now = self.state.clock.now()
-        current = lease.segments[-1] if lease.segments else None
-        spent = self.state.spending.of(lease.user, self.state.leases)
-        split = cost_by_purpose(lease, now, self.state.settings.time_zone)
-        limits = self.state.settings.limits
-        on_demand = self._on_demand(current.instance_type) if current else None
-        instead = replace(current, usd_per_hour=on_demand) if current else None
-        price = rate(current, now) if current and not current.end else Rate(None)
-        return Cost(
-            usd=usd(lease.segments, now),
-            usd_per_hour=price.usd_per_hour,
-            known_usd=known_usd(lease.segments, now),
-            known_usd_per_hour=price.known_usd_per_hour,
-            unknown_prices_of=[each.value for each in price.unknown_prices_of],
-            as_of=paid_until(lease.segments, now),
-            since=lease.segments[0].start if lease.segments else lease.requested_at,
-            market=Market(current.market) if current else None,
-            on_demand_usd_per_hour=usd_per_hour(instead, now) if instead else None,
-            price_source=current.source if current else "",
-            saved_usd=saved_usd(lease.segments, now, self._on_demand),
-            today_usd=spent.today,
-            month_usd=spent.month,
-            known_today_usd=spent.known_today,
-            known_month_usd=spent.known_month,
-            budget_usd=limits.of(user_payer(lease.user)).usd_per_month,
-            payer=self.state.accounts.scope(payer_of(lease)),
-            used_usd=split[Purpose.USED],
-            idle_usd=split[Purpose.IDLE],
-            limits=list(self.state.limits_of.get(lease.lease_id, ())),
-        )
-
-    def _on_demand(self, instance_type: str) -> float | None:
-        """USD/hour; an instance type that is not known has no price."""
-        price = self.prices.on_demand(instance_type)
-        return price.usd_per_hour if price else None
 
     async def extend(self, lease: Lease, seconds: float) -> ExtendResponse:
         """Push the idle stop away, as far as the lease's policy allows; never nearer."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from ...core.ledger.price_change import price_of
 from ...core.sleep.continuation import (
     RETRY_INTERVAL,
     TakenOver,
@@ -26,6 +27,7 @@ from ..model.leases.lease import LIVE, Lease, LeaseState
 from ..runtime.clock import Clock
 from .instances.interruptions import INTERRUPTED
 from .lease_registry import LeaseRegistry
+from .spending.session_costs import earlier_cost
 from .zones import Zones
 
 log = logging.getLogger(__name__)
@@ -182,8 +184,16 @@ class Continuations:
     def _taken_over(self, lease: Lease, trigger: Trigger, *, is_explained: bool) -> TakenOver:
         now = lease.stop_requested_at or self._clock.now()
         since, ready_at = self._idle_since(lease), lease.ready_at or now
-        before = lease.taken_over
-        return taken_over(before, trigger, ready_at, since, now, is_explained=is_explained)
+        return taken_over(
+            lease.taken_over,
+            trigger,
+            ready_at,
+            since,
+            now,
+            earlier=earlier_cost(self._leases, lease, now),
+            price=price_of(lease.segments[-1]) if lease.segments else None,
+            is_explained=is_explained,
+        )
 
     def _idle_since(self, lease: Lease) -> datetime | None:
         """As its agent has said; before that has spoken to this process, as was stored of it."""

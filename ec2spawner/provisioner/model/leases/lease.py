@@ -108,6 +108,8 @@ class Attempt:
     """Those of which something was left out."""
     skipped: str = ""
     """What was left out because it is known to be sold out, in words; empty for nothing."""
+    asked_usd_per_hour: float | None = None
+    """As `usd_per_hour` before anything was found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from ...runtime.cooperative_iteration import cooperatively
 from ..lease_registry import LeaseRegistry
 from .lease_tally import LeaseTally
 from .pending_overhead import PendingOverhead
+from .shown_today import ShownToday
 
 DAY: Final = timedelta(days=1)
 
@@ -71,6 +72,7 @@ class Spending:
         change."""
         self.pending_overhead = PendingOverhead()
         """What was spent for no lease and is not stored yet: it is in no sum by day."""
+        self.shown = ShownToday()
         self._overhead_nano_usd = 0
         self.overhead_usd = 0.0
         """Of what belonged to no lease, since this process began, as far as prices are known;
@@ -201,6 +203,7 @@ class Spending:
         first = self.first_day()
         if first != self._oldest:
             self._oldest = first
+            self.shown.forget_before(self.today())
             self._forget_before(first, registry)
 
     def _forget_before(self, first: date, registry: LeaseRegistry) -> None:

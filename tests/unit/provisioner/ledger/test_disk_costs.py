@@ -34,7 +34,7 @@ async def priced(priced: World) -> World:
 
 def cost(world: World, lease: Lease) -> tuple[float | None, float | None]:
     """What its agent gets to know: so far, and by the hour."""
-    answer = world.provisioner._heartbeats.cost(world.now(lease))
+    answer = world.provisioner._heartbeats.costs.of(world.now(lease))
     return answer.usd, answer.usd_per_hour
 
 

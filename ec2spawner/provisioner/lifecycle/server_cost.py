@@ -1,0 +1,105 @@
+"""The cost of a server as its owner sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ...core.ledger.charges import Rate, rate, usd_per_hour
+from ...core.ledger.cost_rows import user_payer
+from ...core.ledger.price_change import HourlyPrice, PriceChange, latest_change, price_of
+from ...core.ledger.segments import paid_until
+from ...wire import Cost, Credit, Market
+from ...wire import HourlyPrice as PriceSaid
+from ...wire import PriceChange as ChangeSaid
+from ..model.leases.costs import payer_of
+from ..model.leases.lease import Lease
+from ..offers.prices import PriceCache
+from ..state.spending.session_costs import session_cost
+from ..state.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCosts:
+    """Answers from memory: every heartbeat asks."""
+
+    state: State
+    prices: PriceCache
+
+    def of(self, lease: Lease) -> Cost:
+        """What the lease's server has cost, and costs now, with disks and public addresses."""
+        now, limits = self.state.clock.now(), self.state.settings.limits
+        current = lease.segments[-1] if lease.segments else None
+        spent = self.state.spending.of(lease.user, self.state.leases)
+        on_demand = self._on_demand(current.instance_type) if current else None
+        instead = replace(current, usd_per_hour=on_demand) if current else None
+        price = rate(current, now) if current and not current.end else Rate(None)
+        whole = session_cost(self.state.leases, lease, now, self._on_demand)
+        change = latest_change(lease.segments, left=lease.taken_over.price, asked=_asked(lease))
+        own = current.usd_per_hour if current else None
+        all_in = price.usd_per_hour
+        return Cost(
+            usd=whole.usd,
+            usd_per_hour=all_in,
+            known_usd=whole.known_usd,
+            known_usd_per_hour=price.known_usd_per_hour,
+            beside_usd_per_hour=None if own is None or all_in is None else max(all_in - own, 0.0),
+            unknown_prices_of=[each.value for each in price.unknown_prices_of],
+            as_of=paid_until(lease.segments, now),
+            since=whole.since or lease.requested_at,
+            market=Market(current.market) if current else None,
+            on_demand_usd_per_hour=usd_per_hour(instead, now) if instead else None,
+            price_source=current.source if current else "",
+            price_change=_said(change, _asked(lease)) if change else None,
+            saved_usd=whole.saved_usd,
+            today_usd=spent.today,
+            month_usd=spent.month,
+            known_today_usd=spent.known_today,
+            known_month_usd=spent.known_month,
+            credit=self._credit(lease, spent.known_today, now),
+            budget_usd=limits.of(user_payer(lease.user)).usd_per_month,
+            payer=self.state.accounts.scope(payer_of(lease)),
+            used_usd=whole.used_usd,
+            idle_usd=whole.idle_usd,
+            limits=list(self.state.limits_of.get(lease.lease_id, ())),
+        )
+
+    def _on_demand(self, instance_type: str) -> float | None:
+        """USD/hour; an instance type that is not known has no price."""
+        price = self.prices.on_demand(instance_type)
+        return price.usd_per_hour if price else None
+
+    def _credit(self, lease: Lease, today: float | None, now: datetime) -> Credit | None:
+        spending, leases = self.state.spending, self.state.leases
+        theirs = leases.in_scope(user_payer(lease.user))
+        found = spending.shown.show(lease.user, today, spending.today(), now, theirs)
+        return Credit(usd=found.usd, why=found.why, at=found.at) if found else None
+
+
+def _asked(lease: Lease) -> HourlyPrice | None:
+    """What was asked for first, as the page showed it before the start; None if that is unknown.
+
+    Disks and address are the same wherever the instance is from.
+    """
+    first = next(iter(lease.attempts), None)
+    known = next((each for each in lease.segments if price_of(each) is not None), None)
+    if first is None or first.asked_usd_per_hour is None or known is None:
+        return None
+    bare = replace(known, usd_per_hour=first.asked_usd_per_hour, market=first.market)
+    return price_of(bare)
+
+
+def _said(change: PriceChange, asked: HourlyPrice | None) -> ChangeSaid:
+    """`asked` is said of a move whose user had been shown another price."""
+    has_asked = change.why == "move" and asked is not None
+    return ChangeSaid(
+        why=change.why,
+        at=change.at,
+        before=_price(change.before),
+        now=_price(change.now),
+        asked=_price(asked) if asked is not None and has_asked else None,
+    )
+
+
+def _price(of: HourlyPrice) -> PriceSaid:
+    return PriceSaid(usd_per_hour=of.usd_per_hour, market=of.market)

@@ -1,0 +1,51 @@
+"""What servers have cost since their users started them, over all instances that they moved to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from ....core.ledger.cost import known_usd, saved_usd, usd
+from ....core.ledger.cost_rows import Purpose
+from ....core.ledger.session_cost import NOTHING, OnDemand, SessionCost
+from ...model.leases.costs import cost_by_purpose
+from ...model.leases.lease import Lease
+from ..lease_registry import LeaseRegistry
+
+ANY_ZONE: Final = UTC
+"""Amounts by purpose are the same whichever zone their days are of."""
+
+
+def session_cost(
+    leases: LeaseRegistry, lease: Lease, now: datetime, on_demand: OnDemand | None = None
+) -> SessionCost:
+    """The cost of a lease's server since its user started it, in memory; `on_demand` by default as
+    the ledger has recorded it."""
+    return earlier_cost(leases, lease, now) + lease_cost(lease, now, on_demand)
+
+
+def earlier_cost(leases: LeaseRegistry, lease: Lease, now: datetime) -> SessionCost:
+    """What of it the server cost before it continued under this lease.
+
+    The lease that this one continues stays in memory until this one has ended, and its cost changes
+    until its own instance has: EC2 may not charge it. What was before that is carried along.
+    """
+    if not lease.taken_over.is_handed_over:
+        return NOTHING
+    previous = leases.remembered(lease.continues)
+    before = lease.taken_over.earlier
+    return before if previous is None else before + lease_cost(previous, now)
+
+
+def lease_cost(lease: Lease, now: datetime, on_demand: OnDemand | None = None) -> SessionCost:
+    """The cost of one lease."""
+    segments, split = lease.segments, cost_by_purpose(lease, now, ANY_ZONE)
+    listed = {each.instance_type: each.on_demand_usd_per_hour for each in segments}
+    return SessionCost(
+        since=segments[0].start if segments else lease.requested_at,
+        usd=usd(segments, now),
+        known_usd=known_usd(segments, now),
+        used_usd=split[Purpose.USED],
+        idle_usd=split[Purpose.IDLE],
+        saved_usd=saved_usd(segments, now, on_demand or listed.get),
+    )

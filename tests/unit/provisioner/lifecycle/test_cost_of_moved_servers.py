@@ -1,0 +1,156 @@
+"""Cost and price of a server that moves, as its user sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from ec2spawner.core.ledger.cost import usd
+from ec2spawner.core.sleep.rules import SleepRules
+from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
+from ec2spawner.wire import Cost, Market
+from tests.unit.provisioner.world import Agent, World, until
+
+RESUME = SleepRules(save_seconds=300.0, after_interruption="resume-on-demand")
+
+
+async def left(world: World, lease: Lease, agent: Agent) -> tuple[Lease, Agent]:
+    """The server on its next instance, after a notice; the old one still runs."""
+    await agent.heartbeat(interruption_at=world.clock() + timedelta(seconds=115))
+    await until(lambda: len(world.cloud.running()) == 2, "another instance")
+    [instance_id] = set(world.cloud.running()) - {agent.instance_id}
+    other = Agent(world, instance_id)
+    serving = asyncio.create_task(other.serve())
+    await world.state(lease, LeaseState.ENDING)
+    await agent.event("stopped")
+    return await serving, other
+
+
+async def reclaimed(world: World, lease: Lease, agent: Agent) -> None:
+    """EC2 has taken the instance back that the server has left."""
+    world.cloud.end(agent.instance_id, SPOT_TERMINATION)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(2)
+
+
+async def test_what_a_server_has_cost_continues_where_it_moves(priced: World) -> None:
+    lease, agent = await priced.ready(sleep=RESUME)
+    await agent.heartbeat_often(7200.0)
+    before = (await agent.heartbeat()).cost
+
+    second, other = await left(priced, lease, agent)
+    await reclaimed(priced, lease, agent)
+    await other.heartbeat_often(3600.0)
+
+    cost = (await other.heartbeat()).cost
+    assert cost.since == before.since
+    leases = (priced.now(lease), priced.now(second))
+    paid = [usd(each.segments, priced.clock()) or 0.0 for each in leases]
+    assert cost.usd == pytest.approx(sum(paid), abs=1e-6)
+    assert cost.usd == cost.known_usd
+    assert cost.usd == pytest.approx(2 * 0.20 + 0.526, abs=0.02)
+    assert cost.saved_usd == pytest.approx(2 * 0.326, abs=0.02)
+    [shown] = [each for each in priced.provisioner.overview.servers() if each.lease.user == "ada"]
+    assert shown.earlier.since == before.since
+    assert shown.earlier.usd == pytest.approx(paid[0], abs=1e-6)
+
+
+async def test_nothing_is_lost_of_several_moves_nor_in_a_restart(priced: World) -> None:
+    lease, agent = await priced.ready(sleep=replace(RESUME, after_interruption="resume"))
+    since, leases = (await agent.heartbeat()).cost.since, [lease]
+    for _ in range(2):
+        await agent.heartbeat_often(3600.0)
+        following, other = await left(priced, leases[-1], agent)
+        await reclaimed(priced, leases[-1], agent)
+        leases.append(following)
+        agent = other
+    cost = (await agent.heartbeat()).cost
+    assert cost.since == since
+    assert cost.usd == pytest.approx(2 * 0.20, abs=0.05)
+
+    await priced.restart()
+
+    again = (await agent.heartbeat()).cost
+    assert (again.since, again.usd) == (since, pytest.approx(cost.usd, abs=1e-3))
+
+
+async def test_a_move_to_another_price_is_said_with_both(priced: World) -> None:
+    lease, agent = await priced.ready(sleep=RESUME)
+    assert (await agent.heartbeat()).cost.price_change is None
+    await agent.heartbeat_often(7200.0)
+
+    second, other = await left(priced, lease, agent)
+    await reclaimed(priced, lease, agent)
+
+    change = (await other.heartbeat()).cost.price_change
+    assert change is not None
+    assert (change.why, change.at) == ("move", second.segments[0].start)
+    assert (change.before.usd_per_hour, change.before.market) == (0.20, Market.SPOT)
+    assert (change.now.usd_per_hour, change.now.market) == (0.526, Market.ON_DEMAND)
+
+
+async def test_what_is_not_charged_is_said(priced: World) -> None:
+    """AWS does not charge for a spot instance that it takes back in its first hour."""
+    lease, agent = await priced.ready(sleep=RESUME)
+    await agent.heartbeat_often(1800.0)
+    _, other = await left(priced, lease, agent)
+    before = (await other.heartbeat()).cost
+    assert before.credit is None
+
+    await reclaimed(priced, lease, agent)
+
+    cost = (await other.heartbeat()).cost
+    assert cost.credit is not None
+    assert cost.credit.why == "free-hour"
+    assert cost.credit.usd == pytest.approx(_today(before) - _today(cost), abs=1e-6)
+    assert cost.credit.usd == pytest.approx(0.10, abs=0.02)
+    change = cost.price_change
+    assert change is not None
+    assert change.before.usd_per_hour == 0.20, "it was not free while it ran"
+
+
+def _today(cost: Cost) -> float:
+    assert cost.today_usd is not None
+    return cost.today_usd
+
+
+async def test_a_start_that_is_not_to_be_had_as_shown_is_said(priced: World) -> None:
+    priced.cloud.sell_out(Market.SPOT)
+
+    _, agent = await priced.ready()
+
+    change = (await agent.heartbeat()).cost.price_change
+    assert change is not None
+    assert change.why == "start"
+    assert (change.before.usd_per_hour, change.before.market) == (0.20, Market.SPOT)
+    assert (change.now.usd_per_hour, change.now.market) == (0.526, Market.ON_DEMAND)
+
+
+async def test_a_spot_price_that_rises_is_said(priced: World) -> None:
+    lease, agent = await priced.ready()
+    await agent.heartbeat_often(1800.0)
+    zone = priced.now(lease).segments[-1].zone
+
+    priced.cloud.prices = {**priced.cloud.prices, ("g4dn.xlarge", zone): 0.40}
+    await until(lambda: len(priced.now(lease).segments) == 2, "the new price")
+
+    change = (await agent.heartbeat()).cost.price_change
+    assert change is not None
+    assert change.why == "rise"
+    assert (change.before.usd_per_hour, change.now.usd_per_hour) == (0.20, 0.40)
+
+
+async def test_what_is_not_for_the_instance_is_said_apart(priced: World) -> None:
+    lease, agent = await priced.ready()
+    assert (await agent.heartbeat()).cost.beside_usd_per_hour == 0.0
+    segments = priced.now(lease).segments
+    with_address = replace(segments[-1], address_usd_per_hour=0.005)
+    priced.provisioner._state.leases.remember(
+        lease.lease_id, segments=(*segments[:-1], with_address)
+    )
+    cost = (await agent.heartbeat()).cost
+    assert cost.beside_usd_per_hour == pytest.approx(0.005)
