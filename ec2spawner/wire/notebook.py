@@ -188,6 +188,8 @@ class Notice(Message):
         "rebalance",
         "scheduled-event",
         "session",
+        "price",
+        "credit",
     ]
     level: Literal["info", "warning", "error"]
     title: Sentence

@@ -60,6 +60,10 @@ Code = Literal[
     "session-back",
     "session-cell-interrupted",
     "session-not-back",
+    "price-started",
+    "price-moved",
+    "price-rose",
+    "today-is-less",
     # What a notice says below its title.
     "documents-saved",
     "session-continues",
@@ -98,6 +102,11 @@ Code = Literal[
     "session-lost",
     "session-older",
     "session-values-older",
+    "price-times",
+    "price-on-demand",
+    "pay-less",
+    "not-charged",
+    "price-corrected",
     # Replies to a button.
     "extension-bounded",
     "limit-not-extended",
@@ -154,6 +163,15 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     "limit-not-extended": frozenset({"scope", "name", "at"}),
     "profile-without-gpu": frozenset({"files_kept"}),
     "message-text": frozenset({"text"}),
+    # Prices with disks and address, in USD/hour.
+    **dict.fromkeys(
+        ("price-started", "price-moved", "price-rose"),
+        frozenset({"now", "market", "before", "before_market"}),
+    ),
+    "price-times": frozenset({"times"}),
+    "price-on-demand": frozenset({"usd_per_hour"}),
+    # By how much, in USD.
+    "today-is-less": frozenset({"usd"}),
     "idle-time-bounded": frozenset({"min_seconds", "max_seconds", "seconds"}),
     "refused": frozenset({"detail"}),
     "run-invalid": frozenset({"detail"}),

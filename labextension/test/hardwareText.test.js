@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { hardwareText, moveText } from '../lib/text/hardwareText.js';
+import { hardwareText, moveText, presentPriceText } from '../lib/text/hardwareText.js';
 import { trans } from './trans.js';
 
 const GIB = 2 ** 30;
@@ -73,4 +73,12 @@ test('a move says what happens, and that nothing has where it failed', () => {
   assert.match(move('booting'), /^A10G is booting/);
   assert.match(move('moving'), /being saved/);
   assert.equal(move('failed', 'sold out'), 'Your server stays as it is: sold out');
+});
+
+test('a choice that costs much more than now says how many times as much', () => {
+  const at = usd_per_hour => ({ ...status(0), cost: { usd_per_hour, market: 'spot' } });
+  assert.deepEqual(notes({ usd_per_hour: 0.5 }, at(0.2)), ['2.5 times the price of now.']);
+  assert.deepEqual(notes({ usd_per_hour: 0.25 }, at(0.2)), []);
+  assert.equal(presentPriceText(at(0.2), trans), 'Now: $0.20/h, spot.');
+  assert.equal(presentPriceText(at(null), trans), '');
 });

@@ -421,3 +421,30 @@ test('a notice is read aloud once a minute, twice in the last one, and says no m
     said
   );
 });
+
+test('the price says what it consists of, what it was before, and what is not charged', () => {
+  const price = (usd_per_hour, market) => ({ usd_per_hour, market });
+  const changed = cost({
+    beside_usd_per_hour: 0.02,
+    price_change: {
+      why: 'move',
+      at: at(-5),
+      before: price(0.2, 'spot'),
+      now: price(0.42, 'on-demand'),
+      asked: price(0.3, 'spot')
+    },
+    credit: { usd: 0.12, why: 'free-hour', at: at(-4) }
+  });
+  const lines = costText(changed, NOW, trans).lines;
+  const line = kind => lines.find(each => each.kind === kind);
+  assert.equal(
+    line('price').note,
+    'instance $0.40/h + its disk and public address $0.020/h (a list)'
+  );
+  assert.equal(line('change').name, 'Before the move');
+  assert.equal(line('change').value, '$0.20/h, spot');
+  assert.match(line('change').note, /\$0\.30\/h, spot/);
+  assert.match(line('credit').value, /\$0\.120 less today/);
+  assert.match(line('credit').note, /AWS does not charge/);
+  assert.ok(!costText(changed, NOW, trans, true).lines.some(({ kind }) => kind === 'change'));
+});

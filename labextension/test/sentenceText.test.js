@@ -156,3 +156,23 @@ test('JupyterLab cuts no notice short', () => {
     assert.ok(shown.length <= MAX_TOAST, `${shown.length}: ${shown}`);
   }
 });
+
+test('a price that is not the one before fits a toast, with both prices and markets', () => {
+  const moved = { now: 109.21, market: 'on-demand', before: 43.53, before_market: 'spot' };
+  for (const code of ['price-moved', 'price-started', 'price-rose']) {
+    const title = { code, params: moved };
+    const details = [
+      code === 'price-rose'
+        ? { code: 'price-on-demand', params: { usd_per_hour: 109.21 } }
+        : { code: 'price-times', params: { times: 2.5 } },
+      { code: 'pay-less', params: {} }
+    ];
+    const notice = { kind: 'price', title, details, actions: [], stop: null, since: null };
+    const said = noticeText({ ...notice, until: null }, NOW, { status: null }, trans);
+    assert.match(said, /\$109\.21\/h/);
+    assert.match(said, /\$43\.53\/h/);
+    assert.match(said, /continue elsewhere or stop/);
+    assert.ok(said.length <= 140, `${said.length}: ${said}`);
+  }
+  assert.match(text('price-moved', moved), /\$109\.21\/h, on-demand, not \$43\.53\/h, spot/);
+});

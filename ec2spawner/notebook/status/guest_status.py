@@ -52,7 +52,7 @@ def _shared(notices: Sequence[Notice]) -> Iterator[Notice]:
     """An announced stop warns guests too, and their documents are saved before it; whose limit
     it is stays the owner's to know."""
     for notice in notices:
-        if notice.kind in ("message", "session"):
+        if notice.kind in ("message", "session", "credit"):
             continue
         if notice.kind != "budget":
             yield notice.model_copy(update={"stop": _without_amounts(notice.stop)})

@@ -28,6 +28,7 @@ from ...wire import (
 )
 from ...wire.sentences import Code
 from .disk_notices import disk_notices
+from .price_notices import price_notices
 
 UNUSED_PERCENT = 1.0
 """A GPU that was never used more than this was not needed."""
@@ -56,6 +57,7 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
         *_idle(status, now),
         *disk_notices(status),
         *_limits(status),
+        *price_notices(status),
         *_smaller_profile(status, history),
         *_rebalance(status),
         *_scheduled_event(status),

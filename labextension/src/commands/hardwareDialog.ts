@@ -4,7 +4,12 @@ import { Widget } from '@lumino/widgets';
 
 import type { IHardwareChoice, IHardwareChoices, INotebookStatus } from '../api/wire/index.js';
 import { element } from '../dom.js';
-import { deletedDiskText, hardwareText, type IHardwareText } from '../text/hardwareText.js';
+import {
+  deletedDiskText,
+  hardwareText,
+  type IHardwareText,
+  presentPriceText
+} from '../text/hardwareText.js';
 
 /** Which hardware to continue on; null where the dialog is dismissed. */
 export async function chooseHardware(
@@ -48,6 +53,10 @@ class HardwareList extends Widget implements Dialog.IBodyWidget<string | null> {
         )
       )
     );
+    const price = presentPriceText(status, trans);
+    if (price) {
+      this.node.append(element('p', '', price));
+    }
     if (deletes_disk) {
       this.node.append(element('p', '', deletedDiskText(trans)));
     }

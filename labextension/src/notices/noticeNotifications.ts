@@ -34,6 +34,11 @@ function isEnd({ kind, until }: INotice): boolean {
   return SAVED_BEFORE.includes(kind) || (kind === 'budget' && until !== null);
 }
 
+/** Whether a page that is opened later says nothing of it: nothing has to be done. */
+function isSaidOnce({ kind, level }: INotice): boolean {
+  return level === 'info' || kind === 'price';
+}
+
 /**
  * Shows what the server says that people should know: each notice once, for as long as it holds.
  *
@@ -146,9 +151,9 @@ export class NoticeNotifications implements IDisposable {
     const save = (): void => void saveAll(this._shell);
     const shown = new NoticeNotification(notice, new LastSave(save));
     this._shown.set(notice.id, shown);
-    if (this._settings.current.notices && !(notice.level === 'info' && isShown(notice.id))) {
+    if (this._settings.current.notices && !(isSaidOnce(notice) && isShown(notice.id))) {
       shown.show(this._text(notice), this._buttons(notice));
-      if (notice.level === 'info') {
+      if (isSaidOnce(notice)) {
         markShown(notice.id);
       }
     }

@@ -5,11 +5,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as format from './format.js';
 import { limitForecast, limitLabel, limitName, limitUse, payerName } from './limitText.js';
 import { grown, knownCostAt, knownPrice } from '../model/state.js';
-import type { ICost } from '../api/wire/index.js';
+import type { ICost, IHourlyPrice } from '../api/wire/index.js';
 
 /** A name and its value, and what to know of it. */
 export interface ILine {
-  kind: 'price' | 'saved' | 'split' | 'total' | 'payer' | 'limit';
+  kind: 'price' | 'change' | 'credit' | 'saved' | 'split' | 'total' | 'payer' | 'limit';
   name: string;
   value: string;
   note: string;
@@ -40,10 +40,11 @@ export function costText(
     mark: spent === null ? '' : cost.estimate ? trans.__('USD, estimate') : trans.__('USD'),
     caption: trans.__('this server, since %1', since),
     lines: [
-      ...(isOver ? [] : [priceLine(cost, trans)]),
+      ...(isOver ? [] : [priceLine(cost, trans), ...changeLine(cost, now, trans)]),
       ...savedLine(cost, now, trans),
       ...splitLine(cost, trans),
       ...totalLines(cost, now, trans),
+      ...creditLine(cost, trans),
       ...payerLine(cost, trans),
       ...limitLine(cost, trans)
     ],
@@ -59,8 +60,59 @@ function priceLine(cost: ICost, trans: TranslationBundle): ILine {
     kind: 'price',
     name: trans.__('Now'),
     value: cost.market === null ? price : `${price}, ${cost.market}`,
-    note: unknownPrices(cost, trans) || cost.price_source
+    note: unknownPrices(cost, trans) || partsText(cost, trans)
   };
+}
+
+/** What the price consists of, as the page of the start says it, and the source of the first. */
+function partsText(cost: ICost, trans: TranslationBundle): string {
+  const { usd_per_hour: price, beside_usd_per_hour: beside, price_source: source } = cost;
+  if (price === null || !beside) {
+    return source;
+  }
+  const instance = format.usdPerHour(price - beside);
+  const rest = format.usdPerHour(beside);
+  const parts = trans.__('instance %1 + its disk and public address %2', instance, rest);
+  return source ? `${parts} (${source})` : parts;
+}
+
+/** What it cost before the price changed. */
+function changeLine(
+  { price_change: change }: ICost,
+  now: number,
+  trans: TranslationBundle
+): ILine[] {
+  if (!change) {
+    return [];
+  }
+  const { why, at, before, asked } = change;
+  const names = {
+    start: trans.__('Asked for first'),
+    move: trans.__('Before the move'),
+    rise: trans.__('Until %1', format.timeOfDay(Date.parse(at), now))
+  };
+  const price = ({ usd_per_hour, market }: IHourlyPrice): string =>
+    `${format.usdPerHour(usd_per_hour)}, ${market}`;
+  const note = asked ? trans.__('asked for first: %1', price(asked)) : '';
+  return [{ kind: 'change', name: names[why], value: price(before), note }];
+}
+
+/** Why today's amount has fallen. */
+function creditLine({ credit }: ICost, trans: TranslationBundle): ILine[] {
+  if (!credit) {
+    return [];
+  }
+  const isFree = credit.why === 'free-hour';
+  return [
+    {
+      kind: 'credit',
+      name: isFree ? trans.__('Not charged') : trans.__('Corrected'),
+      value: trans.__('%1 less today', format.usd(credit.usd)),
+      note: isFree
+        ? trans.__('AWS does not charge for a spot instance that it reclaims in its first hour.')
+        : trans.__('A price was known only later: today is less than shown before.')
+    }
+  ];
 }
 
 function savedLine(cost: ICost, now: number, trans: TranslationBundle): ILine[] {

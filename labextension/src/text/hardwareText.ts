@@ -8,6 +8,9 @@ import { bytes, usdPerHour } from './format.js';
 
 const BYTES_PER_MIB = 2 ** 20;
 
+/** From here on it is said how many times as much it is. */
+const NOTABLE_RATIO = 1.5;
+
 export interface IHardwareText {
   name: string;
   /** Such as `$0.31/h, spot`. */
@@ -26,16 +29,38 @@ export function hardwareText(
 ): IHardwareText {
   const price =
     choice.usd_per_hour === null ? trans.__('price unknown') : usdPerHour(choice.usd_per_hour);
+  const times = timesText(choice, status, trans);
   return {
     name: choice.name,
     price: choice.market ? trans.__('%1, %2', price, choice.market) : price,
     refusal: choice.refusal,
     notes: [
+      times,
       choice.is_available || choice.refusal ? '' : trans.__('Sold out when last checked.'),
       gpuNote(choice, status, trans),
       memoryNote(choice, status, trans)
     ].filter(Boolean)
   };
+}
+
+/** What the server costs now, to compare the choices with; empty where that is unknown. */
+export function presentPriceText(status: INotebookStatus | null, trans: TranslationBundle): string {
+  const cost = status?.cost;
+  if (typeof cost?.usd_per_hour !== 'number' || cost.market === null) {
+    return '';
+  }
+  return trans.__('Now: %1, %2.', usdPerHour(cost.usd_per_hour), cost.market);
+}
+
+/** Where it costs much more than now. */
+function timesText(
+  { usd_per_hour: price }: IHardwareChoice,
+  status: INotebookStatus | null,
+  trans: TranslationBundle
+): string {
+  const now = status?.cost?.usd_per_hour;
+  const times = price !== null && now ? price / now : 0;
+  return times >= NOTABLE_RATIO ? trans.__('%1 times the price of now.', times.toFixed(1)) : '';
 }
 
 /** Where the server's own disk would be kept after a stop. */

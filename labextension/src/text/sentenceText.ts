@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ISentence } from '../api/wire/index.js';
-import { bytes, duration, time, timeOfDay } from './format.js';
+import { bytes, duration, time, timeOfDay, usd, usdPerHour } from './format.js';
 import { limitAmount, limitName } from './limitText.js';
 import { olderSentence } from './sleepText.js';
 import { xidText } from './xidText.js';
@@ -210,6 +210,40 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return olderSentence(1000 * params.at, trans);
     case 'session-values-older':
       return trans.__('Its variables are older.');
+    case 'price-started':
+      return trans.__(
+        'This server costs %1, %2: EC2 had none at %3, %4',
+        usdPerHour(params.now),
+        params.market,
+        usdPerHour(params.before),
+        params.before_market
+      );
+    case 'price-moved':
+      return trans.__(
+        'This server moved and costs %1, %2, not %3, %4',
+        usdPerHour(params.now),
+        params.market,
+        usdPerHour(params.before),
+        params.before_market
+      );
+    case 'price-rose': {
+      const prices = [usdPerHour(params.before), usdPerHour(params.now)];
+      return params.market === 'spot'
+        ? trans.__('The spot price of this server rose from %1 to %2', ...prices)
+        : trans.__('The price of this server rose from %1 to %2', ...prices);
+    }
+    case 'price-times':
+      return trans.__('%1 times as much.', params.times);
+    case 'price-on-demand':
+      return trans.__('On-demand costs %1.', usdPerHour(params.usd_per_hour));
+    case 'pay-less':
+      return trans.__('To pay less, continue elsewhere or stop.');
+    case 'today-is-less':
+      return trans.__("Today's cost is %1 less than shown before", usd(params.usd));
+    case 'not-charged':
+      return trans.__('AWS does not charge for a spot instance reclaimed in its first hour.');
+    case 'price-corrected':
+      return trans.__('A price was known only later.');
     case 'files-kept':
       return trans.__('Files are kept; kernel memory is lost.');
     case 'session-sleeps':

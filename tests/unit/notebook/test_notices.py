@@ -11,23 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core.instances.gpu_xid_errors import GRAVITY
+from ec2spawner.notebook.status.guest_status import notices_for_guest
 from ec2spawner.notebook.status.notice_events import RESEND_SECONDS, SCHEMA_ID, NoticeEvents, schema
 from ec2spawner.notebook.status.notices import notices
 from ec2spawner.telemetry.nvml_gpu import NvmlGpu
 from ec2spawner.wire import (
     AdminMessage,
     Cost,
+    Credit,
     DiskUse,
     GpuHistory,
     GpuSample,
     History,
+    HourlyPrice,
     Idleness,
     IdlePolicy,
     KeepChoice,
     Limit,
+    Market,
     NotebookStatus,
     Notice,
     NoticesEvent,
+    PriceChange,
     ScheduledEvent,
     Stop,
     Telemetry,
@@ -670,3 +675,56 @@ def test_a_notice_of_an_interruption_names_the_notebook_whose_cell_it_ends(
 
 def test_a_session_that_is_still_waking_is_no_news() -> None:
     assert notices(status(wake=wake(woken("restoring"), state="waking"))) == []
+
+
+def price(usd_per_hour: float, market: Market = Market.SPOT) -> HourlyPrice:
+    return HourlyPrice(usd_per_hour=usd_per_hour, market=market)
+
+
+def change(why: Any, before: HourlyPrice, now: HourlyPrice) -> Cost:
+    found = PriceChange(why=why, at=NOW, before=before, now=now)
+    return Cost(as_of=NOW, since=NOW, price_change=found, on_demand_usd_per_hour=0.526)
+
+
+def test_a_server_that_moved_to_another_price_says_both() -> None:
+    cost = change("move", price(0.2), price(0.526, Market.ON_DEMAND))
+    found = only(notices(status(cost=cost)))
+    assert (found.kind, found.level, found.title.code) == ("price", "warning", "price-moved")
+    assert found.title.params == {
+        "now": 0.526,
+        "market": "on-demand",
+        "before": 0.2,
+        "before_market": "spot",
+    }
+    assert codes(found) == ["price-times", "pay-less"]
+    assert found.details[0].params == {"times": 2.6}
+    assert found.actions[0] == "continue"
+    cheaper = only(notices(status(cost=change("move", price(0.526), price(0.2)))))
+    assert (cheaper.level, codes(cheaper)) == ("info", [])
+
+
+def test_a_spot_price_that_rises_is_one_notice_until_it_rises_again() -> None:
+    cost = change("rise", price(0.2), price(0.3))
+    found = only(notices(status(cost=cost)))
+    assert (found.title.code, codes(found)) == ("price-rose", ["price-on-demand", "pay-less"])
+    assert only(notices(status(NOW + timedelta(hours=9), cost=cost))).id == found.id
+    later = PriceChange(why="rise", at=NOW + timedelta(hours=1), before=price(0.3), now=price(0.4))
+    again = cost.model_copy(update={"price_change": later})
+    assert only(notices(status(cost=again))).id != found.id
+    assert notices(status(cost=Cost(as_of=NOW, since=NOW))) == []
+
+
+def test_a_start_that_cost_more_than_asked_for_says_so() -> None:
+    cost = change("start", price(0.2), price(0.526, Market.ON_DEMAND))
+    assert only(notices(status(cost=cost))).title.code == "price-started"
+
+
+@pytest.mark.parametrize(
+    ("why", "code"), [("free-hour", "not-charged"), ("correction", "price-corrected")]
+)
+def test_an_amount_that_falls_is_explained(why: Any, code: str) -> None:
+    cost = Cost(as_of=NOW, since=NOW, credit=Credit(usd=0.12, why=why, at=NOW))
+    found = only(notices(status(cost=cost)))
+    assert (found.kind, found.title.code, codes(found)) == ("credit", "today-is-less", [code])
+    assert found.title.params == {"usd": 0.12}
+    assert notices_for_guest([found]) == [], "what its owner has spent"

@@ -7,16 +7,20 @@ export interface ICost {
   /** The same as far as prices are known: lower bounds where those are null. */
   known_usd: number | null;
   known_usd_per_hour: number | null;
+  /** What of `usd_per_hour` is not for the instance: for its disks and public address. */
+  beside_usd_per_hour: number | null;
   /** What has no known price now: some of `instance`, `disk` and `address`. */
   unknown_prices_of: string[];
   as_of: string;
-  /** When billing began. */
+  /** When billing began, on its first instance. */
   since: string;
   /** True unless the figure comes from a bill. */
   estimate: boolean;
   market: 'spot' | 'on-demand' | null;
   on_demand_usd_per_hour: number | null;
   price_source: string;
+  /** Null where the server costs what its user saw last. */
+  price_change: IPriceChange | null;
   /** What the same time on demand would have cost more. */
   saved_usd: number | null;
   /** All servers of this user since midnight in the hub's time zone, this one included, at `as_of`. */
@@ -26,6 +30,8 @@ export interface ICost {
   /** The same as far as prices are known. */
   known_today_usd: number | null;
   known_month_usd: number | null;
+  /** Null where today's amount has not fallen since it was shown. */
+  credit: ICredit | null;
   /** What the user may spend in a month; null where no budget is set. */
   budget_usd: number | null;
   /** `user:ann`, `group:research` or `project:nlp`; empty where it is not said. */
@@ -35,6 +41,29 @@ export interface ICost {
   idle_usd: number | null;
   /** All that bind the server, the one that is reached first at the front. */
   limits: ILimit[];
+}
+
+/** With disks and address. */
+export interface IHourlyPrice {
+  usd_per_hour: number;
+  market: 'spot' | 'on-demand';
+}
+
+export interface IPriceChange {
+  /** Against what was asked for first, against the instance before, or of the same instance. */
+  why: 'start' | 'move' | 'rise';
+  at: string;
+  before: IHourlyPrice;
+  now: IHourlyPrice;
+  /** Of a move: what was asked for first, as the user was shown it. */
+  asked: IHourlyPrice | null;
+}
+
+/** By how much today's amount has fallen. */
+export interface ICredit {
+  usd: number;
+  why: 'free-hour' | 'correction';
+  at: string;
 }
 
 /** Amounts in USD, USD per hour, GPU-hours or servers: in the unit of its kind. */

@@ -86,6 +86,15 @@ export interface ISentenceParameters {
   'session-lost': { count: number };
   'session-older': { at: number };
   'session-values-older': object;
+  'price-started': { now: number; market: string; before: number; before_market: string };
+  'price-moved': { now: number; market: string; before: number; before_market: string };
+  'price-rose': { now: number; market: string; before: number; before_market: string };
+  'today-is-less': { usd: number };
+  'price-times': { times: number };
+  'price-on-demand': { usd_per_hour: number };
+  'pay-less': object;
+  'not-charged': object;
+  'price-corrected': object;
   'extension-bounded': object;
   'limit-not-extended': { scope: string; name: string; at: number };
   'idle-time-bounded': { min_seconds: number; max_seconds: number; seconds: number };

@@ -35,7 +35,9 @@ export interface INotice {
     | 'smaller-profile'
     | 'rebalance'
     | 'scheduled-event'
-    | 'session';
+    | 'session'
+    | 'price'
+    | 'credit';
   level: 'info' | 'warning' | 'error';
   title: ISentence;
   details: ISentence[];
