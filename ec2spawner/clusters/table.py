@@ -23,7 +23,7 @@ def price_words(price: ClusterPrice) -> str:
         return f"{words}; other offers have no known price"
     if price.max_usd_per_hour > price.usd_per_hour:
         words += f", at most ${price.max_usd_per_hour:.2f}"
-    return f"{words} (estimate, without disks)"
+    return f"{words} (estimate)"
 
 
 class Progress:

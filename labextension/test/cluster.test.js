@@ -162,10 +162,10 @@ test('a price is worded with its bound', () => {
   });
   assert.equal(
     priceText(price(), trans),
-    '6 workers: about $1.86/h, at most $6.04/h (estimate, without disks).'
+    '6 workers: about $1.86/h, at most $6.04/h (estimate).'
   );
   const same = price({ max_usd_per_hour: 1.86 });
-  assert.equal(priceText(same, trans), '6 workers: about $1.86/h (estimate, without disks).');
+  assert.equal(priceText(same, trans), '6 workers: about $1.86/h (estimate).');
   assert.equal(priceText(price({ usd_per_hour: null }), trans), '6 workers: price unknown.');
   assert.match(
     priceText(price({ instance_type: '', workers: 1 }), trans),

@@ -103,12 +103,12 @@ test('hardware that is refused is never chosen, what is sold out only without an
 test('the price is that of all workers, with what is bought and its bound', () => {
   assert.deepEqual(startPriceText(price(), trans), {
     sum: 'About $0.93/h for 3 workers together',
-    detail: '3 × g5.xlarge, spot; at most $3.02/h (estimate, without disks)'
+    detail: '3 × g5.xlarge, spot; at most $3.02/h (estimate)'
   });
   const one = price({ workers: 1, max_usd_per_hour: 0.93 });
   assert.deepEqual(startPriceText(one, trans), {
     sum: 'About $0.93/h for 1 worker',
-    detail: '1 × g5.xlarge, spot (estimate, without disks)'
+    detail: '1 × g5.xlarge, spot (estimate)'
   });
 });
 

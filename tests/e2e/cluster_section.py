@@ -42,9 +42,7 @@ def is_scaled_and_stopped(lab: Lab) -> None:
     section = lab.shows_cluster(scenes.cluster(wanted=3, workers=ready, problem=""))
     said = section.get_by_role("status")
     section.get_by_role("button", name="One worker more").press("Enter")
-    expect(said).to_have_text(
-        "4 workers: about $1.24/h, at most $3.72/h (estimate, without disks)."
-    )
+    expect(said).to_have_text("4 workers: about $1.24/h, at most $3.72/h (estimate).")
     expect(section.get_by_role("button", name="Change to 4")).to_be_enabled()
     number = section.get_by_role("spinbutton", name="Workers")
     number.fill("7")

@@ -136,7 +136,10 @@ class ProfileModel(Model):
     market: str
     user_options: UserOptions
     estimates: dict[str, float | None]
-    """What an hour would cost by choice of `market`: an estimate, without disks."""
+    """What an hour would cost by choice of `market`, with all that comes with the instance: an
+    estimate."""
+    beside_usd_per_hour: float
+    """What of that is for the disk and the public address; prices of offers are without it."""
     offers: tuple[OfferModel, ...]
     """Best first, sold out ones too."""
     history: History | None
@@ -227,7 +230,8 @@ def _profile(card: Card, payers: Mapping[str, str]) -> ProfileModel:
         user_options=UserOptions(
             market=card.ways, disk_gib=_range(card.disk_bounds), idle=_range(card.idle_bounds)
         ),
-        estimates={way: seen.offer.usd_per_hour if seen else None for way, seen in first.items()},
+        estimates={way: card.usd_per_hour(seen) for way, seen in first.items()},
+        beside_usd_per_hour=card.beside_usd_per_hour,
         offers=tuple(map(_offer, card.offers)),
         history=line
         and History(
@@ -253,13 +257,13 @@ def _profile(card: Card, payers: Mapping[str, str]) -> ProfileModel:
 def _elsewhere(card: Card) -> ElsewhereModel | None:
     elsewhere, moved = card.elsewhere, card.moved()
     first = moved.first() if moved else None
-    if elsewhere is None or first is None:
+    if elsewhere is None or moved is None or first is None:
         return None
     return ElsewhereModel(
         home_zone=elsewhere.home_zone,
         zone=elsewhere.zone,
         market=first.offer.market,
-        usd_per_hour=first.offer.usd_per_hour,
+        usd_per_hour=moved.usd_per_hour(first),
     )
 
 

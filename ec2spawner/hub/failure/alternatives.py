@@ -33,6 +33,8 @@ class Candidate:
     """The values of `market` that its user may send; the profile's own is the first."""
     offers: tuple[Offer, ...] = ()
     """Open now, of both markets, in the zones that the user's home allows, best first."""
+    beside_usd_per_hour: float = 0.0
+    """What comes with the instance: its disks and public address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Alternative:
     market: Market
     """The market in which its instance is bought."""
     usd_per_hour: float | None
-    """Of the cheapest offer, USD/hour; None is unknown."""
+    """Of the cheapest offer with all that comes with it, USD/hour; None is unknown."""
     may_cost_more: bool
     """The start may get another offer, at a higher or an unknown price."""
     user_options: dict[str, str] = field(default_factory=dict, hash=False)
@@ -102,7 +104,11 @@ def _of(candidate: Candidate) -> Iterable[Alternative]:
         if purchase and (purchase.market not in bought or word == purchase.market.value):
             bought[purchase.market] = (word, purchase)
     for market, (word, purchase) in bought.items():
-        prices = {offer.usd_per_hour for offer in purchase.offers}
+        beside = candidate.beside_usd_per_hour
+        prices = {
+            None if offer.usd_per_hour is None else offer.usd_per_hour + beside
+            for offer in purchase.offers
+        }
         yield Alternative(
             profile=candidate.slug,
             name=candidate.name,

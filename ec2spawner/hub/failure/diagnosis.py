@@ -135,12 +135,15 @@ def _candidate(
 ) -> Candidate:
     volumes = options.volumes_of(profile)
     types = provisioner.market.catalogue.types_for(profile, options.architecture, volumes)
+    snapshots = [each.snapshot for each in options.data_volumes_of(profile)]
+    beside = provisioner.market.prices.beside_usd_per_hour(options.disk(profile), snapshots)
     return Candidate(
         slug=profile.slug,
         name=profile.display_name,
         has_gpu=any(kind.gpu for kind in types),
         markets=open_markets(profile),
         offers=provisioner.market.offers.open([kind.name for kind in types], zones, tuple(Market)),
+        beside_usd_per_hour=beside,
     )
 
 

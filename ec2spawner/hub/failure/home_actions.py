@@ -34,7 +34,10 @@ def move_actions(
     best = cheapest_elsewhere(options, provisioner, home, profile, markets)
     if best is None:
         return ()
-    price = at_price(best.market, best.usd_per_hour)
+    snapshots = [each.snapshot for each in options.data_volumes_of(profile)]
+    beside = provisioner.market.prices.beside_usd_per_hour(options.disk(profile), snapshots)
+    own = best.usd_per_hour
+    price = at_price(best.market, None if own is None else own + beside)
     move = Action(
         kind=ActionKind.MOVE_HOME,
         label=f"Move my files to {best.zone} and start {profile.display_name}, {price}",

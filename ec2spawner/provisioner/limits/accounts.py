@@ -20,7 +20,6 @@ from ..instances.unleased import (
 )
 from ..model.cloud.launch import LaunchSpec
 from ..model.leases.lease import OPEN, Lease
-from ..offers.disks import snapshots_of
 from ..offers.market import MarketData
 from ..state.state import State
 
@@ -57,7 +56,7 @@ class Accounts:
 
     def beside_usd_per_hour(self, spec: LaunchSpec) -> float:
         """What comes beside an instance of this spec."""
-        return self.market.prices.beside_usd_per_hour(spec.disk_gib, snapshots_of(spec))
+        return self.market.prices.beside_spec(spec)
 
     def _account(self, scope: str) -> Account:
         state = self.state

@@ -258,6 +258,10 @@ class PriceCache:
         disks = resources.disk_usd_per_month(root_gib if gib is None else gib)
         return (disks or 0.0) / HOURS_PER_MONTH + (self.usual_address_usd_per_hour or 0.0)
 
+    def beside_spec(self, spec: LaunchSpec) -> float:
+        """The same of an instance of this spec."""
+        return self.beside_usd_per_hour(spec.disk_gib, snapshots_of(spec))
+
     def disks_usd_per_hour(self, root_gib: float, snapshots: Sequence[str]) -> float | None:
         """The disks alone, in USD/hour of an average month; None while a size or the price is
         unknown."""

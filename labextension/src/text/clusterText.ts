@@ -127,12 +127,12 @@ export function priceText(price: IClusterPrice, trans: TranslationBundle): strin
   }
   return max !== null && max > usd
     ? trans.__(
-        '%1: about %2, at most %3 (estimate, without disks).',
+        '%1: about %2, at most %3 (estimate).',
         what,
         perHour(usd, trans),
         perHour(max, trans)
       )
-    : trans.__('%1: about %2 (estimate, without disks).', what, perHour(usd, trans));
+    : trans.__('%1: about %2 (estimate).', what, perHour(usd, trans));
 }
 
 /** What a smaller cluster ends besides idle workers; empty where that is nothing. */
@@ -174,8 +174,8 @@ export function startPriceText(price: IClusterPrice, trans: TranslationBundle): 
   }
   const detail =
     max !== null && max > usd
-      ? trans.__('%1; at most %2 (estimate, without disks)', what, perHour(max, trans))
-      : trans.__('%1 (estimate, without disks)', what);
+      ? trans.__('%1; at most %2 (estimate)', what, perHour(max, trans))
+      : trans.__('%1 (estimate)', what);
   const sum = trans._n(
     'About %2 for %1 worker',
     'About %2 for %1 workers together',

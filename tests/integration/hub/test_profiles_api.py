@@ -101,7 +101,13 @@ async def test_a_profile_with_its_offers_prices_and_choices(hub: Hub) -> None:
         assert offer["sold_out"] is None
     best = t4["offers"][0]
     spot = best["usd_per_hour"]
-    assert t4["estimates"] == {"spot-first": spot, "spot-wait": spot, "on-demand": 0.526}
+    beside = t4["beside_usd_per_hour"]
+    assert beside > 0, "its disk"
+    assert t4["estimates"] == {
+        "spot-first": pytest.approx(spot + beside),
+        "spot-wait": pytest.approx(spot + beside),
+        "on-demand": pytest.approx(0.526 + beside),
+    }
     assert t4["value"] == {"t4s": 1.0, "usd_per_t4_hour": best["usd_per_hour"]}
     history = t4["history"]
     assert history["usd_per_hour"][-1] == best["usd_per_hour"]
@@ -175,9 +181,10 @@ async def test_sold_out_offers_are_marked_as_json_and_on_the_page(
         assert offer["sold_out"]["code"] == "InsufficientInstanceCapacity"
         assert offer["sold_out"]["since"] < offer["sold_out"]["until"]
     assert not any(offer["sold_out"] for offer in on_demand)
+    beside = a10g["beside_usd_per_hour"]
     assert a10g["estimates"] == {
-        "spot-first": on_demand[0]["usd_per_hour"],
-        "spot-wait": spot[0]["usd_per_hour"],
+        "spot-first": pytest.approx(on_demand[0]["usd_per_hour"] + beside),
+        "spot-wait": pytest.approx(spot[0]["usd_per_hour"] + beside),
     }
     zones = len(spot)
     assert f"spot sold out in {zones} of {zones} zones" in shown

@@ -39,6 +39,11 @@ def test_every_profile_but_the_servers_own_is_a_choice() -> None:
     assert (choice.memory_bytes, choice.gpu_memory_bytes) == (16 * 2**30, 24 * 10**9)
 
 
+def test_a_choice_costs_what_the_panel_shows_afterwards() -> None:
+    [choice] = hardware_choices([replace(A10G, beside_usd_per_hour=0.1)], LEASE, ADA).choices
+    assert choice.usd_per_hour == pytest.approx(0.41)
+
+
 def test_what_is_sold_out_may_be_tried_and_what_is_refused_may_not() -> None:
     gone = replace(A10G, offers=tuple(spot(0.31, out=ZONES)))
     nowhere = replace(CPU, offers=())

@@ -325,3 +325,12 @@ def test_only_phases_that_are_over_are_listed_with_their_time() -> None:
         {"name": "buy", "title": "Buying the machine", "seconds": 1.5},
     ]
     assert PHASE_TITLES.keys() == set(Phase)
+
+
+def test_what_costs_more_than_the_prices_of_launch_calls_is_said() -> None:
+    bought = replace(lease(), attempts=(SPOT,))
+    notes = progress_event(bought, {}, NOW, beside_usd_per_hour=0.02)["notes"]
+    assert any("$0.020/h more" in note for note in notes)
+    assert progress_event(bought, {}, NOW)["notes"] == []
+    asked_nothing = replace(bought, attempts=())
+    assert progress_event(asked_nothing, {}, NOW, beside_usd_per_hour=0.02)["notes"] == []

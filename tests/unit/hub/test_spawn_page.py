@@ -212,7 +212,7 @@ def card_of(*seen: Sequence[OfferSeen], **changes: Any) -> Card:
 
 def said_by(card: Card) -> str:
     """The card alone, without the page's other words."""
-    after = page(card).text.split("disks cost extra. Profile ")[1]
+    after = page(card).text.split("costs extra. Profile ")[1]
     return re.split(" X (?=Cheap|Safe)", after)[0]
 
 
@@ -235,6 +235,15 @@ def test_a_card_shows_its_hardware_and_price() -> None:
         "Prices are in USD per hour for us-east-1: spot from EC2 spot price history, "
         "checked 40 seconds ago; on-demand from the AWS price list." in text
     )
+
+
+def test_prices_are_those_of_the_notebook_with_disk_and_address() -> None:
+    card = replace(T4, beside_usd_per_hour=0.1, markets=("spot-first", "on-demand"))
+    shown = page(card)
+    assert "$0.29/h spot −54 % on-demand $0.63" in shown.text
+    assert "instance $0.19/h + its disk and public address $0.10/h" in shown.text
+    assert "spot, about $0.29/h; on-demand $0.63/h if sold out" in shown.text
+    assert "without disks" not in page(T4).text
 
 
 def test_each_card_is_a_radio_button_with_its_label() -> None:

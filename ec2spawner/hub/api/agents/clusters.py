@@ -119,12 +119,14 @@ class ClusterHandler(OwnersHandler):
 
 
 def price_of(provisioner: Provisioner, wanted: Cluster) -> ClusterPrice:
-    """What it would cost now, without the workers' disks and addresses."""
-    offers = provisioner.clusters.offers(wanted.spec)
+    """What it would cost now, with the workers' disks and addresses."""
+    spec = wanted.spec
+    offers = provisioner.clusters.offers(spec)
+    beside = provisioner.market.prices.beside_spec(spec)
     first = offers[0] if offers else None
-    prices = [each.usd_per_hour for each in offers]
+    prices = [None if x.usd_per_hour is None else x.usd_per_hour + beside for x in offers]
     dearest = None if None in prices else max((x for x in prices if x is not None), default=None)
-    each = first.usd_per_hour if first is not None else None
+    each = prices[0] if prices else None
     return ClusterPrice(
         profile_name=wanted.profile_name,
         workers=wanted.workers,

@@ -111,6 +111,17 @@ def market_note(lease: Lease) -> str:
     return f"{why}, so this is an on-demand machine{price}{instead}. AWS does not interrupt it."
 
 
+def price_note(attempts: Sequence[Attempt], beside_usd_per_hour: float) -> str:
+    """What a server costs besides the instance, of which launch calls have the price; empty where
+    that is nothing, or no price is shown."""
+    if not beside_usd_per_hour or all(each.usd_per_hour is None for each in attempts):
+        return ""
+    return (
+        "Prices here are of the instance. Its disk and public address cost "
+        f"{price_words(beside_usd_per_hour)} more, which the page before has included."
+    )
+
+
 def home_note(attempts: Sequence[Attempt], home_zone: str) -> str:
     """If a search failed because the home leaves one zone: that this is the reason; else empty."""
     refused = any(attempt.outcome in NO_CAPACITY or attempt.skipped for attempt in attempts)

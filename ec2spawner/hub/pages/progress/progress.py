@@ -16,7 +16,7 @@ from ....provisioner.model.leases.lease import (
 )
 from ....provisioner.model.leases.start import phases_of
 from ....wire import Step
-from .attempt_text import current_attempts, home_note, market_note, shown
+from .attempt_text import current_attempts, home_note, market_note, price_note, shown
 from .migration_progress import Moving
 from .waking import Waking
 
@@ -57,13 +57,15 @@ def progress_event(
     waiting: Mapping[str, Any] | None = None,
     moving: Moving | None = None,
     wakes: Waking | None = None,
+    beside_usd_per_hour: float = 0.0,
 ) -> dict[str, Any]:
     """One event for JupyterHub's progress stream; `usual` in seconds per step.
 
     `home_zone` is the only zone in which the home can be used; empty if any can.
     `waiting` is the status of a start that waits for spot (`hub.pages.spot_wait_status`).
     `moving` is the move of the home that the start waits for, `wakes` the session that it brings
-    back.
+    back. `beside_usd_per_hour` is what comes with the instance, which prices of launch calls are
+    without.
     """
     begun = first_events(lease)
     has_moved = Step.MOVE in begun
@@ -76,7 +78,12 @@ def progress_event(
     last = lease.events[-1] if lease.events else None
     said = _line(last) if last else TITLES[Step.REQUEST]
     known = [usual[step] for step in TITLES if step in usual]
-    notes = market_note(lease), home_note(attempts, home_zone), _copy_note(lease)
+    notes = (
+        market_note(lease),
+        price_note(attempts, beside_usd_per_hour),
+        home_note(attempts, home_zone),
+        _copy_note(lease),
+    )
     return {
         "progress": 100 if ready else _percent(begun, current, usual, now, moving),
         "message": waiting["message"] if waiting else said,

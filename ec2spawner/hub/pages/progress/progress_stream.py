@@ -25,7 +25,8 @@ async def progress_of(provisioner: Provisioner, requested: Lease) -> AsyncGenera
         zone, move = home_zone_of(provisioner, lease), moving(provisioner, lease)
         waiting = None if move else spot_wait_status(provisioner, lease)
         wakes = waking_of(provisioner, lease)
-        yield progress_event(lease, usual, provisioner.now(), zone, waiting, move, wakes)
+        beside = provisioner.market.prices.beside_spec(lease.spec)
+        yield progress_event(lease, usual, provisioner.now(), zone, waiting, move, wakes, beside)
         if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:
             return
         await provisioner.wait_for_change(lease.lease_id, INTERVAL)

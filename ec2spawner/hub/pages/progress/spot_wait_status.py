@@ -33,16 +33,17 @@ def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] |
     marks = [mark for offer in within if (mark := provisioner.market.offers.mark_of(offer))]
     again_at = [at for mark in marks if (at := mark.again_at) is not None]
     instead = _on_demand(provisioner, lease)
+    all_in = _all_in(provisioner, lease, instead)
     return {
         "for": "spot capacity",
-        "message": f"{_why(provisioner, lease, within, marks)}{_other_price(instead)}",
+        "message": f"{_why(provisioner, lease, within, marks)}{_other_price(all_in)}",
         "until": lease.wait.until.isoformat(),
         "again_at": min(again_at).isoformat() if again_at else None,
         "instead": instead
         and {
             "market": instead.market,
             "usd_per_hour": instead.usd_per_hour,
-            "words": f"Start {at_price(instead.market, instead.usd_per_hour)}",
+            "words": f"Start {at_price(instead.market, all_in)}",
         },
     }
 
@@ -84,10 +85,14 @@ def no_spot_words(what: str, classes: Set[ErrorClass]) -> str:
     return f"No spot capacity for {what} right now."
 
 
-def _other_price(instead: Offer | None) -> str:
-    if instead is None or instead.usd_per_hour is None:
-        return ""
-    return f" On-demand costs {price_words(instead.usd_per_hour)}."
+def _all_in(provisioner: Provisioner, lease: Lease, instead: Offer | None) -> float | None:
+    """What a server on this offer costs, with all that comes with the instance."""
+    own = instead.usd_per_hour if instead is not None else None
+    return None if own is None else own + provisioner.market.prices.beside_spec(lease.spec)
+
+
+def _other_price(usd_per_hour: float | None) -> str:
+    return "" if usd_per_hour is None else f" On-demand costs {price_words(usd_per_hour)}."
 
 
 def _cheapest(offers: Sequence[Offer]) -> float | None:

@@ -32,10 +32,6 @@ async def with_refusals(
         return tuple(cards)
     limits = provisioner.settings.limits
     policies = {profile.slug: options.idle_policy(profile) for profile in options.profiles}
-    snapshots = {
-        profile.slug: [each.snapshot for each in options.data_volumes_of(profile)]
-        for profile in options.profiles
-    }
     refusals: list[dict[str, str]] = [{} for _ in cards]
     reached: list[dict[str, str]] = [{} for _ in cards]
     for payer in payers:
@@ -44,10 +40,9 @@ async def with_refusals(
             offers = [x.offer for x in card.offers if card.may_buy(x.offer.market)]
             policy = within_limits(policies[card.slug], limits, user, payer)
             longest = policy.max_age_seconds or 0.0
-            beside = provisioner.market.prices.beside_usd_per_hour(
-                card.disk_gib, snapshots[card.slug]
-            )
-            why: Refusal | None = preview.refusal(offers, longest, beside) if offers else None
+            why: Refusal | None = None
+            if offers:
+                why = preview.refusal(offers, longest, card.beside_usd_per_hour)
             if why is not None:
                 refused[payer] = short_refusal(why)
                 if words := reached_words(why, options.contact, limits.of(why.scope)):

@@ -184,7 +184,7 @@ def _takes(card: Card, session: SavedSession) -> str:
 
 def _wake_choice(card: Card, session: SavedSession, way: str) -> WakeChoice:
     first = card.first(way)
-    known = first.offer.usd_per_hour if first else None
+    known = card.usd_per_hour(first)
     is_available = first is not None and first.mark is None
     if card.unusable:
         price = "not usable"

@@ -34,7 +34,7 @@ def _choice(card: Card, payer: str) -> HardwareChoice:
     return HardwareChoice(
         profile=card.slug,
         name=card.name[:200],
-        usd_per_hour=first.offer.usd_per_hour if first else None,
+        usd_per_hour=card.usd_per_hour(first),
         market=first.offer.market if first else None,
         is_available=first is not None and first.mark is None,
         refusal=_refusal(card, payer),

@@ -45,7 +45,7 @@ def _still_open(cards: Sequence[Card], payer: str) -> str:
         first = card.first()
         if payer in card.refusals or card.unusable or first is None or card.nothing_left():
             continue
-        known = first.offer.usd_per_hour
+        known = card.usd_per_hour(first)
         names.append(card.name if known is None else f"{card.name} (${usd(known)}/h)")
     are_refused = len(names) + sum(payer in card.refusals for card in cards) == len(cards)
     if not names:

@@ -105,6 +105,8 @@ class Card:
     """The markets to choose from, its own first. A single one is no choice."""
     offers: tuple[OfferSeen, ...] = ()
     """All offers in the zones that the home allows, best first, including those sold out."""
+    beside_usd_per_hour: float = 0.0
+    """What comes with the instance: a disk of the default size, data volumes, a public address."""
     line: Line | None = None
     value: Value | None = None
     several: Several | None = None
@@ -156,6 +158,11 @@ class Card:
         ]
         still = [seen for seen in among if seen.mark is None]
         return next(iter(still or among), None)
+
+    def usd_per_hour(self, seen: OfferSeen | None) -> float | None:
+        """What a server on this offer costs in an hour, with all that comes with the instance."""
+        own = seen.offer.usd_per_hour if seen else None
+        return None if own is None else own + self.beside_usd_per_hour
 
     def cheapest(self, market: Market) -> OfferSeen | None:
         """The offer with the lowest known price in a market; a sold-out one only if all are."""

@@ -69,6 +69,8 @@ def _card(
     chosen, idle = profile.profile_options, options.idle_policy(profile)
     image = provisioner.market.images.known
     root_gib = image.root_gib if image else 0
+    disk_gib = max(options.disk(profile), root_gib)
+    snapshots = [each.snapshot for each in options.data_volumes_of(profile)]
     card = Card(
         slug=profile.slug,
         name=profile.display_name,
@@ -80,7 +82,8 @@ def _card(
         offers=offers,
         usual_start_seconds=usual.get(profile.slug),
         ready_at_once=provisioner.pool.is_ready(profile.slug, MARKETS_OF[profile.market], zones),
-        disk_gib=max(options.disk(profile), root_gib),
+        beside_usd_per_hour=provisioner.market.prices.beside_usd_per_hour(disk_gib, snapshots),
+        disk_gib=disk_gib,
         disk_bounds=_at_least(root_gib, chosen.disk_gib) if chosen.disk_gib else None,
         idle_seconds=idle.server_seconds,
         sleeps=idle.then == "sleep",

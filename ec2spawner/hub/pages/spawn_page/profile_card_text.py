@@ -99,6 +99,8 @@ class WayText:
     hint: str
     about: str
     """Such as `$0.42 per hour`; empty while the price is unknown."""
+    parts: str
+    """What it consists of, in words; empty where that is the instance alone."""
     start: str
     """What pressing Start buys, such as `spot, about $0.13/h; on-demand $0.53/h if sold out`."""
     start_moved: str = ""
@@ -123,12 +125,12 @@ def price_text(card: Card, now: datetime) -> PriceText:
 
 def _spot(card: Card, first: OfferSeen, now: datetime) -> PriceText:
     on_demand = card.cheapest(Market.ON_DEMAND)
-    other = on_demand.offer.usd_per_hour if on_demand else None
+    other = card.usd_per_hour(on_demand)
     beside = [Phrase(f"on-demand ${usd(other)}" if other else "on-demand price unknown")]
     if often := risk(card):
         beside.append(Phrase(f"{often} interrupted"))
     beside += _shortages(card, now)
-    own = first.offer.usd_per_hour
+    own = card.usd_per_hour(first)
     saving = round(100 * (1 - own / other)) if own and other else 0
     return PriceText(usd(own), "spot", f"−{saving} %" if saving >= 1 else "", tuple(beside))
 
@@ -138,7 +140,7 @@ def _on_demand(card: Card, first: OfferSeen, now: datetime) -> PriceText:
     if Market.SPOT in MARKETS_OF[card.market]:
         spot, out = card.cheapest(Market.SPOT), card.sold_out(Market.SPOT)
         if out is None or not out.everywhere:
-            known = spot and spot.offer.usd_per_hour
+            known = card.usd_per_hour(spot)
             beside.append(Phrase(f"spot ${usd(known)}" if known else "spot price unknown"))
     elif first.mark is None:
         beside.append(Phrase("not interrupted"))
@@ -150,7 +152,7 @@ def _on_demand(card: Card, first: OfferSeen, now: datetime) -> PriceText:
         market += ", in reserved capacity"
     elif first.offer.paid:
         market += ", already paid for"
-    return PriceText(usd(first.offer.usd_per_hour), market, beside=tuple(beside))
+    return PriceText(usd(card.usd_per_hour(first)), market, beside=tuple(beside))
 
 
 def _shortages(card: Card, now: datetime) -> list[Phrase]:
@@ -207,13 +209,13 @@ def move_text(card: Card) -> MoveText | None:
     if elsewhere is None or moved is None:
         return None
     first, then = card.first(), moved.first()
-    there = _hourly(then) if then else ""
+    there = _hourly(moved, then) if then else ""
     if first is None:
         here = ", which does not offer this machine"
     elif first.mark is not None:
         here = ", where this is sold out"
     else:
-        here = f": {_hourly(first)} there"
+        here = f": {_hourly(card, first)} there"
     return MoveText(
         zone=elsewhere.zone,
         here=f"Your files are in {elsewhere.home_zone}{here}; {there} in {elsewhere.zone}",
@@ -222,8 +224,8 @@ def move_text(card: Card) -> MoveText | None:
     )
 
 
-def _hourly(seen: OfferSeen) -> str:
-    known = seen.offer.usd_per_hour
+def _hourly(card: Card, seen: OfferSeen) -> str:
+    known = card.usd_per_hour(seen)
     return "price unknown" if known is None else f"${usd(known)}/h"
 
 
@@ -305,7 +307,7 @@ def ways(card: Card) -> tuple[WayText, ...]:
 def _way(card: Card, word: str) -> WayText:
     label, hint = WAYS[word]
     first = card.first(word)
-    known = first.offer.usd_per_hour if first else None
+    known = card.usd_per_hour(first)
     about = "" if known is None else f"${usd(known)} per hour"
     start = _start(card, word, first)
     moved = card.moved()
@@ -314,10 +316,19 @@ def _way(card: Card, word: str) -> WayText:
         label=label,
         hint=hint,
         about=about,
+        parts=_parts(card, first),
         start=start,
         start_moved=_start(moved, word, moved.first(word)) if moved else "",
         warning=_warning(card, word, first),
     )
+
+
+def _parts(card: Card, first: OfferSeen | None) -> str:
+    """As the panel of the notebook says it."""
+    own, beside = first.offer.usd_per_hour if first else None, card.beside_usd_per_hour
+    if own is None or not beside:
+        return ""
+    return f"instance ${usd(own)}/h + its disk and public address ${usd(beside)}/h"
 
 
 def _start(card: Card, word: str, first: OfferSeen | None) -> str:
@@ -330,7 +341,7 @@ def _start(card: Card, word: str, first: OfferSeen | None) -> str:
         return reason.start
     if first.mark is not None:
         return f"sold out when last checked{'; waits' if word == WAITS else ''}"
-    known = first.offer.usd_per_hour
+    known = card.usd_per_hour(first)
     price = "price unknown" if known is None else f"about ${usd(known)}/h"
     words = f"{first.offer.market}, {price}"
     if word == WAITS:
@@ -348,8 +359,8 @@ def _of_account(seen: OfferSeen) -> _Reason | None:
 
 def _up_to(card: Card, market: Market) -> str:
     """The most that a start may pay in this market, whichever offer it gets."""
-    offers = [seen.offer for seen in card.offers if seen.offer.market is market and not seen.mark]
-    prices = {offer.usd_per_hour for offer in offers}
+    offers = [seen for seen in card.offers if seen.offer.market is market and not seen.mark]
+    prices = {card.usd_per_hour(seen) for seen in offers}
     known = [price for price in prices if price is not None]
     if not known or len(known) < len(prices):
         return f"{market}, price unknown"
