@@ -19,7 +19,7 @@ from ..agent_socket import MAX_LINE, SOCKET
 from .notice import Notice, announced
 
 if TYPE_CHECKING:
-    from ..wire import Cost
+    from ..wire import Cost, WorkersCost
 
 TIMEOUT: Final = 0.5
 """Seconds for one reading."""
@@ -40,6 +40,7 @@ NOT_OURS: Final = "this server was not started by ec2spawner"
 NO_RESPONSE: Final = "the agent of this machine does not answer"
 NOT_YET: Final = "the hub has not sent it yet"
 NO_PRICE: Final = "the price of this machine is not known"
+NO_WORKER_PRICE: Final = "the price of a worker is not known"
 
 # The wall clock is read once: one that is set in the middle of a block would change its cost.
 _WALL, _STEADY = time.time(), time.monotonic()
@@ -56,20 +57,31 @@ class Reading:
     """That this machine ends soon; None where that is not announced, or the agent is silent."""
 
     def usd_at(self, clock: float) -> float | None:
-        """Cost of this server up to an instant of `clock`, in USD; None where unknown.
+        """Cost of this server and its workers up to an instant of `clock`, in USD; None where
+        unknown.
 
         The difference of two is the cost of the time between them. Within the first minute, which
         is billed as a whole, it is less than the bill.
         """
-        cost = self.cost
-        if cost is None or cost.usd is None:
-            return None
-        return cost.usd + (cost.usd_per_hour or 0.0) * (clock - cost.as_of.timestamp()) / 3600
+        total = None if self.cost is None else _extrapolated(self.cost, clock)
+        if self.cost is None or total is None or self.cost.workers is None:
+            return total
+        of_workers = _extrapolated(self.cost.workers, clock)
+        return None if of_workers is None else total + of_workers
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Current price of this server; None if unknown."""
-        return self.cost.usd_per_hour if self.cost else None
+        """Current price of this server and its workers; None if unknown."""
+        if self.cost is None or self.cost.workers is None or self.cost.usd_per_hour is None:
+            return self.cost.usd_per_hour if self.cost else None
+        of_workers = self.cost.workers.usd_per_hour
+        return None if of_workers is None else self.cost.usd_per_hour + of_workers
+
+
+def _extrapolated(cost: Cost | WorkersCost, clock: float) -> float | None:
+    if cost.usd is None:
+        return None
+    return cost.usd + (cost.usd_per_hour or 0.0) * (clock - cost.as_of.timestamp()) / 3600
 
 
 def clock() -> float:
@@ -163,5 +175,9 @@ def _reading(cost: Any, notice: Notice | None) -> Reading:
     if cost is None:
         return Reading(why=NOT_YET, notice=notice)
     known = Cost.model_validate(cost)
-    unknown = known.usd is None and known.usd_per_hour is None
-    return Reading(known, NO_PRICE if unknown else "", notice)
+    workers, why = known.workers, ""
+    if known.usd is None and known.usd_per_hour is None:
+        why = NO_PRICE
+    elif workers is not None and workers.usd is None:
+        why = NO_WORKER_PRICE
+    return Reading(known, why, notice)

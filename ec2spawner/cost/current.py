@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from . import agent
+
+if TYPE_CHECKING:
+    from ..wire import Cost, WorkersCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +17,9 @@ class Now:
     """Amounts in USD, with the machine's disks and public address. None is unknown, never 0."""
 
     usd: float | None
-    """Of this server since its user started it, at `as_of`."""
+    """Cost of this server and its workers since its user started it, at `as_of`."""
     usd_per_hour: float | None
-    """Price now."""
+    """Price now, of all together."""
     estimate: bool
     """True unless the figures come from a bill."""
     market: str
@@ -31,6 +35,12 @@ class Now:
     on_demand_usd_per_hour: float | None
     price_source: str
     """For people."""
+    workers: int
+    """Workers of its cluster that are paid now."""
+    workers_usd: float | None
+    """What of `usd` all its workers have cost, those that have ended included."""
+    workers_usd_per_hour: float | None
+    """What of `usd_per_hour` its workers cost."""
 
 
 def now() -> Now | None:
@@ -38,19 +48,22 @@ def now() -> Now | None:
 
     Takes a millisecond, at most half a second; the agent is read at most once a second.
     """
-    cost, at = agent.read().cost, agent.clock()
+    reading, at = agent.read(), agent.clock()
+    cost = reading.cost
     if cost is None:
         return None
-    # Added since the hub's figure; nothing within the first minute, which is billed whole.
-    seconds = max(at - cost.as_of.timestamp(), 0.0)
-    since = None if cost.usd_per_hour is None else cost.usd_per_hour * seconds / 3600
+    workers = cost.workers
+    of_server = _added(cost, at)
+    of_workers = 0.0 if workers is None else _added(workers, at)
+    workers_usd = None if workers is None else _sum(workers.usd, of_workers)
+    usd = _sum(cost.usd, of_server)
 
     def grown(usd: float | None) -> float | None:
-        return None if usd is None else usd + (since or 0.0)
+        return _sum(usd, of_server + of_workers)
 
     return Now(
-        usd=grown(cost.usd),
-        usd_per_hour=cost.usd_per_hour,
+        usd=usd if workers is None else _sum(usd, workers_usd),
+        usd_per_hour=reading.usd_per_hour,
         estimate=cost.estimate,
         market=cost.market.value if cost.market else "",
         as_of=agent.instant(at),
@@ -59,4 +72,16 @@ def now() -> Now | None:
         saved_usd=cost.saved_usd,
         on_demand_usd_per_hour=cost.on_demand_usd_per_hour,
         price_source=cost.price_source,
+        workers=0 if workers is None else workers.running,
+        workers_usd=0.0 if workers is None else workers_usd,
+        workers_usd_per_hour=0.0 if workers is None else workers.usd_per_hour,
     )
+
+
+def _added(cost: Cost | WorkersCost, at: float) -> float:
+    """Since the hub's figure; nothing within the first minute, which is billed whole."""
+    return (cost.usd_per_hour or 0.0) * max(at - cost.as_of.timestamp(), 0.0) / 3600
+
+
+def _sum(usd: float | None, more: float | None) -> float | None:
+    return None if usd is None or more is None else usd + more

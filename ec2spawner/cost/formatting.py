@@ -26,6 +26,11 @@ def kind_of_amounts(is_estimate: bool) -> str:
     return "estimate in USD" if is_estimate else "in USD"
 
 
+def counted_workers(number: int) -> str:
+    """`1 worker`, `2 workers`."""
+    return f"{number} {'worker' if number == 1 else 'workers'}"
+
+
 def lasted(seconds: float) -> str:
     """`3 ms`, `0.42 s`, `12.3 s`, `1 min 23 s`, `2 h 5 min`, `3 d 4 h`."""
     if seconds < 0.0995:

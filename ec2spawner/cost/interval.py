@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from . import agent
 from .agent import Reading
-from .formatting import kind_of_amounts, lasted, money
+from .formatting import counted_workers, kind_of_amounts, lasted, money
+
+if TYPE_CHECKING:
+    from ..wire import WorkersCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Spent:
         said = [kind_of_amounts(cost is None or cost.estimate)]
         if cost is not None and cost.usd_per_hour is not None:
             market = f", {cost.market.value}" if cost.market else ""
-            said.append(f"{money(cost.usd_per_hour)}/h{market}")
+            said.append(f"{money(cost.usd_per_hour)}/h{market}{_workers_price(cost.workers)}")
         return "; ".join(said)
 
 
@@ -61,3 +65,10 @@ def between(began: Moment, ended: Moment) -> Spent:
         if reading.usd_per_hour is not None:
             return Spent(seconds, reading.usd_per_hour * seconds / 3600, reading)
     return Spent(seconds, None, ended.reading)
+
+
+def _workers_price(workers: WorkersCost | None) -> str:
+    """` + 2 workers $1.06/h`; empty where none is paid."""
+    if workers is None or not workers.running or workers.usd_per_hour is None:
+        return ""
+    return f" + {counted_workers(workers.running)} {money(workers.usd_per_hour)}/h"

@@ -13,7 +13,7 @@ from typing import Any, Final
 from . import agent
 from .block import track
 from .current import Now, now
-from .formatting import kind_of_amounts, money
+from .formatting import counted_workers, kind_of_amounts, money
 from .line import Line
 
 OPENING: Final = re.compile(r"\s*%%cost(?:[ \t]+(?P<name>[^\n]*))?(?:\n|$)")
@@ -126,10 +126,10 @@ def _server(cost: Now | None, why: str) -> str:
     if cost.usd is None:
         said = [f"The cost of this server so far is unknown: {why or 'a price is not known'}"]
     else:
-        said = [f"This server has cost {money(cost.usd)} so far"]
+        said = [f"This server has cost {money(cost.usd)} so far{_split(cost)}"]
     if cost.usd_per_hour is not None:
         market = f" ({cost.market})" if cost.market else ""
-        said.append(f"{money(cost.usd_per_hour)}/h{market}")
+        said.append(_prices(cost, market))
     if cost.saved_usd is not None and cost.saved_usd > 0:
         said.append(f"{money(cost.saved_usd)} less than on demand")
     if cost.today_usd is not None:
@@ -138,3 +138,19 @@ def _server(cost: Now | None, why: str) -> str:
         said.append(f"this month {money(cost.month_usd)}")
     has_amount = cost.usd is not None or len(said) > 1
     return "; ".join(said) + (f" ({kind_of_amounts(cost.estimate)})" if has_amount else "")
+
+
+def _split(cost: Now) -> str:
+    """` (server $1.20 + workers $3.40)`; empty where no worker has cost anything."""
+    if cost.usd is None or not cost.workers_usd:
+        return ""
+    return f" (server {money(cost.usd - cost.workers_usd)} + workers {money(cost.workers_usd)})"
+
+
+def _prices(cost: Now, market: str) -> str:
+    """`$0.53/h (spot) + 2 workers $1.06/h`."""
+    hourly, of_workers = cost.usd_per_hour or 0.0, cost.workers_usd_per_hour or 0.0
+    own = f"{money(hourly - of_workers)}/h{market}"
+    if not cost.workers:
+        return own
+    return f"{own} + {counted_workers(cost.workers)} {money(of_workers)}/h"

@@ -70,6 +70,7 @@ from .lease import (
     Step,
     Stop,
     StopRequest,
+    WorkersCost,
 )
 from .message import (
     MAX_BODY_BYTES,
@@ -234,6 +235,7 @@ __all__ = [
     "WokenKernel",
     "Worker",
     "WorkerStatus",
+    "WorkersCost",
     "WorkingHours",
     "sentence",
 ]

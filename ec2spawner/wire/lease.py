@@ -178,6 +178,25 @@ class Credit(Message):
     at: AwareDatetime
 
 
+class WorkersCost(Message):
+    """Money of all workers that a server's cluster has had since the server's start, which `Cost`
+    does not contain otherwise. Unknown is None, never 0."""
+
+    count: Annotated[int, Field(ge=0)] = 0
+    """Workers that have not ended."""
+    running: Annotated[int, Field(ge=0)] = 0
+    """Those of them that have an instance, which is paid."""
+    usd: Annotated[float, Field(ge=0)] | None = None
+    """Cost so far, at `as_of`, with that of workers that have ended."""
+    usd_per_hour: Annotated[float, Field(ge=0)] | None = None
+    """Price now, of all together."""
+    known_usd: Annotated[float, Field(ge=0)] | None = None
+    """As `usd`, as far as prices are known; None if none is."""
+    known_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
+    as_of: AwareDatetime
+    """As in `Cost`, of the worker that started last."""
+
+
 class Cost(Message):
     """Money of one server, on all instances since its user started it. Unknown is None, never 0."""
 
@@ -226,6 +245,9 @@ class Cost(Message):
     """The same without; the rest is for start and stop."""
     limits: Annotated[list[Limit], Field(max_length=MAX_LIMITS)] = []
     """All that bind the server, the one that is reached first at the front."""
+    workers: WorkersCost | None = None
+    """None where the server has had no workers; every other sum but `today_usd` and `month_usd` is
+    without them."""
 
 
 class Stop(Message):

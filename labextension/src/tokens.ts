@@ -13,9 +13,9 @@ export interface IServerCost {
 export namespace IServerCost {
   /** In USD; null is unknown, never zero. */
   export interface IFigures {
-    /** What this server has cost so far. */
+    /** What this server and the workers of its cluster have cost so far. */
     usd: number | null;
-    /** The price now, in USD/hour. */
+    /** The price of all of them now, in USD/hour. */
     usdPerHour: number | null;
     /** True unless `usd` comes from a bill. */
     isEstimate: boolean;

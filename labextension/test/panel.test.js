@@ -124,6 +124,38 @@ test('growing figures are extrapolated between responses', () => {
   assert.equal(values(text)['Saved by spot'], '$2.51');
 });
 
+const workers = (changes = {}) => ({
+  count: 2,
+  running: 2,
+  usd: 3.4,
+  usd_per_hour: 1.06,
+  known_usd: 3.4,
+  known_usd_per_hour: 1.06,
+  as_of: at(0),
+  ...changes
+});
+
+test('the workers of a cluster count, and their part is named', () => {
+  const text = costText(cost({ workers: workers() }), NOW, trans);
+  assert.equal(text.amount, '$4.77');
+  assert.match(text.caption, /^this server, since .*: server \$1\.37 \+ workers \$3\.40$/);
+  assert.equal(values(text)['Now'], '$0.42/h, spot + 2 workers $1.06/h');
+  const later = costText(cost({ workers: workers() }), NOW + 60 * MINUTE, trans);
+  assert.equal(later.amount, '$6.25');
+  assert.equal(values(later)['Today'], '$5.68', 'the sums of the user grow by their price, too');
+  const after = cost({ workers: workers({ count: 0, running: 0, usd_per_hour: 0 }) });
+  assert.equal(costText(after, NOW, trans).amount, '$4.77', 'what has ended has cost that');
+  assert.equal(values(costText(after, NOW, trans))['Now'], '$0.42/h, spot');
+});
+
+test('workers whose price is unknown leave a lower bound', () => {
+  const nothing = { usd: null, usd_per_hour: null, known_usd: null, known_usd_per_hour: null };
+  const text = costText(cost({ workers: workers({ ...nothing, running: 1 }) }), NOW, trans);
+  assert.equal(text.amount, 'at least $1.37');
+  assert.match(text.caption, /: server \$1\.37 \+ workers at an unknown price$/);
+  assert.equal(values(text)['Now'], '$0.42/h, spot + 1 worker, price unknown');
+});
+
 test('unknown figures are omitted or named, never zero', () => {
   const nothing = {
     usd: null,

@@ -11,7 +11,7 @@ import {
 import { DEFAULT_SETTINGS } from '../lib/settings.js';
 import { parts as partsOf } from '../lib/text/statusItemText.js';
 import { timeOfDay } from '../lib/text/format.js';
-import { stopText } from '../lib/text/stopText.js';
+import { endLabels, savedByStopping, stopText } from '../lib/text/stopText.js';
 import { canControl, costAt, keepChoices, nextKeep, stateOf } from '../lib/model/state.js';
 import { trans } from './trans.js';
 
@@ -74,6 +74,38 @@ const idle = (stopsIn, warn = 10) => ({
   stop_at: at(stopsIn),
   warn_at: at(stopsIn - warn),
   busy: null
+});
+
+const WORKERS = {
+  count: 2,
+  running: 2,
+  usd: 3.4,
+  usd_per_hour: 1.06,
+  known_usd: 3.4,
+  known_usd_per_hour: 1.06,
+  as_of: at(0)
+};
+
+test('the workers of a cluster are part of what the status item shows', () => {
+  const { cost } = view().status;
+  const withWorkers = view({ cost: { ...cost, workers: WORKERS } });
+  assert.equal(plain(parts(withWorkers, 'wide', trans)).at(1), '$4.77 · $1.48/h with 2 workers');
+  assert.equal(plain(parts(withWorkers, 'medium', trans)).at(1), '$4.77');
+  const said = sentences(withWorkers, trans).join(' ');
+  assert.match(said, /This server has cost \$4\.77 \(USD, estimate\)/);
+  assert.match(said, /Of that: server \$1\.37 \+ workers \$3\.40\./);
+  assert.match(said, /It costs \$0\.42 per hour \(spot\)\..*Besides: 2 workers \$1\.06\/h\./);
+});
+
+test('what a stop saves counts the workers, and is said where nothing is lost', () => {
+  const { cost } = view().status;
+  const warned = { idleness: idle(30), cost: { ...cost, workers: WORKERS } };
+  assert.equal(savedByStopping(view(warned)).toFixed(2), '0.74');
+  assert.deepEqual(endLabels(0.74, false, trans).stop, 'Stop now, save $0.74');
+  assert.deepEqual(endLabels(0.74, true, trans), {
+    sleep: 'Sleep now, save $0.74',
+    stop: 'Stop now…'
+  });
 });
 
 test('cost counts from its own instant and never backwards', () => {

@@ -14,6 +14,7 @@ from ...wire import HourlyPrice as PriceSaid
 from ...wire import PriceChange as ChangeSaid
 from ..model.leases.costs import payer_of
 from ..model.leases.lease import Lease
+from ..model.leases.workers_cost import workers_cost
 from ..offers.prices import PriceCache
 from ..state.spending.session_costs import session_cost
 from ..state.state import State
@@ -62,6 +63,7 @@ class ServerCosts:
             used_usd=whole.used_usd,
             idle_usd=whole.idle_usd,
             limits=list(self.state.limits_of.get(lease.lease_id, ())),
+            workers=workers_cost(lease.cluster, self.state.leases.workers_of(lease.lease_id), now),
         )
 
     def _on_demand(self, instance_type: str) -> float | None:

@@ -233,6 +233,7 @@ class Termination:
         await wait_for_prices(self.prices, lease)
         now, lease = self.state.clock.now(), leases.get(lease_id) or lease
         segments = await self._closed_segments(lease, now)
+        lease = leases.get(lease_id) or lease
         try:
             await leases.change(
                 lease_id,

@@ -20,6 +20,7 @@ from ...wire import Step
 from ..model.leases.costs import costs_of, scopes_of
 from ..model.leases.lease import LIVE, OPEN, Lease, LeaseState, Snapshot, StepEvent
 from ..model.leases.worker import worker_number
+from ..model.leases.workers_cost import with_ended
 from ..runtime.clock import Clock
 from ..store.store import Store
 from ..store.write_behind import Write
@@ -222,15 +223,29 @@ class LeaseRegistry:
         return self._store.write_behind.begin(lease_id, self._write_of(lease))
 
     def _replace(self, lease_id: str, changes: dict[str, Any]) -> Lease:
-        lease = self._leases[lease_id]
-        if changes.get("state", lease.state) is not lease.state:
+        before = self._leases[lease_id]
+        if changes.get("state", before.state) is not before.state:
             changes = {"waited": 0.0, **changes}
-        lease = replace(lease, **changes)
+        lease = replace(before, **changes)
         self._leases[lease_id] = lease
         self.announce(lease_id)
+        if lease.head:
+            self._worker_changed(before, lease)
         if lease.state is LeaseState.ENDED and lease.is_server and not self._was_continued(lease):
             self._set_last_ended(lease)
         return lease
+
+    def _worker_changed(self, before: Lease, worker: Lease) -> None:
+        """Count what a worker has cost that has ended now, and let its server know of each that
+        costs something from now on, or nothing more."""
+        head = self._leases.get(worker.head)
+        if head is None or head.cluster is None:
+            return
+        if worker.state is LeaseState.ENDED and before.state is not LeaseState.ENDED:
+            cluster = with_ended(head.cluster, worker, self._clock.now())
+            self.remember(head.lease_id, cluster=cluster)
+        if (worker.state in OPEN, _runs(worker)) != (before.state in OPEN, _runs(before)):
+            self.notify_agent(head.lease_id)
 
     def _set_last_ended(self, lease: Lease) -> None:
         self._forget_last_ended(lease.user, lease.server)
@@ -403,3 +418,8 @@ class LeaseRegistry:
         if lease.state is LeaseState.ENDED:
             costs = costs_of(lease, lease.ended_at or self._clock.now(), self._time_zone)
         return partial(self._store.save_lease, lease, costs)
+
+
+def _runs(lease: Lease) -> bool:
+    """Whether it has an instance that is paid."""
+    return bool(lease.segments) and lease.segments[-1].end is None

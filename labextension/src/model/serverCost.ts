@@ -2,7 +2,7 @@ import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 
 import type { IServerCost } from '../tokens.js';
-import { costAt } from './state.js';
+import { costAt, knownPrice } from './state.js';
 import type { StatusModel } from './statusModel.js';
 
 /** The cost of this server as other extensions see it. */
@@ -15,10 +15,11 @@ export class ServerCost implements IServerCost, IDisposable {
   get current(): IServerCost.IFigures | null {
     const { status, now } = this._model.view;
     const cost = status?.managed ? status.cost : null;
+    const price = cost && knownPrice(cost);
     return (
       cost && {
         usd: costAt(cost, now),
-        usdPerHour: cost.usd_per_hour,
+        usdPerHour: price === null || price.isLowerBound ? null : price.usd,
         isEstimate: cost.estimate,
         market: cost.market,
         monthUsd: cost.month_usd,

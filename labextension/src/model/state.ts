@@ -89,17 +89,27 @@ export interface IAmount {
   isLowerBound: boolean;
 }
 
-/** Cost at `now`, in USD; null when it is unknown. */
+/** What grows by its price: a server without its workers, or its workers. */
+type Growing = Pick<ICost, 'usd' | 'usd_per_hour' | 'known_usd' | 'known_usd_per_hour' | 'as_of'>;
+
+/** Cost of the server and its workers at `now`, in USD; null when it is unknown. */
 export function costAt(cost: ICost, now: number): number | null {
-  return cost.usd === null ? null : cost.usd + growth(cost, now);
+  const known = knownCostAt(cost, now);
+  return known === null || known.isLowerBound ? null : known.usd;
 }
 
-/** Cost at `now` as far as prices are known; null where none is. */
+/** Cost of the server and its workers at `now`, as far as prices are known; null where none is. */
 export function knownCostAt(cost: ICost, now: number): IAmount | null {
-  return grown(cost.usd, cost.known_usd, cost, now);
+  return total(partAt(cost, now), cost.workers && partAt(cost.workers, now), cost);
 }
 
-/** A sum of `cost` at `now`, or what is known of it; null where nothing is. */
+/** The same of the server alone, or of its workers alone. */
+export function partAt(part: Growing, now: number): IAmount | null {
+  const usd = part.usd ?? part.known_usd;
+  return usd === null ? null : { usd: usd + growth(part, now), isLowerBound: part.usd === null };
+}
+
+/** A sum over all servers of the user at `now`, or what is known of it; null where nothing is. */
 export function grown(
   usd: number | null,
   known: number | null,
@@ -107,18 +117,32 @@ export function grown(
   now: number
 ): IAmount | null {
   const sum = usd ?? known;
-  return sum === null ? null : { usd: sum + growth(cost, now), isLowerBound: usd === null };
+  const more = growth(cost, now) + (cost.workers ? growth(cost.workers, now) : 0);
+  return sum === null ? null : { usd: sum + more, isLowerBound: usd === null };
 }
 
-/** What an hour costs now, as far as prices are known; null where none is. */
+/** What an hour of the server and its workers costs, as far as prices are known. */
 export function knownPrice(cost: ICost): IAmount | null {
-  const usd = cost.usd_per_hour ?? cost.known_usd_per_hour;
-  return usd === null ? null : { usd, isLowerBound: cost.usd_per_hour === null };
+  return total(priceOf(cost), cost.workers && priceOf(cost.workers), cost);
 }
 
-function growth(cost: ICost, now: number): number {
-  const hours = Math.max(0, now - Date.parse(cost.as_of)) / 3_600_000;
-  return (knownPrice(cost)?.usd ?? 0) * hours;
+/** The same of the server alone, or of its workers alone; null where no price is known. */
+export function priceOf(part: Growing): IAmount | null {
+  const usd = part.usd_per_hour ?? part.known_usd_per_hour;
+  return usd === null ? null : { usd, isLowerBound: part.usd_per_hour === null };
+}
+
+function total(own: IAmount | null, more: IAmount | null, { workers }: ICost): IAmount | null {
+  if (!workers || own === null) {
+    return own;
+  }
+  const usd = own.usd + (more?.usd ?? 0);
+  return { usd, isLowerBound: own.isLowerBound || (more?.isLowerBound ?? true) };
+}
+
+function growth(part: Growing, now: number): number {
+  const hours = Math.max(0, now - Date.parse(part.as_of)) / 3_600_000;
+  return (priceOf(part)?.usd ?? 0) * hours;
 }
 
 /** All GPUs of a machine as one; a number that one of them does not report is unknown. */

@@ -4,7 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import * as format from './format.js';
 import { limitForecast, limitLabel, limitName, limitUse, payerName } from './limitText.js';
-import { grown, knownCostAt, knownPrice } from '../model/state.js';
+import { grown, knownCostAt, priceOf } from '../model/state.js';
+import { workersPrice, workersShare } from './workersText.js';
 import type { ICost, IHourlyPrice } from '../api/wire/index.js';
 
 /** A name and its value, and what to know of it. */
@@ -38,7 +39,9 @@ export function costText(
   return {
     amount: spent === null ? trans.__('cost unknown') : format.amount(spent, format.usd, trans),
     mark: spent === null ? '' : cost.estimate ? trans.__('USD, estimate') : trans.__('USD'),
-    caption: trans.__('this server, since %1', since),
+    caption: [trans.__('this server, since %1', since), workersShare(cost, now, trans)]
+      .filter(Boolean)
+      .join(': '),
     lines: [
       ...(isOver ? [] : [priceLine(cost, trans), ...changeLine(cost, now, trans)]),
       ...savedLine(cost, now, trans),
@@ -54,12 +57,13 @@ export function costText(
 
 function priceLine(cost: ICost, trans: TranslationBundle): ILine {
   const hourly = (usd: number): string => format.usdPerHour(usd).replace('/h', trans.__('/h'));
-  const known = knownPrice(cost);
+  const known = priceOf(cost);
   const price = known === null ? trans.__('price unknown') : format.amount(known, hourly, trans);
+  const own = cost.market === null ? price : `${price}, ${cost.market}`;
   return {
     kind: 'price',
     name: trans.__('Now'),
-    value: cost.market === null ? price : `${price}, ${cost.market}`,
+    value: [own, workersPrice(cost, trans)].filter(Boolean).join(' + '),
     note: unknownPrices(cost, trans) || partsText(cost, trans)
   };
 }

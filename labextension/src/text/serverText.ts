@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ICost, INotebookStatus } from '../api/wire/index.js';
-import { gpusOf, knownCostAt, knownPrice, stateOf } from '../model/state.js';
+import { gpusOf, knownCostAt, priceOf, stateOf } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
 import { activitySentence } from './activityText.js';
 import { unknownPrices } from './costText.js';
@@ -11,6 +11,7 @@ import * as format from './format.js';
 import { sentenceText } from './sentenceText.js';
 import { continues, continuesSoon, keptSentence, savingText, sleeps } from './sleepText.js';
 import { terminationSentence } from './terminationText.js';
+import { workersPrice, workersShare } from './workersText.js';
 
 /** The state of the server, for a screen reader: nothing in it changes by the second. */
 export function announcement(view: IView, trans: TranslationBundle): string {
@@ -116,7 +117,18 @@ function costSentences(cost: ICost | null, now: number, trans: TranslationBundle
   const found = cost.estimate
     ? trans.__('This server has cost %1 (USD, estimate) since %2.', amount, since)
     : trans.__('This server has cost %1 (USD) since %2.', amount, since);
-  const known = knownPrice(cost);
+  const shares = workersShare(cost, now, trans);
+  const workers = workersPrice(cost, trans);
+  const beside = [
+    shares && trans.__('Of that: %1.', shares),
+    workers && trans.__('Besides: %1.', workers)
+  ];
+  return [...ownCostSentences(cost, found, trans), ...beside].filter(Boolean);
+}
+
+/** What the server alone costs, after what it has cost. */
+function ownCostSentences(cost: ICost, found: string, trans: TranslationBundle): string[] {
+  const known = priceOf(cost);
   if (known === null) {
     return [found, trans.__('Its current price is not known.')];
   }

@@ -8,6 +8,7 @@ import type { IView } from '../model/statusModel.js';
 import type { ISettings } from '../settings.js';
 import * as format from './format.js';
 import { sleeps } from './sleepText.js';
+import { countText } from './workersText.js';
 
 /** How much room the status item may take. */
 export type Form = 'wide' | 'medium' | 'narrow';
@@ -89,7 +90,10 @@ function costText(
     return spent ? `${cost} · ${trans.__('price unknown')}` : cost;
   }
   const hourly = format.amount(price, format.usdPerHour, trans);
-  return `${cost} · ${[hourly, status.cost.market ?? ''].filter(Boolean).join(' ')}`;
+  const running = status.cost.workers?.running ?? 0;
+  const of =
+    running > 0 ? trans.__('with %1', countText(running, trans)) : (status.cost.market ?? '');
+  return `${cost} · ${[hourly, of].filter(Boolean).join(' ')}`;
 }
 
 function stateText(state: State, { status, end, now }: IView, trans: TranslationBundle): string {

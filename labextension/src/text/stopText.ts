@@ -9,7 +9,7 @@ import { filesSentence, interruptedSentence } from './serverText.js';
 import { savingText } from './sleepText.js';
 import { terminationSentence } from './terminationText.js';
 import type { IView } from '../model/statusModel.js';
-import { canControl, costAt, type IKeep, instant, stateOf } from '../model/state.js';
+import { canControl, costAt, type IKeep, instant, knownPrice, stateOf } from '../model/state.js';
 import type { IIdlePolicy, INotebookStatus, IWorkingHours } from '../api/wire/index.js';
 
 export interface IStopText {
@@ -211,9 +211,22 @@ export function savedByStopping(view: IView): number | null {
   if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null || !cost) {
     return null;
   }
-  if (cost.usd_per_hour === null || costAt(cost, view.now) === null) {
+  const price = knownPrice(cost);
+  if (price === null || price.isLowerBound || costAt(cost, view.now) === null) {
     return null;
   }
   const minutes = Math.floor(Math.max(0, state.stopAt - view.now) / 60_000);
-  return (cost.usd_per_hour * minutes) / 60;
+  return (price.usd * minutes) / 60;
+}
+
+/** The labels of what ends the server now: what that saves is said where nothing is lost. */
+export function endLabels(
+  saved: number | null,
+  maySleep: boolean,
+  trans: TranslationBundle
+): { sleep: string; stop: string } {
+  const worth = saved === null || saved < 0.01 ? '' : `$${saved.toFixed(2)}`;
+  const sleep = worth ? trans.__('Sleep now, save %1', worth) : trans.__('Sleep now…');
+  const stop = worth && !maySleep ? trans.__('Stop now, save %1', worth) : trans.__('Stop now…');
+  return { sleep, stop };
 }

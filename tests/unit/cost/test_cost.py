@@ -23,6 +23,7 @@ from ec2spawner.agent.notebook_server.local_socket import MAX_CONNECTIONS
 from ec2spawner.agent_socket import SOCKET
 from ec2spawner.cost import agent as agent_line
 from ec2spawner.cost.agent import NO_RESPONSE, NOT_OURS, NOT_YET, read
+from ec2spawner.wire import WorkersCost
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
 from tests.stub_agent_socket import cost as reported
 
@@ -100,6 +101,23 @@ def test_the_first_minute_costs_work_what_its_time_costs(
     assert after is not None
     assert before.usd == after.usd == 0.06
     assert block.usd == pytest.approx(0.03, abs=1e-3)
+
+
+def test_the_workers_of_a_cluster_are_part_of_what_a_block_costs(
+    agent: StubAgentSocket, ahead: Moved
+) -> None:
+    workers = WorkersCost(count=2, running=2, usd=1.0, usd_per_hour=7.2, as_of=datetime.now(UTC))
+    agent.say(reported(2.0, 3.6, workers=workers))
+    with cost.track(quiet=True) as block:
+        ahead.ahead += 1000
+    assert block.usd == pytest.approx(3.0, abs=0.01)
+    now = cost.now()
+    assert now is not None
+    assert (now.usd, now.workers_usd) == (
+        pytest.approx(6.0, abs=0.02),
+        pytest.approx(3.0, abs=0.01),
+    )
+    assert (now.usd_per_hour, now.workers_usd_per_hour, now.workers) == (10.8, 7.2, 2)
 
 
 def test_without_the_agent_the_last_rate_is_used(agent: StubAgentSocket, ahead: Moved) -> None:

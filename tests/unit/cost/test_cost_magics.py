@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from traitlets.config import Config
 
 from ec2spawner.agent_socket import SOCKET
 from ec2spawner.cost import agent as agent_line
+from ec2spawner.wire import WorkersCost
 from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
 from tests.stub_agent_socket import cost as reported
+
+HOUR = timedelta(hours=1)
 
 COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s \(estimate in USD; \$3\.60/h, spot\)\n"
 
@@ -127,6 +131,23 @@ def test_a_line_reports_the_current_cost_or_measures_code(
     )
 
 
+def test_workers_of_the_cluster_count_and_are_named(
+    shell: InteractiveShell, agent: StubAgentSocket, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workers = WorkersCost(
+        count=2, running=2, usd=3.4, usd_per_hour=1.06, as_of=datetime.now(UTC) + HOUR
+    )
+    agent.say(reported(1.2, 0.53, as_of=datetime.now(UTC) + HOUR, workers=workers))
+    agent_line._last = ("", 0.0, agent_line.Reading())
+    run(shell, "%cost")
+    assert capsys.readouterr().out == (
+        "This server has cost $4.60 so far (server $1.20 + workers $3.40); "
+        "$0.53/h (spot) + 2 workers $1.06/h (estimate in USD)\n"
+    )
+    run(shell, "%%cost\nNone")
+    assert "(estimate in USD; $0.53/h, spot + 2 workers $1.06/h)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("line", "result"),
     [
@@ -174,6 +195,10 @@ def test_a_failing_line_reports_its_cost_and_the_error(
                 "The cost of this server so far is unknown: a price is not known; "
                 "$0.50/h (spot) (estimate in USD)\n"
             ),
+        ),
+        (
+            reported(1.0, 0.5, workers=WorkersCost(count=1, running=1, as_of=datetime.now(UTC))),
+            "The cost of this server so far is unknown: the price of a worker is not known\n",
         ),
     ],
 )

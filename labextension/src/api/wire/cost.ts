@@ -41,6 +41,22 @@ export interface ICost {
   idle_usd: number | null;
   /** All that bind the server, the one that is reached first at the front. */
   limits: ILimit[];
+  /** Null where the server has had no workers; all sums but those of the user are without them. */
+  workers: IWorkersCost | null;
+}
+
+/** What all workers of a server cost, those that have ended included. */
+export interface IWorkersCost {
+  /** Workers that have not ended. */
+  count: number;
+  /** Those of them that have an instance, which is paid. */
+  running: number;
+  /** As in `ICost`. */
+  usd: number | null;
+  usd_per_hour: number | null;
+  known_usd: number | null;
+  known_usd_per_hour: number | null;
+  as_of: string;
 }
 
 /** With disks and address. */

@@ -1,0 +1,115 @@
+"""What a server's workers cost, as its agent gets to know it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from ec2spawner.provisioner.model.leases.lease import Lease
+from ec2spawner.wire import Cost
+from tests.unit.provisioner.clusters.test_clusters import CLUSTER, joined, workers_of
+from tests.unit.provisioner.world import SPEC, Agent, World, until
+
+PRICE = 0.20
+"""USD/hour on spot, of the server and of each worker."""
+
+
+def cost(world: World, head: Lease) -> Cost:
+    return world.provisioner._heartbeats.cost(world.now(head))
+
+
+async def with_cluster(world: World) -> tuple[Lease, Agent, list[Agent]]:
+    """A server with two workers, which have just joined."""
+    head, agent = await world.ready()
+    cluster = replace(CLUSTER, spec=SPEC, workers=2)
+    await world.provisioner.clusters.begin(head.lease_id, cluster)
+    workers = await joined(world, 2, [agent.instance_id])
+    await world.complete_passes(1)
+    return head, agent, workers
+
+
+async def end(world: World, head: Lease, workers: Sequence[Agent]) -> None:
+    """Stop the cluster; its workers end in order."""
+    await world.provisioner.clusters.stop(head.lease_id)
+    for each in workers:
+        await each.event("stopped")
+    await until(lambda: not workers_of(world, head), "the workers ended")
+
+
+async def passes(world: World, minutes: int, *agents: Agent) -> None:
+    """Time in which all of them call."""
+    for _ in range(minutes):
+        world.clock.advance(60)
+        for each in agents:
+            await each.heartbeat()
+
+
+async def test_a_server_without_a_cluster_has_no_workers_to_pay(priced: World) -> None:
+    head, _ = await priced.ready()
+    assert cost(priced, head).workers is None
+
+
+async def test_workers_cost_beside_their_server(priced: World) -> None:
+    head, agent, workers = await with_cluster(priced)
+    await passes(priced, 30, agent, *workers)
+
+    found = cost(priced, head)
+    assert found.usd_per_hour == pytest.approx(PRICE)
+    assert found.workers is not None
+    assert (found.workers.count, found.workers.running) == (2, 2)
+    assert found.workers.usd_per_hour == pytest.approx(2 * PRICE)
+    assert found.workers.usd == pytest.approx(PRICE, rel=0.02), "two for half an hour"
+    assert found.today_usd == pytest.approx(found.usd + found.workers.usd, rel=0.02)
+
+
+async def test_what_ended_workers_have_cost_remains(priced: World) -> None:
+    """Also in the next process of the hub, and in the server's next cluster."""
+    head, agent, workers = await with_cluster(priced)
+    await passes(priced, 30, agent, *workers)
+    await end(priced, head, workers)
+
+    after = cost(priced, head).workers
+    assert after is not None
+    assert (after.count, after.running, after.usd_per_hour) == (0, 0, 0.0)
+    assert after.usd == pytest.approx(PRICE, rel=0.02)
+
+    await priced.complete_passes(1)
+    await priced.restart()
+    found = cost(priced, head).workers
+    assert found is not None
+    assert (found.count, found.usd) == (0, after.usd)
+
+    await priced.provisioner.clusters.begin(head.lease_id, replace(CLUSTER, spec=SPEC, workers=1))
+    again = cost(priced, head).workers
+    assert again is not None
+    assert (again.count, again.running) == (1, 0), "it has no instance yet"
+    assert again.usd == after.usd
+
+
+async def test_the_agent_of_a_server_hears_at_once_that_a_worker_costs_something(
+    priced: World,
+) -> None:
+    head, agent = await priced.ready()
+    contact = priced.provisioner._state.leases.contact(head.lease_id)
+    before = contact.state
+    await priced.provisioner.clusters.begin(head.lease_id, replace(CLUSTER, spec=SPEC, workers=1))
+    workers = await joined(priced, 1, [agent.instance_id])
+    started = contact.state
+    assert started > before
+    await end(priced, head, workers)
+    assert contact.state > started
+
+
+async def test_a_worker_of_unknown_price_leaves_a_lower_bound(world: World) -> None:
+    """This world has no prices: unknown is never 0."""
+    head, agent = await world.ready()
+    await world.provisioner.clusters.begin(head.lease_id, replace(CLUSTER, spec=SPEC, workers=1))
+    await joined(world, 1, [agent.instance_id])
+
+    found = cost(world, head).workers
+    assert found is not None
+    assert found.running == 1
+    assert (found.usd, found.usd_per_hour) == (None, None)
+    assert (found.known_usd, found.known_usd_per_hour) == (None, None)
