@@ -201,7 +201,7 @@ class Notice(Message):
     """What it warns of happens then: the browser counts down to it."""
     since: AwareDatetime | None = None
     """Since when the server has been idle, where that is why."""
-    actions: list[Literal["keep", "stop", "cell", "panel", "continue"]] = []
+    actions: list[Literal["keep", "sleep", "stop", "cell", "panel", "continue"]] = []
     """The main one first. `cell` leads to the first cell that `wake` says was interrupted."""
 
 

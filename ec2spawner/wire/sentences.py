@@ -72,6 +72,7 @@ Code = Literal[
     "session-moves-soon",
     "server-moves-soon",
     "session-kept",
+    "workers-end",
     "server-continues",
     "server-continues-soon",
     "files-not-kept",
@@ -136,6 +137,8 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     "folder-files": frozenset({"folder", "files"}),
     **dict.fromkeys(("gpu-lost", "gpu-memory-errors", "gpu-xid"), frozenset({"index"})),
     "gpu-unused": frozenset({"count"}),
+    # Workers of the server's cluster.
+    "workers-end": frozenset({"count"}),
     # Of variables; of `session-back` in so many kernels.
     "session-back": frozenset({"count", "kernels"}),
     # The notebook's name.

@@ -1,6 +1,7 @@
 /**
  * Import this before a module that shows notifications or dialogs: stubs replace
- * `@jupyterlab/apputils` and `@lumino/widgets`, which need a browser.
+ * `@jupyterlab/apputils` and `@lumino/widgets`, which need a browser. A test answers dialogs with
+ * `globalThis.answerDialog`.
  */
 import { register } from 'node:module';
 
@@ -9,10 +10,18 @@ const APPUTILS = `export const Notification = {
   update: () => {},
   dismiss: () => {}
 };
-export const Dialog = {};
-export const showDialog = () => {};`;
+const button = defaults => options => ({ accept: true, actions: [], ...defaults, ...options });
+export const Dialog = {
+  cancelButton: button({ accept: false }),
+  okButton: button({ displayType: 'default' }),
+  warnButton: button({ displayType: 'warn' })
+};
+export const showDialog = options => globalThis.answerDialog(options);`;
 
-const WIDGETS = 'export class Widget {}';
+const WIDGETS = `export class Widget {
+  node = { texts: [], appendChild: child => (this.node.texts.push(child), child) };
+  addClass() {}
+}`;
 
 const asModule = source => `data:text/javascript,${encodeURIComponent(source)}`;
 

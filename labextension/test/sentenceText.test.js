@@ -77,6 +77,7 @@ const MACHINE_XIDS = [48, 61, 62, 64, 74, 79, 95, 119, 120, 999];
 const NOTICES = [
   ...FILES.map(files => [sentence('stops'), files]),
   ...FILES.map(files => [sentence('stops'), [sentence('max-age', { seconds: 86400 }), ...files]]),
+  ...FILES.map(files => [sentence('stops'), [...files, sentence('workers-end', { count: 64 })]]),
   ...FILES.map(files => [sentence('spot-reclaim'), [sentence('save-now'), ...files]]),
   [sentence('spot-reclaim'), [sentence('session-continues-soon')]],
   [sentence('spot-reclaim'), [sentence('server-continues-soon')]],

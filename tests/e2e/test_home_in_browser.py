@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,16 @@ async def home_of(hub: Hub, visit: Visit, user: str) -> Any:
     return page
 
 
+def abort_first() -> Callable[[Any], Awaitable[None]]:
+    """As while the hub restarts: the first question has no answer."""
+    seen = count()
+
+    async def handle(route: Any) -> None:
+        await (route.continue_() if next(seen) else route.abort())
+
+    return handle
+
+
 async def test_a_stop_on_the_home_page_asks_and_offers_sleep_first(hub: Hub, visit: Visit) -> None:
     await hub.start_server("ann")
     named = {"display_name": "My lab", "user_options": {}}
@@ -58,6 +69,8 @@ async def test_a_stop_on_the_home_page_asks_and_offers_sleep_first(hub: Hub, vis
     await page.keyboard.press("Enter")
     await expect(dialog.get_by_role("heading")).to_have_text("Stop your server?")
     await expect(dialog.locator(".btn-jupyter")).to_have_text("Sleep")
+    await expect(dialog.locator("button")).to_have_text(["Cancel", "Sleep", "Stop"])
+    await expect(dialog.get_by_role("button", name="Sleep")).to_be_focused()
     await is_accessible(page)
     await page.keyboard.press("Escape")
     await expect(dialog).to_be_hidden()
@@ -73,6 +86,7 @@ async def test_a_stop_on_the_home_page_asks_and_offers_sleep_first(hub: Hub, vis
             sent.append((request.url.partition("/hub/api/")[2], request.post_data))
 
     page.on("request", note)
+    await page.route("**/hub/api/users/ann", abort_first())
     await dialog.get_by_role("button", name="Stop", exact=True).click()
     await expect(page.get_by_role("button", name="start", exact=True)).to_be_visible()
     await page.get_by_role("button", name="Stop My Server").click()

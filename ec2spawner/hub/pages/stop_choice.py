@@ -17,6 +17,8 @@ class StopChoice(TypedDict):
     """Its variables can be saved."""
     keeps_files: bool
     """The home outlives the instance."""
+    workers: int
+    """Those of its cluster, which end with it."""
 
 
 def stop_choice(provisioner: Provisioner, lease_id: str, name: str) -> StopChoice | None:
@@ -28,4 +30,5 @@ def stop_choice(provisioner: Provisioner, lease_id: str, name: str) -> StopChoic
         name=name,
         can_sleep=provisioner.sleeping.can_sleep(lease_id),
         keeps_files=lease.home_kind != "none",
+        workers=len(provisioner.clusters.workers(lease)),
     )

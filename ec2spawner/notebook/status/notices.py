@@ -79,7 +79,7 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
         level="error" if interrupted else "warning",
         title=sentence(_stopping_title(stop, status)),
         # Short: JupyterLab cuts a toast after 140 characters, and the reason follows.
-        details=[sentence(_kept_by(stop, status))],
+        details=[sentence(_kept_by(stop, status)), *_workers(status)],
         stop=None if since else stop,
         since=since,
     )
@@ -249,10 +249,10 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
         kind="idle",
         level="warning",
         title=_ends_soon(status),
-        details=[*why, _files(status)],
+        details=[*why, _files(status), *_workers(status)],
         until=found.stop_at,
         since=None if by_age else found.idle_since,
-        actions=["keep", "stop"] if may_keep else ["stop"],
+        actions=[*(("keep",) if may_keep else ()), *_endings(status)],
     )
 
 
@@ -337,9 +337,13 @@ def _limit_stop(limit: Limit, at: datetime, status: NotebookStatus) -> Notice:
         kind="budget",
         level="warning",
         title=_ends_soon(status),
-        details=[sentence("limit-stops", scope=limit.scope, name=limit.name), _files(status)],
+        details=[
+            sentence("limit-stops", scope=limit.scope, name=limit.name),
+            _files(status),
+            *_workers(status),
+        ],
         until=at,
-        actions=["panel", "stop"],
+        actions=["panel", *_endings(status)],
     )
 
 
@@ -425,3 +429,15 @@ def _files(status: NotebookStatus) -> Sentence:
     if _sleeps(status):
         return sentence("session-sleeps")
     return sentence("files-kept" if status.files_kept else "files-lost")
+
+
+def _endings(status: NotebookStatus) -> list[Literal["sleep", "stop"]]:
+    """What ends the server now; first what loses nothing, where that is possible."""
+    return ["sleep", "stop"] if status.can_sleep else ["stop"]
+
+
+def _workers(status: NotebookStatus) -> Iterator[Sentence]:
+    """That those of its cluster end with the server."""
+    workers = status.cost.workers if status.cost else None
+    if workers is not None and workers.count:
+        yield sentence("workers-end", count=workers.count)

@@ -10,6 +10,7 @@ import {
   type IHardwareText,
   presentPriceText
 } from '../text/hardwareText.js';
+import { workersEndSentence } from '../text/workersText.js';
 
 /** Which hardware to continue on; null where the dialog is dismissed. */
 export async function chooseHardware(
@@ -56,6 +57,10 @@ class HardwareList extends Widget implements Dialog.IBodyWidget<string | null> {
     const price = presentPriceText(status, trans);
     if (price) {
       this.node.append(element('p', '', price));
+    }
+    const workersEnd = workersEndSentence(status, trans);
+    if (workersEnd) {
+      this.node.append(element('p', '', workersEnd));
     }
     if (deletes_disk) {
       this.node.append(element('p', '', deletedDiskText(trans)));

@@ -4,9 +4,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { UUID } from '@lumino/coreutils';
 
 import { filesSentence } from '../text/serverText.js';
+import { workersEndSentence } from '../text/workersText.js';
 import { time } from '../text/format.js';
 import { sentenceText } from '../text/sentenceText.js';
-import { confirm } from './confirmation.js';
+import { choose, confirm } from './confirmation.js';
 import { saveAll } from './documents.js';
 import { failureText } from './failureText.js';
 import { HardwareChange } from './hardwareChange.js';
@@ -64,22 +65,27 @@ export class ServerActions {
     }
   }
 
-  /** Stop the server, after asking; answers whether it is being stopped. */
+  /** Stop the server, after asking; answers whether it is being stopped, or put to sleep. */
   async stop(): Promise<boolean> {
     const { status } = this._model.view;
-    const isConfirmed = await confirm({
-      title: this._trans.__('Stop this server?'),
-      texts: [
-        this._trans.__('Open documents are saved first. Running kernels and terminals end.'),
-        this.maySleep
-          ? this._trans.__('Files are kept; variables are lost. To keep them, let it sleep.')
-          : filesSentence(status, this._trans)
-      ],
-      accept: this._trans.__('Stop now'),
-      cancel: this._trans.__('Cancel')
-    });
-    const failed = this._trans.__('This server could not be stopped.');
-    return isConfirmed && (await this._end('stop', failed));
+    const trans = this._trans;
+    const maySleep = this.maySleep;
+    const choice = await choose(
+      {
+        title: trans.__('Stop this server?'),
+        texts: [
+          trans.__('Open documents are saved first. Running kernels and terminals end.'),
+          maySleep
+            ? trans.__('Files are kept; variables are lost, unless you let it sleep instead.')
+            : filesSentence(status, trans),
+          workersEndSentence(status, trans)
+        ],
+        accept: trans.__('Stop now'),
+        cancel: trans.__('Cancel')
+      },
+      maySleep ? trans.__('Sleep now') : ''
+    );
+    return choice !== null && (await this._end(choice === 'instead' ? 'sleep' : 'stop'));
   }
 
   /** Save the session and stop, after asking; answers whether that has begun. */
@@ -92,13 +98,13 @@ export class ServerActions {
         ),
         this._trans.__(
           'A running cell is interrupted, and terminals end. Open connections and the like do not come back; the spawn page lists what does.'
-        )
+        ),
+        workersEndSentence(this._model.view.status, this._trans)
       ],
       accept: this._trans.__('Sleep now'),
       cancel: this._trans.__('Cancel')
     });
-    const failed = this._trans.__('This session could not be put to sleep.');
-    return isConfirmed && (await this._end('sleep', failed));
+    return isConfirmed && (await this._end('sleep'));
   }
 
   /** Continue on other hardware, after a choice. */
@@ -106,7 +112,7 @@ export class ServerActions {
     return this._hardwareChange.run();
   }
 
-  private async _end(how: 'stop' | 'sleep', failed: string): Promise<boolean> {
+  private async _end(how: 'stop' | 'sleep'): Promise<boolean> {
     await saveAll(this._app.shell);
     try {
       await this._request(how);
@@ -116,6 +122,10 @@ export class ServerActions {
       if (!isRefusal(reason) && (await this._isStoppingSoon())) {
         return true;
       }
+      const failed =
+        how === 'sleep'
+          ? this._trans.__('This session could not be put to sleep.')
+          : this._trans.__('This server could not be stopped.');
       this._reportFailure(failed, reason);
       return false;
     } finally {

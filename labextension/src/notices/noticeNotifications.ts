@@ -216,6 +216,12 @@ export class NoticeNotifications implements IDisposable {
           ? [{ label: this._trans.__('Continue on…'), displayType, callback }]
           : [];
       }
+      if (action === 'sleep') {
+        const sleep = (): Promise<boolean> => this._actions.sleep();
+        return this._actions.maySleep
+          ? [this._button(notice.id, this._trans.__('Sleep now'), displayType, sleep)]
+          : [];
+      }
       const stop = (): Promise<boolean> => this._actions.stop();
       return this._actions.available
         ? [this._button(notice.id, this._trans.__('Stop now'), displayType, stop)]

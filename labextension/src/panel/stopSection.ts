@@ -8,6 +8,7 @@ import type { IView } from '../model/statusModel.js';
 import type { WorkerOpener } from './workerOpener.js';
 import {
   choices,
+  endLabels,
   keepNote,
   oneLimit,
   policySentences,
@@ -29,7 +30,6 @@ export class StopSection extends Section {
     this._bar.append(element('div', 'ec2-Bar-part'));
     this._stop = button(() => void actions.stop());
     this._sleep = button(() => void actions.sleep());
-    setText(this._sleep, trans.__('Sleep now…'));
     this._continue = button(() => void actions.continueElsewhere());
     setText(this._continue, trans.__('Continue on…'));
     this._jump = button(() => this._opener.openNotebook(this._path));
@@ -101,13 +101,10 @@ export class StopSection extends Section {
       () => button(),
       (node, choice) => this._writeKeep(node as HTMLButtonElement, view, choice, choice === main)
     );
-    const saved = savedByStopping(view);
-    setText(
-      this._stop,
-      saved === null || saved < 0.01
-        ? trans.__('Stop now…')
-        : trans.__('Stop now, save %1', `$${saved.toFixed(2)}`)
-    );
+    this._sleep.classList.toggle('jp-mod-accept', main === undefined);
+    const { sleep, stop } = endLabels(savedByStopping(view), actions.maySleep, trans);
+    setText(this._sleep, sleep);
+    setText(this._stop, stop);
   }
 
   private _writeKeep(node: HTMLButtonElement, view: IView, choice: IKeep, isMain: boolean): void {

@@ -179,6 +179,13 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('Your server continues elsewhere.');
     case 'session-kept':
       return trans.__('Files and variables are kept.');
+    case 'workers-end':
+      return trans._n(
+        'Its worker ends, too.',
+        'Its %1 workers end, too.',
+        params.count,
+        params.count
+      );
     case 'server-continues':
       return trans.__('Files are kept; variables come back as last saved. This page reconnects.');
     case 'server-continues-soon':

@@ -38,6 +38,7 @@ from ec2spawner.wire import (
     Telemetry,
     Wake,
     WokenKernel,
+    WorkersCost,
     sentence,
 )
 
@@ -112,6 +113,30 @@ def test_no_extension_is_offered_where_none_is_possible(
     warning = only(notices(status(idle_policy=policy, idleness=found, keep=in_vain)))
     assert warning.actions == ["stop"]
     assert (warning.since is None) == ("max-age" in codes(warning))
+
+
+@pytest.mark.parametrize("keep", [[], [LATER]])
+def test_sleep_is_offered_before_a_stop_that_loses_variables(keep: list[KeepChoice]) -> None:
+    limit = Limit(scope="user", kind="usd_per_month", percent=99, stop_at=NOW + 10 * MINUTE)
+    cost = Cost(as_of=NOW, since=NOW, limits=[limit])
+    for fields in ({"idleness": IDLE}, {"cost": cost}):
+        with_sleep = only(notices(status(can_sleep=True, keep=keep, **fields))).actions
+        assert with_sleep[-2:] == ["sleep", "stop"]
+        without = only(notices(status(keep=keep, **fields))).actions
+        assert without == [each for each in with_sleep if each != "sleep"]
+
+
+def test_each_end_says_that_workers_end_too() -> None:
+    limit = Limit(scope="user", kind="usd_per_month", percent=99, stop_at=NOW + 10 * MINUTE)
+    workers = WorkersCost(count=2, running=1, as_of=NOW)
+    cost = Cost(as_of=NOW, since=NOW, workers=workers)
+    limited = cost.model_copy(update={"limits": [limit]})
+    for fields in (
+        {"cost": cost, "idleness": IDLE},
+        {"cost": limited},
+        {"cost": cost, "stop": Stop(reason="user")},
+    ):
+        assert only(notices(status(**fields))).details[-1] == sentence("workers-end", count=2)
 
 
 def test_a_stop_replaces_the_warning() -> None:

@@ -56,6 +56,7 @@ export interface ISentenceParameters {
   'session-moves-soon': object;
   'server-moves-soon': object;
   'session-kept': object;
+  'workers-end': { count: number };
   'server-continues': object;
   'server-continues-soon': object;
   'files-not-kept': object;

@@ -48,7 +48,7 @@ export interface INotice {
   /** Since when the server has been idle, where that is why. */
   since: string | null;
   /** The main one first. */
-  actions: ('keep' | 'stop' | 'cell' | 'panel' | 'continue')[];
+  actions: ('keep' | 'sleep' | 'stop' | 'cell' | 'panel' | 'continue')[];
 }
 
 /** What AWS has announced of an instance, days in advance. */

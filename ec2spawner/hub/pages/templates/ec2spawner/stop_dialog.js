@@ -4,10 +4,12 @@ const stopDialog = document.getElementById("ec2-stop");
 const stopPart = (name) => document.getElementById("ec2-stop-" + name);
 const ownServers = JSON.parse(stopDialog.dataset.servers);
 const STOP_POLL_MS = 1000;
+// A hub that is busy or restarts leaves single questions without an answer.
+const MAX_UNANSWERED = 10;
 let stopping = "";
 
 function askToStop(server) {
-  const { name, can_sleep: canSleep, keeps_files: keepsFiles } = ownServers[server];
+  const { name, can_sleep: canSleep, keeps_files: keepsFiles, workers } = ownServers[server];
   stopping = server;
   stopPart("title").textContent = name ? "Stop your server “" + name + "”?" : "Stop your server?";
   stopPart("sleeps").hidden = stopPart("sleep").hidden = !canSleep;
@@ -15,6 +17,11 @@ function askToStop(server) {
   stopPart("files").textContent = keepsFiles
     ? "Files in your home are kept."
     : "The files of this server are deleted with its machine.";
+  stopPart("workers").hidden = !workers;
+  stopPart("workers").textContent =
+    workers === 1
+      ? "The worker of its cluster ends, too, with what runs on it."
+      : "The " + workers + " workers of its cluster end, too, with what runs on them.";
   stopPart("error").hidden = true;
   stopPart("doing").textContent = "";
   allowChoice(true);
@@ -47,7 +54,16 @@ async function untilStopped() {
     const model = await call("users/" + encodeURIComponent(stopDialog.dataset.user));
     return model.servers[stopping]?.pending === "stop";
   };
-  while (await isPending()) await new Promise((resolve) => setTimeout(resolve, STOP_POLL_MS));
+  for (let unanswered = 0; ; ) {
+    try {
+      if (!(await isPending())) return;
+      unanswered = 0;
+    } catch (error) {
+      unanswered += 1;
+      if (unanswered >= MAX_UNANSWERED) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, STOP_POLL_MS));
+  }
 }
 
 function serverOf(button) {
