@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from ..core.sleep.unsavable import cannot_be_saved
 from .storage.manifest import MODULE, Entry, Manifest
 from .waking.restoring import Restored
 
@@ -46,8 +47,10 @@ DIFFERENCES: Final = {
 
 def reason(entry: Entry) -> str:
     """Why a variable was not saved or restored."""
-    words = REASONS.get(entry.code, entry.code)
-    words = f"{words} ({entry.detail})" if entry.detail else words
+    words = cannot_be_saved(entry.code, entry.detail)
+    if not words:
+        words = REASONS.get(entry.code, entry.code)
+        words = f"{words} ({entry.detail})" if entry.detail else words
     return f"{words}. {earlier_value(entry.name, entry.earlier)}" if entry.earlier else words
 
 

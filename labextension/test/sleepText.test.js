@@ -159,6 +159,14 @@ test('the list of a session that is back is honest', () => {
   assert.equal(text.percent, null);
   assert.equal(text.kernels[0].done, '11 of 12 variables, 2 of them when first used');
   assert.deepEqual(text.kernels[0].lost, ['loader: it could not be saved']);
+  const unsavable = (code, detail) => {
+    const one = { name: 'rows', type: 'generator', code, detail };
+    return wakeText(wake([kernel({ lost: [one] })]), trans).kernels[0].lost;
+  };
+  assert.deepEqual(unsavable('not-storable', 'a generator'), ['rows: a generator cannot be saved']);
+  const error = "TypeError: cannot pickle '_thread.lock' object";
+  assert.deepEqual(unsavable('not-storable', error), ['rows: it cannot be saved']);
+  assert.deepEqual(unsavable('deadline', 'a generator'), ['rows: the time was over']);
   const differing = [{ name: 'view', type: '', code: 'no-longer-shared', detail: '' }];
   assert.deepEqual(wakeText(wake([kernel({ differing })]), trans).kernels[0].lost, [
     'view: has a copy of what it shared with other variables'

@@ -14,52 +14,18 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ...core.sleep.unsavable import UNSAVABLE
 from . import arrays, blocks, classes, definitions, registry, tensors
 from .archive import Writer
 
 PROTOCOL: Final = 5
 """Of every Python that this package runs on."""
 
-NEVER: Final = {
-    "_asyncio.Future": "a future",
-    "_asyncio.Task": "a task",
-    "_io.BufferedRandom": "an open file",
-    "_io.BufferedReader": "an open file",
-    "_io.BufferedWriter": "an open file",
-    "_io.FileIO": "an open file",
-    "_io.TextIOWrapper": "an open file",
-    "asyncio.futures.Future": "a future",
-    "asyncio.tasks.Task": "a task",
-    "builtins.async_generator": "a generator",
-    "builtins.coroutine": "a coroutine",
-    "builtins.frame": "a frame",
-    "builtins.generator": "a generator",
-    "builtins.traceback": "a traceback",
-    "concurrent.futures.process.ProcessPoolExecutor": "a pool of processes",
-    "concurrent.futures.thread.ThreadPoolExecutor": "a pool of threads",
-    "IPython.core.interactiveshell.InteractiveShell": "IPython itself",
-    "ipykernel.iostream.OutStream": "an output stream",
-    "mmap.mmap": "a mapped file",
-    "multiprocessing.pool.Pool": "a pool of processes",
-    "multiprocessing.pool.ThreadPool": "a pool of threads",
-    "socket.socket": "a socket",
-    "sqlite3.Connection": "a connection",
-    "sqlite3.Cursor": "a cursor",
-    "ssl.SSLSocket": "a socket",
-    "subprocess.Popen": "a process",
-    "tempfile._TemporaryFileWrapper": "an open file",
-    "threading.Thread": "a thread",
-    "zmq.sugar.context.Context": "a socket",
-    "zmq.sugar.socket.Socket": "a socket",
-}
-"""What dill would save as something that is not what it was, or fails at late. A file, above all:
-one that is opened again for writing would be emptied."""
-
 
 def never(kind: type) -> str:
     """What a class is that is never saved; empty for all others."""
     names = map(classes.full_name, classes.with_bases(kind))
-    return next((NEVER[name] for name in names if name in NEVER), "")
+    return next((UNSAVABLE[name] for name in names if name in UNSAVABLE), "")
 
 
 class NotStorable(Exception):

@@ -44,6 +44,42 @@ export function lostText(code: string, trans: TranslationBundle): string {
   }
 }
 
+/** Of a kind that no sleep can save, as the kernel names it; empty where that is not one of those. */
+export function unsavableText(kind: string, trans: TranslationBundle): string {
+  switch (kind) {
+    case 'a coroutine':
+      return trans.__('a coroutine cannot be saved');
+    case 'a database connection':
+      return trans.__('a database connection cannot be saved');
+    case 'a generator':
+      return trans.__('a generator cannot be saved');
+    case 'a network connection':
+      return trans.__('a network connection cannot be saved');
+    case 'a pool of processes':
+      return trans.__('a pool of processes cannot be saved');
+    case 'a pool of threads':
+      return trans.__('a pool of threads cannot be saved');
+    case 'a process':
+      return trans.__('a process cannot be saved');
+    case 'a running function':
+      return trans.__('a running function cannot be saved');
+    case 'a task':
+      return trans.__('a task cannot be saved');
+    case 'a thread':
+      return trans.__('a thread cannot be saved');
+    case 'a traceback':
+      return trans.__('a traceback cannot be saved');
+    case 'an open file':
+      return trans.__('an open file cannot be saved');
+    case 'an output stream':
+      return trans.__('an output stream cannot be saved');
+    case 'IPython itself':
+      return trans.__('IPython itself cannot be saved');
+    default:
+      return '';
+  }
+}
+
 /** Why the variables of a kernel are older than its session, and of when they are. */
 export function oldValuesText(code: string, when: string, trans: TranslationBundle): string {
   return code === 'busy'

@@ -11,7 +11,7 @@ import type {
   IWokenKernel
 } from '../api/wire/index.js';
 import { bytes, timeOfDay } from './format.js';
-import { differenceText, kernelText, lostText, oldValuesText } from './lostText.js';
+import { differenceText, kernelText, lostText, oldValuesText, unsavableText } from './lostText.js';
 
 /** What came back of one notebook or console. */
 export interface IWokenText {
@@ -134,8 +134,12 @@ function kernelLine(kernel: IWokenKernel, trans: TranslationBundle): IWokenText 
   };
 }
 
-function lostLine({ name, code, kept_of: kept }: ILostVariable, trans: TranslationBundle): string {
-  const line = `${name}: ${lostText(code, trans)}`;
+function lostLine(
+  { name, code, detail, kept_of: kept }: ILostVariable,
+  trans: TranslationBundle
+): string {
+  const kind = code === 'not-storable' ? unsavableText(detail, trans) : '';
+  const line = `${name}: ${kind || lostText(code, trans)}`;
   return kept
     ? trans.__(
         '%1. Its value of %2 is kept: %3',

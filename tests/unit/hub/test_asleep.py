@@ -42,7 +42,7 @@ def kernel(path: str = "train.ipynb", **words: Any) -> SavedKernel:
             SavedVariable(name="df", size_bytes=2_200_000_000),
             SavedVariable(name="model", size_bytes=900_000_000, gpu=True),
         ],
-        "lost": [LostVariable(name="loader", code="not-storable")],
+        "lost": [LostVariable(name="loader", code="not-storable", detail="a generator")],
         "lost_count": 1,
     }
     return SavedKernel(path=path, **(given | words))
@@ -87,7 +87,7 @@ def test_the_card_says_what_comes_back_and_what_does_not() -> None:
     assert "It costs $0.01 a day to keep (an estimate)" in text
     assert "Wake on T4, 16 GB · $0.19/h" in text
     assert "about 45 seconds, then 8 seconds for your variables" in text
-    assert "loader (it cannot be saved)" in text
+    assert "loader (a generator cannot be saved)" in text
     assert "Kept until 20 December" in text
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from ec2spawner import wire
 from ec2spawner.core.instances import gpu_xid_errors
+from ec2spawner.core.sleep.unsavable import KINDS
 from ec2spawner.wire.sentences import PARAMETERS as SENTENCE_PARAMETERS
 
 FOLDER = Path(__file__).parents[3] / "labextension" / "src" / "api" / "wire"
@@ -20,6 +21,11 @@ INTERFACES = dict(re.findall(r"export interface I(\w+) \{(.*?)\n\}", SOURCE, fla
 
 ALIASES = {"Reply": "NotebookReply"}
 PARAMETERS = INTERFACES.pop("SentenceParameters")
+
+
+def test_the_lab_words_each_kind_that_no_sleep_can_save() -> None:
+    source = (FOLDER.parents[1] / "text" / "lostText.ts").read_text()
+    assert set(re.findall(r"__\('(.*) cannot be saved'\)", source)) == {*KINDS, "it"}
 
 
 @pytest.mark.parametrize("name", sorted(INTERFACES))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ....core.sleep.unsavable import cannot_be_saved
 from ....wire import LostVariable
 
 VARIABLES: Final[Mapping[str, str]] = {
@@ -43,7 +44,8 @@ KERNELS: Final[Mapping[str, str]] = {
 
 def why_lost(lost: LostVariable) -> str:
     """Why a variable was not saved; a later agent may know more codes."""
-    why = VARIABLES.get(lost.code, "it could not be saved")
+    why = cannot_be_saved(lost.code, lost.detail)
+    why = why or VARIABLES.get(lost.code, "it could not be saved")
     return f"{why}; an older value is kept" if lost.kept_of else why
 
 
