@@ -130,6 +130,8 @@ def _summary(report: Report, ends: Sequence[Row]) -> list[str]:
 def _age(seconds: float | None) -> str:
     if seconds is None:
         return ""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86400:.0f} d"

@@ -115,6 +115,7 @@ class ClusterStatus(Message):
     last_workers: int = 0
     """How many the cluster had before the server's last stop; 0 for none."""
     last_profile: ShortText = ""
+    last_profile_name: ShortText = ""
     last_engine: Engine | None = None
 
 

@@ -141,13 +141,14 @@ test('a problem is a sentence, and says when the hub has given up', () => {
 });
 
 test('the cluster before the last stop can be started again', () => {
-  const none = { wanted: 0, workers: [], last_workers: 4, last_profile: 'a10g' };
+  const before = { last_workers: 4, last_profile: 'a10g', last_profile_name: 'A10G, 24 GB' };
+  const none = { wanted: 0, workers: [], ...before };
   const last = status({ ...none, last_engine: 'ray' });
-  assert.match(rememberedText(last, trans), /^This server had 4 workers \(a10g\) before/);
+  assert.match(rememberedText(last, trans), /^This server had 4 workers \(A10G, 24 GB\) before/);
   assert.equal(restartCode(last), 'ec2spawner.cluster(4, "a10g")');
   const other = status({ ...none, last_engine: 'torchrun' });
   assert.equal(restartCode(other), 'ec2spawner.cluster(4, "a10g", engine="torchrun")');
-  assert.equal(rememberedText(status({ last_workers: 4, last_profile: 'a10g' }), trans), '');
+  assert.equal(rememberedText(status(before), trans), '');
 });
 
 test('a price is worded with its bound', () => {

@@ -42,9 +42,12 @@ test('durations are translated', () => {
   assert.equal(shown(2 * HOUR + 5 * MINUTE), '2 hours 5 minutes');
 });
 
-test('short durations round', () => {
+test('short durations round, and are in seconds below a minute', () => {
   const shown = milliseconds => format.shortDuration(milliseconds, trans);
-  assert.equal(shown(10 * SECOND), '1 min');
+  assert.equal(shown(-SECOND), '0 s');
+  assert.equal(shown(45.9 * SECOND), '45 s');
+  assert.equal(shown(59.9 * SECOND), '59 s');
+  assert.equal(shown(MINUTE), '1 min');
   assert.equal(shown(HOUR - SECOND), '1 h');
   assert.equal(shown(2 * HOUR + 5 * MINUTE), '2 h 5 min');
 });

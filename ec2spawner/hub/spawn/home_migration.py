@@ -67,5 +67,11 @@ def move_text(home: Home, zone: str, takes: Estimate) -> str:
 
 def duration_text(takes: Estimate) -> str:
     """How long a move takes, such as `1 minute to 5 minutes`."""
-    shortest, longest = (approximate(60 * max(1, round(each / 60))) for each in takes.seconds)
+    shortest, longest = (approximate(_whole(each)) for each in takes.seconds)
     return f"{shortest} to {longest}"
+
+
+def _whole(seconds: float) -> float:
+    """In whole minutes from one on, and before in whole tens of seconds: it is an estimate."""
+    unit = 60 if seconds >= 60 else 10
+    return unit * max(1, round(seconds / unit))

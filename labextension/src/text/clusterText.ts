@@ -100,7 +100,7 @@ export function rememberedText(status: IClusterStatus, trans: TranslationBundle)
   if (isPresent(status) || status.last_workers === 0) {
     return '';
   }
-  const { last_workers: count, last_profile: profile } = status;
+  const { last_workers: count, last_profile_name: profile } = status;
   return trans._n(
     'This server had %1 worker (%2) before its last stop. To start it again, run:',
     'This server had %1 workers (%2) before its last stop. To start them again, run:',

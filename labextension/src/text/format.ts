@@ -68,9 +68,12 @@ export function duration(milliseconds: number, trans: TranslationBundle): string
   return parts.join(' ');
 }
 
-/** `55 min`, `2 h 5 min`: for times far enough away that seconds would only fidget. */
+/** `55 min`, `2 h 5 min`; `45 s` in the last minute. */
 export function shortDuration(milliseconds: number, trans: TranslationBundle): string {
-  const minutes = Math.max(1, Math.round(milliseconds / 60_000));
+  if (milliseconds < 60_000) {
+    return trans.__('%1 s', Math.max(0, Math.floor(milliseconds / 1000)));
+  }
+  const minutes = Math.round(milliseconds / 60_000);
   const hours = Math.floor(minutes / 60);
   const rest = minutes % 60;
   if (hours === 0) {

@@ -147,6 +147,7 @@ def status_of(provisioner: Provisioner, head: Lease, most: int) -> ClusterStatus
         "max_workers": most,
         "last_workers": last.offered_workers if last else 0,
         "last_profile": last.profile if last else "",
+        "last_profile_name": last.profile_name if last else "",
         "last_engine": _engine(last),
     }
     if cluster is None:

@@ -38,6 +38,7 @@ export interface IClusterStatus {
   last_workers: number;
   /** Slug. */
   last_profile: string;
+  last_profile_name: string;
   last_engine: Engine | null;
 }
 
