@@ -191,7 +191,7 @@ class Notice(Message):
         "price",
         "credit",
     ]
-    level: Literal["info", "warning", "error"]
+    level: Literal["success", "info", "warning", "error"]
     title: Sentence
     details: list[Sentence] = []
     """No number in them changes by itself: a screen reader would read it aloud each time."""

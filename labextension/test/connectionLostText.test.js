@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { connectionLostText } from '../lib/text/connectionLostText.js';
-import { stateOf } from '../lib/model/state.js';
+import { colouredState, stateOf } from '../lib/model/state.js';
 import { announcement, movingSentence } from '../lib/text/serverText.js';
 import { trans } from './trans.js';
 
@@ -120,7 +120,17 @@ test('a session that sleeps can be woken from the page that is still open', () =
   const asked = { reason: 'user', message: '', sleep: 'user' };
   const asleep = view({ end: end({ stop: asked, asleep: true }) }, { stop: asked });
   const lost = lostText(asleep);
-  assert.match(lost.text, /^Your session has been asleep since .*\nYou requested it\.$/);
+  assert.match(
+    lost.text,
+    /^Your session has been asleep since .*\nFiles and variables are kept; wake your session when/
+  );
+  assert.equal(lost.level, 'success');
+  assert.equal(colouredState(asleep), 'asleep');
+  assert.equal(lostText(asleep, ['train.ipynb']).level, 'warning', 'of what is not saved');
+  const idle = { ...asked, reason: 'idle', sleep: 'idle' };
+  const byItself = view({ end: end({ stop: idle, asleep: true }) }, { stop: idle });
+  assert.equal(lostText(byItself).level, 'warning', 'nobody asked for that');
+  assert.equal(colouredState(byItself), 'stopped');
   assert.deepEqual([lost.startable, lost.wakes], [true, true]);
   const nothing = view({ end: end({ stop: asked, asleep: false }) }, { stop: asked });
   assert.match(lostText(nothing).text, /^This server was stopped/);

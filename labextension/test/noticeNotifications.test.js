@@ -206,21 +206,16 @@ test('what AWS has announced for days is a warning that offers to continue elsew
   assert.equal(notebook.saves, 0, 'nothing is about to end');
 });
 
-test('a notice offers sleep before a stop, where sleep is possible', context => {
+test('a notice offers sleep, where sleep is possible', context => {
   const { status, says } = open(context);
   const offered = [];
   context.mock.method(Notification, 'emit', (text, level, { actions }) => {
     offered.push(actions.map(({ label, displayType }) => [label, displayType]));
     return text;
   });
-  const idle = { ...interruption(at(10 * MINUTE)), kind: 'idle', actions: ['sleep', 'stop'] };
+  const idle = { ...interruption(at(10 * MINUTE)), kind: 'idle', actions: ['sleep'] };
   const known = { managed: true, can_control: true, agent_connected: true, keep: [] };
   Object.assign(status, known, { can_sleep: true });
   says(idle);
-  assert.deepEqual(offered, [
-    [
-      ['Sleep now', 'accent'],
-      ['Stop now', 'default']
-    ]
-  ]);
+  assert.deepEqual(offered, [[['Sleep now', 'accent']]]);
 });

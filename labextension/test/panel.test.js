@@ -139,13 +139,15 @@ test('the workers of a cluster count, and their part is named', () => {
   const text = costText(cost({ workers: workers() }), NOW, trans);
   assert.equal(text.amount, '$4.77');
   assert.match(text.caption, /^this server, since .*: server \$1\.37 \+ workers \$3\.40$/);
-  assert.equal(values(text)['Now'], '$0.42/h, spot + 2 workers $1.06/h');
+  assert.equal(values(text)['Now'], '$0.42/h, spot');
+  assert.equal(values(text)['+ 2 workers'], '$1.06/h');
   const later = costText(cost({ workers: workers() }), NOW + 60 * MINUTE, trans);
   assert.equal(later.amount, '$6.25');
   assert.equal(values(later)['Today'], '$5.68', 'the sums of the user grow by their price, too');
   const after = cost({ workers: workers({ count: 0, running: 0, usd_per_hour: 0 }) });
   assert.equal(costText(after, NOW, trans).amount, '$4.77', 'what has ended has cost that');
-  assert.equal(values(costText(after, NOW, trans))['Now'], '$0.42/h, spot');
+  const kinds = costText(after, NOW, trans).lines.map(({ kind }) => kind);
+  assert.ok(!kinds.includes('workers'), 'and costs nothing more');
 });
 
 test('workers whose price is unknown leave a lower bound', () => {
@@ -153,7 +155,7 @@ test('workers whose price is unknown leave a lower bound', () => {
   const text = costText(cost({ workers: workers({ ...nothing, running: 1 }) }), NOW, trans);
   assert.equal(text.amount, 'at least $1.37');
   assert.match(text.caption, /: server \$1\.37 \+ workers at an unknown price$/);
-  assert.equal(values(text)['Now'], '$0.42/h, spot + 1 worker, price unknown');
+  assert.equal(values(text)['+ 1 worker'], 'price unknown');
 });
 
 test('unknown figures are omitted or named, never zero', () => {

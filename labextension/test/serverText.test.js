@@ -94,7 +94,7 @@ test('the workers of a cluster are part of what the status item shows', () => {
   const said = sentences(withWorkers, trans).join(' ');
   assert.match(said, /This server has cost \$4\.77 \(USD, estimate\)/);
   assert.match(said, /Of that: server \$1\.37 \+ workers \$3\.40\./);
-  assert.match(said, /It costs \$0\.42 per hour \(spot\)\..*Besides: 2 workers \$1\.06\/h\./);
+  assert.match(said, /It costs \$0\.42 per hour \(spot\)\..*Besides: 2 workers at \$1\.06\/h\./);
 });
 
 test('what a stop saves counts the workers, and is said where nothing is lost', () => {

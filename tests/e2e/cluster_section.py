@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from ec2spawner.wire import ClusterStatus
+from ec2spawner.wire import ClusterStatus, IdlePolicy, WorkersCost
 from tests.e2e import panel_scenes as scenes
 from tests.e2e.accessibility import violations
-from tests.e2e.canned_server import PANEL, picture_of
-from tests.e2e.panel_lab import WIDTHS, Lab, working
+from tests.e2e.canned_server import ITEM, PANEL, TOAST, picture, picture_of
+from tests.e2e.panel_lab import WIDTHS, Lab, lines, warned, working
 from tests.e2e.panel_layout import sticks_out
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -34,6 +36,34 @@ def lists_the_workers(lab: Lab, theme: str) -> None:
         assert violations(lab.page, PANEL) == []
     finally:
         lab.widen(WIDTHS[0])
+
+
+def counts_with_its_server(lab: Lab) -> None:
+    """What it costs is part of what the server costs, and it ends with it; sleep comes first."""
+    now = datetime.now(UTC)
+    workers = WorkersCost(count=3, running=2, usd=3.4, usd_per_hour=1.06, as_of=now)
+    cost = scenes.cost().model_copy(update={"workers": workers})
+    end = {"can_sleep": True, "idleness": warned(), "idle_policy": IdlePolicy(then="sleep")}
+    panel = lab.shows(working(cost=cost, **end))
+    expect(panel.locator(".ec2-Cost-amount")).to_have_text("$4.77")
+    expect(panel.get_by_text("server $1.37 + workers $3.40")).to_be_visible()
+    said = lines(panel)
+    assert (said["Now"], said["+ 2 workers"]) == ("$0.42/h, spot", "$1.06/h")
+    expect(lab.page.locator(ITEM)).to_contain_text("with 2 workers")
+    ends = panel.locator(".ec2-Stop .ec2-Buttons button:visible")
+    expect(ends).to_have_text([re.compile("^Sleep now, save"), "Continue on…", "Stop now…"])
+    assert sticks_out(lab.panel) == []
+    toast = lab.page.locator(TOAST).filter(has_text="This session sleeps in")
+    expect(toast).to_contain_text("Its 3 workers end, too.")
+    buttons = toast.get_by_role("button").filter(has_text=re.compile("now|until"))
+    expect(buttons).to_have_text([re.compile("^Keep until"), "Sleep now"])
+    picture(lab.page, "cluster-ends")
+    ends.last.press("Enter")
+    dialog = lab.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("The 3 workers of its cluster end, too")
+    expect(dialog.get_by_role("button", name="Sleep now")).to_be_focused()
+    picture(lab.page, "cluster-stop")
+    lab.page.keyboard.press("Escape")
 
 
 def is_scaled_and_stopped(lab: Lab) -> None:
@@ -77,9 +107,10 @@ def cannot_be_changed_by_a_guest(lab: Lab) -> None:
 def can_be_started_again(lab: Lab) -> None:
     """The section shows the call that starts it again."""
     lab.shows(working())
-    last = ClusterStatus(last_workers=4, last_profile="a10g-24-gb", last_engine="ray")
+    shape = {"last_workers": 4, "last_profile": "a10g-24-gb", "last_profile_name": "A10G, 24 GB"}
+    last = ClusterStatus(**shape, last_engine="ray")
     section = lab.shows_cluster(last)
-    expect(section).to_contain_text("had 4 workers (a10g-24-gb) before its last stop")
+    expect(section).to_contain_text("had 4 workers (A10G, 24 GB) before its last stop")
     expect(section.locator("code")).to_have_text('ec2spawner.cluster(4, "a10g-24-gb")')
     assert violations(lab.page, PANEL) == []
     picture_of(section, "cluster-before")

@@ -320,7 +320,7 @@ def test_what_stays_in_reach_leaves_the_rest_of_a_low_window(lab: Lab, height: i
             working(telemetry=telemetry, idle_policy=policy, idleness=warned(), can_sleep=True),
             scenes.last_hour(8),
         )
-        expect(panel.get_by_role("button", name="Sleep now…")).to_be_attached()
+        expect(panel.get_by_role("button", name=re.compile("^Sleep now"))).to_be_attached()
         expect(panel.locator(".ec2-Stop-headline")).to_contain_text("in ")
         assert layout.share_in_reach(panel) < 0.3
         toasts = lab.page.locator(TOAST)
@@ -386,6 +386,10 @@ def test_eight_gpus_are_listed_each_with_its_problems(lab: Lab) -> None:
 def test_the_workers_of_a_cluster_are_listed(lab: Lab, theme: str) -> None:
     lab.choose_theme(theme)
     cluster_section.lists_the_workers(lab, theme)
+
+
+def test_a_cluster_counts_with_its_server_and_ends_with_it(lab: Lab) -> None:
+    cluster_section.counts_with_its_server(lab)
 
 
 def test_a_cluster_is_scaled_after_its_price_is_shown_and_stopped_after_a_question(

@@ -39,6 +39,9 @@ UNUSED_SECONDS = 55 * 60.0
 CONTINUES: frozenset[Trigger] = frozenset({"interruption", "hardware"})
 """Why a session is saved that continues at once on another instance."""
 
+CHOSEN: frozenset[Trigger] = frozenset({"user", "hardware"})
+"""A session is saved because its user asked for that."""
+
 MAX_NAME = 18
 """Characters of a notebook's name in a notice. Its end distinguishes it, too."""
 
@@ -63,7 +66,7 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
         *_scheduled_event(status),
         *_session(status),
     ]
-    order = {"error": 0, "warning": 1, "info": 2}
+    order = {"error": 0, "warning": 1, "info": 2, "success": 2}
     return sorted(found, key=lambda notice: order[notice.level])
 
 
@@ -76,7 +79,7 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
     yield Notice(
         id=f"stopping-{stop.reason}",
         kind="interruption" if interrupted else "stopping",
-        level="error" if interrupted else "warning",
+        level="error" if interrupted else "success" if stop.sleep in CHOSEN else "warning",
         title=sentence(_stopping_title(stop, status)),
         # Short: JupyterLab cuts a toast after 140 characters, and the reason follows.
         details=[sentence(_kept_by(stop, status)), *_workers(status)],
@@ -252,7 +255,7 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
         details=[*why, _files(status), *_workers(status)],
         until=found.stop_at,
         since=None if by_age else found.idle_since,
-        actions=[*(("keep",) if may_keep else ()), *_endings(status)],
+        actions=["keep", _ending(status)] if may_keep else [_ending(status)],
     )
 
 
@@ -343,7 +346,7 @@ def _limit_stop(limit: Limit, at: datetime, status: NotebookStatus) -> Notice:
             *_workers(status),
         ],
         until=at,
-        actions=["panel", *_endings(status)],
+        actions=["panel", _ending(status)],
     )
 
 
@@ -431,9 +434,9 @@ def _files(status: NotebookStatus) -> Sentence:
     return sentence("files-kept" if status.files_kept else "files-lost")
 
 
-def _endings(status: NotebookStatus) -> list[Literal["sleep", "stop"]]:
-    """What ends the server now; first what loses nothing, where that is possible."""
-    return ["sleep", "stop"] if status.can_sleep else ["stop"]
+def _ending(status: NotebookStatus) -> Literal["sleep", "stop"]:
+    """What ends the server now and loses least; the panel has the other."""
+    return "sleep" if status.can_sleep else "stop"
 
 
 def _workers(status: NotebookStatus) -> Iterator[Sentence]:

@@ -71,6 +71,18 @@ export function stateOf(view: IView): State {
   return idle ? { kind: 'idle', stopAt } : { kind: 'in-use' };
 }
 
+/** Whether its user has let the session sleep: then the server ends as it should. */
+export function isChosenSleep({ status, end }: IView): boolean {
+  const stop = end?.stop ?? status?.stop;
+  return stop?.sleep === 'user' && end?.asleep !== false;
+}
+
+/** The state by which the server is coloured: the kind, or `asleep` where its user chose that. */
+export function colouredState(view: IView): State['kind'] | 'asleep' {
+  const { kind } = stateOf(view);
+  return (kind === 'stopped' || kind === 'stopping') && isChosenSleep(view) ? 'asleep' : kind;
+}
+
 /** Whether the server was announced to continue elsewhere. */
 function continuesAfter({
   stop,

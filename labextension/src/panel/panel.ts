@@ -18,7 +18,7 @@ import type { HistoryModel } from '../model/historyModel.js';
 import { InstanceSection } from './instanceSection.js';
 import type { IView, StatusModel } from '../model/statusModel.js';
 import type { WorkerOpener } from './workerOpener.js';
-import { stateOf } from '../model/state.js';
+import { colouredState, stateOf } from '../model/state.js';
 import type { Section } from './section.js';
 import { SessionSection } from './sessionSection.js';
 import { ToastsBeside } from './toastsBeside.js';
@@ -99,10 +99,11 @@ export class Panel extends Widget {
   protected override onUpdateRequest(message: Message): void {
     super.onUpdateRequest(message);
     const view = withoutPastUse(this._model.view);
-    setAttribute(this.node, 'data-state', stateOf(view).kind);
-    const troubles = view.status
-      ? troubleSentences(view, this._trans)
-      : sentences(view, this._trans);
+    const state = colouredState(view);
+    setAttribute(this.node, 'data-state', state);
+    // Of a sleep that its user chose, the section of its stop says all.
+    const known = state === 'asleep' ? [] : troubleSentences(view, this._trans);
+    const troubles = view.status ? known : sentences(view, this._trans);
     fill(
       this._troubles,
       troubles.filter(Boolean),

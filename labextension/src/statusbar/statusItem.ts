@@ -7,7 +7,7 @@ import { type Form, FORMS, parts } from '../text/statusItemText.js';
 import { OverflowObserver } from './overflow.js';
 import type { SettingsModel } from '../model/settingsModel.js';
 import type { StatusModel } from '../model/statusModel.js';
-import { stateOf } from '../model/state.js';
+import { colouredState } from '../model/state.js';
 
 /** A longer form is shown when there has been room for it for so long: other items come and go. */
 const GROW_MS = 10_000;
@@ -64,7 +64,7 @@ export class StatusItem extends Widget {
     super.onUpdateRequest(message);
     const view = this._model.view;
     this.setHidden(view.phase === 'absent');
-    this.node.dataset.state = stateOf(view).kind;
+    this.node.dataset.state = colouredState(view);
     const label = sentences(view, this._trans).join('\n');
     if (this.node.title !== label) {
       this.node.title = label;

@@ -5,13 +5,14 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { stoppingTitle, terminationReason, terminationTitle } from './terminationText.js';
 import type { StopReason } from '../api/wire/index.js';
 import type { IView } from '../model/statusModel.js';
-import { stateOf } from '../model/state.js';
+import { isChosenSleep, stateOf } from '../model/state.js';
 import { movingSentence } from './serverText.js';
+import { keptSentence } from './sleepText.js';
 import { unsavedTitle } from './unsavedText.js';
 
 export interface IConnectionLostText {
   kind: 'away' | 'stopped';
-  level: 'warning' | 'error';
+  level: 'success' | 'warning' | 'error';
   text: string;
   /** True where a press on the button starts it again. */
   startable: boolean;
@@ -54,9 +55,11 @@ export function connectionLostText(
     };
   }
   const stop = view.end?.stop ?? view.status.stop;
-  const level = UNREQUESTED.includes(stop?.reason) ? 'error' : 'warning';
+  const asAsked = isChosenSleep(view) && view.end?.asleep === true && !isDirty;
+  const requested = asAsked ? 'success' : 'warning';
+  const level = UNREQUESTED.includes(stop?.reason) ? 'error' : requested;
   const ended = terminationTitle(view, trans);
-  const reason = terminationReason(view, trans);
+  const reason = asAsked ? keptSentence(trans) : terminationReason(view, trans);
   const text = isDirty ? said(`${ended}. ${reason}`.trim()) : said(ended, reason);
   const wakes = view.end?.asleep === true;
   return { kind: 'stopped', level, text, startable: view.status.can_control, wakes };

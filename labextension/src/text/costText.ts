@@ -5,12 +5,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as format from './format.js';
 import { limitForecast, limitLabel, limitName, limitUse, payerName } from './limitText.js';
 import { grown, knownCostAt, priceOf } from '../model/state.js';
-import { workersPrice, workersShare } from './workersText.js';
+import { countText, workersRate, workersShare } from './workersText.js';
 import type { ICost, IHourlyPrice } from '../api/wire/index.js';
 
 /** A name and its value, and what to know of it. */
 export interface ILine {
-  kind: 'price' | 'change' | 'credit' | 'saved' | 'split' | 'total' | 'payer' | 'limit';
+  kind: 'price' | 'workers' | 'change' | 'credit' | 'saved' | 'split' | 'total' | 'payer' | 'limit';
   name: string;
   value: string;
   note: string;
@@ -43,7 +43,9 @@ export function costText(
       .filter(Boolean)
       .join(': '),
     lines: [
-      ...(isOver ? [] : [priceLine(cost, trans), ...changeLine(cost, now, trans)]),
+      ...(isOver
+        ? []
+        : [priceLine(cost, trans), ...workersLine(cost, trans), ...changeLine(cost, now, trans)]),
       ...savedLine(cost, now, trans),
       ...splitLine(cost, trans),
       ...totalLines(cost, now, trans),
@@ -59,13 +61,25 @@ function priceLine(cost: ICost, trans: TranslationBundle): ILine {
   const hourly = (usd: number): string => format.usdPerHour(usd).replace('/h', trans.__('/h'));
   const known = priceOf(cost);
   const price = known === null ? trans.__('price unknown') : format.amount(known, hourly, trans);
-  const own = cost.market === null ? price : `${price}, ${cost.market}`;
   return {
     kind: 'price',
     name: trans.__('Now'),
-    value: [own, workersPrice(cost, trans)].filter(Boolean).join(' + '),
+    value: cost.market === null ? price : `${price}, ${cost.market}`,
     note: unknownPrices(cost, trans) || partsText(cost, trans)
   };
+}
+
+function workersLine({ workers }: ICost, trans: TranslationBundle): ILine[] {
+  return workers?.running
+    ? [
+        {
+          kind: 'workers',
+          name: trans.__('+ %1', countText(workers.running, trans)),
+          value: workersRate(workers, trans),
+          note: trans.__('the workers of its cluster')
+        }
+      ]
+    : [];
 }
 
 /** What the price consists of, as the page of the start says it, and the source of the first. */

@@ -11,7 +11,7 @@ import * as format from './format.js';
 import { sentenceText } from './sentenceText.js';
 import { continues, continuesSoon, keptSentence, savingText, sleeps } from './sleepText.js';
 import { terminationSentence } from './terminationText.js';
-import { workersPrice, workersShare } from './workersText.js';
+import { countText, workersRate, workersShare } from './workersText.js';
 
 /** The state of the server, for a screen reader: nothing in it changes by the second. */
 export function announcement(view: IView, trans: TranslationBundle): string {
@@ -118,10 +118,16 @@ function costSentences(cost: ICost | null, now: number, trans: TranslationBundle
     ? trans.__('This server has cost %1 (USD, estimate) since %2.', amount, since)
     : trans.__('This server has cost %1 (USD) since %2.', amount, since);
   const shares = workersShare(cost, now, trans);
-  const workers = workersPrice(cost, trans);
+  const { workers } = cost;
   const beside = [
     shares && trans.__('Of that: %1.', shares),
-    workers && trans.__('Besides: %1.', workers)
+    workers?.running
+      ? trans.__(
+          'Besides: %1 at %2.',
+          countText(workers.running, trans),
+          workersRate(workers, trans)
+        )
+      : ''
   ];
   return [...ownCostSentences(cost, found, trans), ...beside].filter(Boolean);
 }

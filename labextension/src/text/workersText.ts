@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { ICost, INotebookStatus } from '../api/wire/index.js';
+import type { ICost, INotebookStatus, IWorkersCost } from '../api/wire/index.js';
 import { partAt, priceOf } from '../model/state.js';
 import * as format from './format.js';
 
@@ -19,17 +19,11 @@ export function workersShare(cost: ICost, now: number, trans: TranslationBundle)
     : trans.__('server %1 + workers %2', server, format.amount(workers, format.usd, trans));
 }
 
-/** `2 workers $1.06/h`; empty where none is paid now. */
-export function workersPrice({ workers }: ICost, trans: TranslationBundle): string {
-  if (!workers?.running) {
-    return '';
-  }
-  const count = countText(workers.running, trans);
+/** `$1.06/h` of all that are paid now. */
+export function workersRate(workers: IWorkersCost, trans: TranslationBundle): string {
   const price = priceOf(workers);
   const hourly = (usd: number): string => format.usdPerHour(usd).replace('/h', trans.__('/h'));
-  return price === null
-    ? trans.__('%1, price unknown', count)
-    : trans.__('%1 %2', count, format.amount(price, hourly, trans));
+  return price === null ? trans.__('price unknown') : format.amount(price, hourly, trans);
 }
 
 /** That they end with their server; empty where there are none. */

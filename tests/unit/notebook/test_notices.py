@@ -116,14 +116,14 @@ def test_no_extension_is_offered_where_none_is_possible(
 
 
 @pytest.mark.parametrize("keep", [[], [LATER]])
-def test_sleep_is_offered_before_a_stop_that_loses_variables(keep: list[KeepChoice]) -> None:
+def test_sleep_is_offered_in_place_of_a_stop_that_loses_variables(keep: list[KeepChoice]) -> None:
     limit = Limit(scope="user", kind="usd_per_month", percent=99, stop_at=NOW + 10 * MINUTE)
     cost = Cost(as_of=NOW, since=NOW, limits=[limit])
     for fields in ({"idleness": IDLE}, {"cost": cost}):
         with_sleep = only(notices(status(can_sleep=True, keep=keep, **fields))).actions
-        assert with_sleep[-2:] == ["sleep", "stop"]
         without = only(notices(status(keep=keep, **fields))).actions
-        assert without == [each for each in with_sleep if each != "sleep"]
+        assert (with_sleep[-1], without[-1]) == ("sleep", "stop")
+        assert with_sleep[:-1] == without[:-1]
 
 
 def test_each_end_says_that_workers_end_too() -> None:
@@ -155,6 +155,12 @@ def test_a_stop_replaces_the_warning() -> None:
     long = only(notices(status(stop=Stop(reason="failed", message="x" * 500))))
     assert long.stop is not None
     assert long.stop.message.endswith("xxx")
+
+
+def test_a_sleep_that_its_user_chose_looks_like_a_success() -> None:
+    for trigger, level in {"user": "success", "hardware": "success", "idle": "warning"}.items():
+        stop = Stop(reason="idle" if trigger == "idle" else "user", sleep=trigger)
+        assert only(notices(status(stop=stop))).level == level
 
 
 def test_a_stop_by_an_admin_names_the_admin() -> None:

@@ -38,7 +38,7 @@ export interface INotice {
     | 'session'
     | 'price'
     | 'credit';
-  level: 'info' | 'warning' | 'error';
+  level: 'success' | 'info' | 'warning' | 'error';
   title: ISentence;
   details: ISentence[];
   /** Why the server is being stopped, where `since` does not say it. */
