@@ -59,6 +59,7 @@ Code = Literal[
     "aws-maintains",
     "session-back",
     "session-cell-interrupted",
+    "session-work-interrupted",
     "session-not-back",
     "price-started",
     "price-moved",
@@ -142,7 +143,10 @@ PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args
     # Of variables; of `session-back` in so many kernels.
     "session-back": frozenset({"count", "kernels"}),
     # The notebook's name.
-    **dict.fromkeys(("session-cell-interrupted", "cell-interrupted-soon"), frozenset({"name"})),
+    **dict.fromkeys(
+        ("session-cell-interrupted", "session-work-interrupted", "cell-interrupted-soon"),
+        frozenset({"name"}),
+    ),
     "session-later": frozenset({"count"}),
     "session-lost": frozenset({"count"}),
     # When it was saved, in seconds since 1970, UTC.

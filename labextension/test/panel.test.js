@@ -368,6 +368,8 @@ test('an idle server shows its stop, its idle time and what is kept', () => {
   assert.match(kept.kept, /^You asked to keep it on until/);
   const byAdmin = { idleness: busy, extended_until: at(60), extended_by: 'ops' };
   assert.match(stopText(view(byAdmin), trans).kept, /^ops keeps it on until/);
+  const shared = { idleness: busy, extended_until: at(60), can_control: false };
+  assert.match(stopText(view(shared), trans).kept, /^Its owner asked to keep it on until/);
 });
 
 test('a time to keep the server until says why it changes nothing', () => {

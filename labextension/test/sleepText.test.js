@@ -37,7 +37,7 @@ test('a cell that was interrupted is to be run again', () => {
   const problem = changes => wakeText(wake([kernel(changes)]), trans).kernels[0].problem;
   const again = 'The cell that was running was interrupted: run it again.';
   assert.equal(problem({ interrupted_cell: 'c' }), again);
-  assert.equal(problem({ interrupted_cell: '' }), again);
+  assert.equal(problem({ interrupted_cell: '' }), 'What was running was interrupted.', 'no cell');
   assert.match(problem({ interrupted_cell: 'c', code: 'busy' }), /not saved\. The cell that was/);
   assert.equal(problem({}), '');
   assert.equal(problem({ interrupted_cell: undefined }), '', 'of an older server');

@@ -200,7 +200,9 @@ def _session(status: NotebookStatus) -> Iterator[Notice]:
     interrupted = [e for e in back if e.interrupted_cell is not None and e.path]
     details = [*([sentence("session-lost", count=lost)] if lost else [])]
     if interrupted:
-        title = sentence("session-cell-interrupted", name=_short(interrupted[0].path))
+        is_cell = bool(interrupted[0].interrupted_cell)
+        code: Code = "session-cell-interrupted" if is_cell else "session-work-interrupted"
+        title = sentence(code, name=_short(interrupted[0].path))
         details = [sentence("session-values-older")] if old else details
     elif back:
         title = sentence("session-back", count=count + later, kernels=len(back))

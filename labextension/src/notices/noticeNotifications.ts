@@ -202,7 +202,10 @@ export class NoticeNotifications implements IDisposable {
       if (action === 'cell') {
         const cell = interruptedCell(this._model.view.status?.wake ?? null);
         const go = (): void => void (cell && this._openCell(cell));
-        return cell ? [{ label: this._trans.__('Go to the cell'), displayType, callback: go }] : [];
+        const label = cell?.cellId
+          ? this._trans.__('Go to the cell')
+          : this._trans.__('Go to the notebook');
+        return cell ? [{ label, displayType, callback: go }] : [];
       }
       if (action === 'keep') {
         const keep = (): Promise<boolean> => this._actions.keep(until);

@@ -157,6 +157,11 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
         'Your session is back, but the cell that was running in %1 was interrupted: run it again',
         params.name
       );
+    case 'session-work-interrupted':
+      return trans.__(
+        'Your session is back, but what was running in %1 was interrupted',
+        params.name
+      );
     case 'session-not-back':
       return trans.__('Your session did not come back');
     case 'admin-message':

@@ -120,9 +120,7 @@ function kernelLine(kernel: IWokenKernel, trans: TranslationBundle): IWokenText 
       kernel.values_of
         ? oldValuesText(kernel.code, timeOfDay(Date.parse(kernel.values_of), Date.now()), trans)
         : kernelText(kernel.code, trans),
-      kernel.state === 'done' && typeof kernel.interrupted_cell === 'string'
-        ? trans.__('The cell that was running was interrupted: run it again.')
-        : ''
+      kernel.state === 'done' ? interruptedText(kernel.interrupted_cell, trans) : ''
     ]
       .filter(Boolean)
       .join(' '),
@@ -132,6 +130,16 @@ function kernelLine(kernel: IWokenKernel, trans: TranslationBundle): IWokenText 
     ],
     more: unnamed ? trans._n('and %1 more', 'and %1 more', unnamed, unnamed) : ''
   };
+}
+
+/** What keeps a kernel busy without being a cell, such as a widget, has no id of one. */
+function interruptedText(cellId: string | null | undefined, trans: TranslationBundle): string {
+  if (typeof cellId !== 'string') {
+    return '';
+  }
+  return cellId
+    ? trans.__('The cell that was running was interrupted: run it again.')
+    : trans.__('What was running was interrupted.');
 }
 
 function lostLine(

@@ -22,10 +22,14 @@ export interface IStopText {
   kept: string;
 }
 
-function keptSentence(by: string, until: string, trans: TranslationBundle): string {
-  return by
-    ? trans.__('%1 keeps it on until %2.', by, until)
-    : trans.__('You asked to keep it on until %1.', until);
+/** Who keeps the server on: an admin or a service by name, or its user, who may be the reader. */
+function keptSentence(status: INotebookStatus, until: string, trans: TranslationBundle): string {
+  if (status.extended_by) {
+    return trans.__('%1 keeps it on until %2.', status.extended_by, until);
+  }
+  return status.can_control
+    ? trans.__('You asked to keep it on until %1.', until)
+    : trans.__('Its owner asked to keep it on until %1.', until);
 }
 
 export function stopText(view: IView, trans: TranslationBundle): IStopText {
@@ -39,8 +43,8 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
     passed: null,
     sentence: activitySentence(status, view.now, trans),
     kept:
-      extended !== null && extended > view.now
-        ? keptSentence(status?.extended_by ?? '', format.timeOfDay(extended, view.now), trans)
+      status !== null && extended !== null && extended > view.now
+        ? keptSentence(status, format.timeOfDay(extended, view.now), trans)
         : ''
   };
   const since = instant(idleness?.idle_since);

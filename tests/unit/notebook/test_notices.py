@@ -676,7 +676,9 @@ def test_a_cell_that_was_interrupted_is_said_when_the_session_is_back() -> None:
     assert back.title == sentence("session-cell-interrupted", name="a-very-lo…-2.ipynb")
     assert codes(back) == ["session-lost"]
     older = woken(path=path, interrupted_cell="", values_of=NOW, code="busy")
-    assert codes(only(notices(status(wake=wake(older))))) == ["session-values-older"]
+    no_cell = only(notices(status(wake=wake(older))))
+    assert codes(no_cell) == ["session-values-older"]
+    assert no_cell.title.code == "session-work-interrupted", "a widget is busy without a cell"
     console = woken(path="", interrupted_cell="")
     assert only(notices(status(wake=wake(console)))).title.code == "session-back"
     gone = woken("failed", variables=0, code="notebook-gone", interrupted_cell="c")

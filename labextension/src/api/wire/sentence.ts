@@ -48,6 +48,7 @@ export interface ISentenceParameters {
   'aws-maintains': { at: number };
   'session-back': { count: number; kernels: number };
   'session-cell-interrupted': { name: string };
+  'session-work-interrupted': { name: string };
   'session-not-back': object;
   'documents-saved': object;
   'session-continues': object;
