@@ -60,11 +60,13 @@ def abort_first() -> Callable[[Any], Awaitable[None]]:
 
 async def test_a_stop_on_the_home_page_asks_and_offers_sleep_first(hub: Hub, visit: Visit) -> None:
     await hub.start_server("ann")
-    named = {"display_name": "My lab", "user_options": {}}
+    named = {"display_name": "My 14:32 UTC lab", "user_options": {}}
     assert (await hub.api.post(hub.server_path("ann", "lab-x1"), json=named)).is_success
     await hub.wait_ready("ann", "lab-x1")
     page = await home_of(hub, visit, "ann")
     dialog = page.get_by_role("dialog")
+    row = page.locator("[data-server-name='lab-x1']")
+    await expect(row).to_contain_text("My 14:32 UTC lab")  # a name is no time
     await page.get_by_role("button", name="Stop My Server").focus()
     await page.keyboard.press("Enter")
     await expect(dialog.get_by_role("heading")).to_have_text("Stop your server?")
@@ -78,7 +80,7 @@ async def test_a_stop_on_the_home_page_asks_and_offers_sleep_first(hub: Hub, vis
     assert model is not None
     assert (model["ready"], model["pending"]) == (True, None)
     await page.get_by_role("button", name="stop", exact=True).click()
-    await expect(dialog.get_by_role("heading")).to_have_text("Stop your server “My lab”?")
+    await expect(dialog.get_by_role("heading")).to_have_text("Stop your server “My 14:32 UTC lab”?")
     sent: list[tuple[str, str | None]] = []
 
     def note(request: Any) -> None:

@@ -9,7 +9,8 @@ for (const time of document.querySelectorAll("time[datetime]")) {
       : localWords(at, true);
 }
 
-// The same in sentences that the hub makes for programs, too. Names, which users choose, stay.
+// The same in sentences that the hub makes for programs, too, in what is marked as the hub's: names,
+// which users choose, stay.
 function writeLocalTimes(root) {
   const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
@@ -21,4 +22,4 @@ function writeLocalTimes(root) {
     node.data = local;
   }
 }
-writeLocalTimes(document.querySelector("main") || document.body);
+document.querySelectorAll("[data-utc]").forEach(writeLocalTimes);
