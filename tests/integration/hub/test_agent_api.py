@@ -278,11 +278,13 @@ async def test_heartbeat_is_answered_at_once_when_there_is_news(hub: Hub, ann: A
     assert time.monotonic() - began < 15
 
 
-async def test_heartbeat_is_held_for_most_of_the_time_it_allows(hub: Hub, ann: AgentByHand) -> None:
+async def test_heartbeat_is_answered_without_news_when_its_time_is_over(
+    hub: Hub, ann: AgentByHand
+) -> None:
+    """How long it is held: `tests/unit/provisioner/lifecycle/test_running.py`."""
     state = (await ann.heartbeat()).json()["state"]
-    began = time.monotonic()
-    assert (await ann.heartbeat(state_seen=state, hold_seconds=1.2)).json()["state"] == state
-    assert time.monotonic() - began > 0.9
+    answer = await ann.heartbeat(state_seen=state, hold_seconds=0.2)
+    assert answer.json()["state"] == state
 
 
 async def test_second_heartbeat_releases_the_first(hub: Hub, ann: AgentByHand) -> None:

@@ -558,13 +558,14 @@ async def test_nothing_is_done_where_its_answer_would_be_too_long(
 async def test_documents_go_to_the_instances_of_a_user_one_after_the_other(
     hub: service.HubService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that does not read is dropped."""
-    monkeypatch.setattr(agent_runs, "SEND_SECONDS", 0.3)
+    """One that does not read is dropped, and the next one has all of the time."""
     provisioner: Any = hub.provisioner
     loaded: list[str] = []
+    seconds = {"first": 0.3, "second": 60.0}
 
     async def work(lease: Any, report: RunReport) -> RunWork:
         loaded.append(lease.lease_id)
+        monkeypatch.setattr(agent_runs, "SEND_SECONDS", seconds[lease.lease_id])
         document = "A" * 32 * 2**20
         return RunWork.model_construct(
             number=12, attempt=1, kind="script", path="a.py", document=document

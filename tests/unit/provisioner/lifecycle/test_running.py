@@ -37,6 +37,17 @@ async def test_heartbeats_that_come_together_are_answered_apart(world: World) ->
     assert max(holds) - min(holds) > 5
 
 
+async def test_a_heartbeat_without_news_is_held_for_most_of_the_time_it_allows(
+    world: World,
+) -> None:
+    _, agent = await world.ready()
+    await agent.heartbeat()
+    began = asyncio.get_running_loop().time()
+    seen = agent.state_seen
+    assert (await agent.heartbeat(hold=50.0)).state == seen
+    assert 40 <= asyncio.get_running_loop().time() - began <= 51
+
+
 # --- idle ---
 
 
