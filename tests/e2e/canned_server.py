@@ -64,6 +64,17 @@ WHERE_THE_READER_IS = timezone(timedelta(hours=5, minutes=30))
 WINDOW: Any = {"width": 1280, "height": 800}
 ITEM = ".ec2-StatusItem"
 PANEL = "#ec2spawner-panel"
+NOTEBOOK_KNOWS_ITS_KERNEL = """async () => {
+  const context = [...(window.jupyterapp?.shell.widgets('main') ?? [])]
+    .map(each => each.context).find(each => each?.sessionContext);
+  await context?.ready;
+  const kernel = context?.sessionContext.session?.kernel;
+  if (!kernel) return false;
+  const [{ language_info }, { display_name }] = await Promise.all([kernel.info, kernel.spec]);
+  const written = name => context.model.getMetadata(name) ?? {};
+  return written('language_info').version === language_info.version
+    && written('kernelspec').display_name === display_name;
+}"""
 TOAST = ".Toastify__toast:not([class*=slide-exit])"
 """A notification, without one that slides out: another may have taken its place."""
 
@@ -283,6 +294,7 @@ def running_server(
         f"--LabApp.user_settings_dir={settings}",
         f"--LabApp.workspaces_dir={home / 'workspaces'}",
         "--LabApp.expose_app_in_browser=True",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
     ]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")},
@@ -428,6 +440,13 @@ def filled_item(page: Any) -> Any:
     expect(item).to_be_visible(timeout=START_SECONDS * 1000)
     expect(item).not_to_have_attribute("data-state", "loading", timeout=START_SECONDS * 1000)
     return item
+
+
+def wait_for_kernel(page: Any) -> None:
+    """Wait until the open notebook is loaded and JupyterLab has written its kernel's name and
+    language into it: a change that is not saved if it comes after the last save."""
+    # `wait_for_function` takes the promise of an async function for a true value.
+    until(lambda: bool(page.evaluate(NOTEBOOK_KNOWS_ITS_KERNEL)))
 
 
 def choose_theme(page: Any, theme: str) -> None:

@@ -43,6 +43,7 @@ from tests.e2e.canned_server import (
     shows,
     status,
     until,
+    wait_for_kernel,
 )
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -227,6 +228,7 @@ def test_a_stopped_server_shows_when_and_why_it_stopped(page: Any, server: Serve
     item = open_lab(page, server)
     # Loaded with the page: from a server that is stopping it would not arrive any more.
     expect(page.locator("#react-toastify-container")).to_have_count(1)
+    wait_for_kernel(page)
     page.locator(".jp-Notebook-cell .cm-content").first.click()
     page.keyboard.insert_text("1")
     expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
@@ -383,6 +385,7 @@ def test_stop_asks_first_and_says_what_is_lost(lab_page: Any, server: Server) ->
     expect(toast).to_contain_text("This server stops in")
     assert server.posts("stop") == []
 
+    wait_for_kernel(page)
     page.locator(".jp-Notebook-cell .cm-content").first.click()
     page.keyboard.insert_text("1")
     expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
@@ -514,6 +517,7 @@ def test_changes_after_the_spot_notice_are_saved_too(page: Any, server: Server) 
     toast = page.locator(TOAST)
     expect(toast).to_contain_text("AWS is reclaiming this instance in")
     assert toast.get_by_role("button", name="Stop now").count() == 0
+    wait_for_kernel(page)
     page.locator(".jp-Notebook-cell .cm-content").first.click()
     page.keyboard.insert_text("1")
     expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
@@ -606,6 +610,7 @@ def test_settings_choose_what_is_shown(page: Any, server: Server) -> None:
     item = open_lab(page, server)
     expect(item.locator("span")).to_have_count(2)  # a stop within minutes is shown in any case
     assert texts(item)[0] == "$1.37 · $0.42/h spot"
+    wait_for_kernel(page)
     page.locator(".jp-Notebook-cell .cm-content").first.click()
     page.keyboard.insert_text("1")
     expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)

@@ -28,6 +28,7 @@ from tests.e2e.canned_server import (
     shows,
     status,
     until,
+    wait_for_kernel,
 )
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -38,7 +39,6 @@ pytestmark = [*BROWSER_MARKS, pytest.mark.slow(seconds=80)]
 API = re.compile(r"/(api|lab/api|ec2spawner/api)/")
 CONTENTS = re.compile(r"/api/contents/")
 DIRTY = ".jp-mod-dirty"
-IDLE_KERNEL = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,7 @@ class Page:
     written: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # Its content is there: JupyterLab has a dialog for one that cannot be loaded.
-        expect(self.page.locator(".jp-Notebook-cell .cm-content").first).to_be_visible()
-        # JupyterLab writes a kernel's language into the notebook, which is a change that is unsaved
-        # if the kernel is there only after the last save.
-        expect(self.page.locator(IDLE_KERNEL)).to_have_count(1)
+        wait_for_kernel(self.page)
         self.page.on("request", self._note)
         self.page.evaluate(
             """() => {
