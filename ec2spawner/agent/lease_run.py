@@ -451,6 +451,7 @@ class LeaseRun:
         self._push()
         if answer.stop is not None:
             self._is_retained = answer.stop.then != "terminate"
+            self._termination.follow(answer.stop)
             self._finish(End("stopped", answer.stop.message or answer.stop.reason))
 
     async def _on_interruption(self, at: datetime | None) -> None:

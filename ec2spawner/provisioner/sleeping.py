@@ -28,6 +28,11 @@ class Sleeping:
         self.check(lease_id)
         await self.state.end(lease_id, Stop(reason="user", message=message, sleep="user"))
 
+    async def cut_short(self, user: str, server: str) -> None:
+        """Save no session any further where a server is being stopped, as its user asks; no effect
+        on any other server."""
+        await self.state.cut_sleep_short(user, server)
+
     def check(self, lease_id: str) -> None:
         """Raises `CannotSleep` for a server whose session cannot be saved now."""
         lease = self.state.leases.get(lease_id)

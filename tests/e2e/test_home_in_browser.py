@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.accessibility import is_accessible
+from tests.e2e.canned_server import OUTPUT
 from tests.harness import PASSWORD, Embedded, Hub, demo_config
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ playwright = pytest.importorskip("playwright.async_api", reason="needs playwrigh
 expect = playwright.expect
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=25)]
+
+CALLS = re.compile(r"/hub/api/users/bob")
+WITHOUT = '{"sleep":false}'
 
 OPTIONS = (
     "c.JupyterHub.allow_named_servers = True",
@@ -98,3 +103,41 @@ async def test_a_stop_on_the_home_page_asks_and_offers_sleep_first(hub: Hub, vis
         ("users/ann/servers/lab-x1", '{"sleep":false}'),
         ("users/ann/server", '{"sleep":true}'),
     ]
+
+
+async def test_a_save_that_takes_long_can_be_cut_short(hub: Hub, visit: Visit) -> None:
+    await hub.start_server("bob")
+    page = await home_of(hub, visit, "bob")
+    await page.clock.install()
+    saving = {"servers": {"": {"pending": "stop"}}}
+    sent: list[str] = []
+
+    async def instead(route: Any) -> None:
+        """A hub whose server saves until it is to stop without."""
+        if route.request.method == "DELETE":
+            sent.append(route.request.post_data)
+        if WITHOUT in sent:
+            await route.continue_()
+        else:
+            await route.fulfill(status=202, json=saving)
+
+    await page.route(CALLS, instead)
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="Stop My Server").click()
+    await dialog.get_by_role("button", name="Sleep").click()
+    await expect(dialog.get_by_role("status")).to_have_text("Your session is being saved…")
+    await expect(dialog.get_by_role("button", name="Stop", exact=True)).to_be_disabled()
+    async with page.expect_response(CALLS):  # so that none is under way in the next instant
+        pass
+    await page.clock.fast_forward(21_000)
+    stop_now = dialog.get_by_role("button", name="Stop now without saving")
+    await expect(stop_now).to_be_enabled()
+    await expect(dialog).to_contain_text("Its session is being saved.")
+    await expect(dialog.get_by_role("alert")).to_be_hidden()
+    await is_accessible(page)
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    await page.screenshot(path=OUTPUT / "home-stop-now.png")
+    await page.clock.resume()
+    await stop_now.click()
+    await expect(page.get_by_role("button", name="Start My Server")).to_be_visible()
+    assert sent == ['{"sleep":true}', WITHOUT]

@@ -22,6 +22,7 @@ from ...wire import (
     SleepOrder,
     SleepProgress,
     StepResult,
+    Stop,
     Trigger,
 )
 from ..lease_status import LeaseStatus
@@ -57,6 +58,7 @@ class EndSequence:
         self._upload = upload
         self._saved = asyncio.Event()
         self._unsaved = ""
+        self._session_unwanted = asyncio.Event()
         self._orders = SessionOrders(self._order)
         self._steps = Steps()
         self._session_end = 0.0
@@ -79,6 +81,12 @@ class EndSequence:
         """Apply what the extension says of the session."""
         self._orders.hear(said)
 
+    def follow(self, stop: Stop) -> None:
+        """Apply the stop as the hub repeats it: a session that is no longer wanted is not saved
+        further."""
+        if stop.sleep is None:
+            self._session_unwanted.set()
+
     async def save(self, line: LocalSocket, off: asyncio.Future[Any]) -> None:
         """After a stop: documents, then the session if that is to sleep.
 
@@ -90,22 +98,25 @@ class EndSequence:
         self._notice = self._status.interruption_at
         budgets = step_budgets(stop.save_seconds, self._status.reclaimed_in())
         ended = asyncio.ensure_future(self._notebook.wait())
+        unwanted = asyncio.ensure_future(self._session_unwanted.wait())
         try:
             await self._steps.take(
                 "documents", _unless(self._until_documents(), ended, off), budgets.documents
             )
+            stop = self._status.stop or stop  # its user may have chosen anew
             may_save = stop.save_seconds > 0 and self._status.max_session_bytes > 0
             if stop.sleep is not None and may_save and not ended.done():
                 self._session_end = time.monotonic() + budgets.session
                 saving = self._save_session(stop.sleep)
                 # Longer than the wait itself, which ends by the clock of a notice, too.
                 limit = budgets.session + 2 * SLACK_SECONDS
-                await self._steps.take("session", _unless(saving, ended, off), limit)
+                await self._steps.take("session", _unless(saving, ended, off, unwanted), limit)
             if stop.reason == "interruption":
                 await _unless(self._take_upload(), ended, off)
         finally:
-            ended.cancel()
-            await asyncio.gather(ended, return_exceptions=True)
+            for waiting in (ended, unwanted):
+                waiting.cancel()
+            await asyncio.gather(ended, unwanted, return_exceptions=True)
 
     async def end_notebook(self, certificates: NotebookCertificates | None) -> None:
         """End every process of the user."""

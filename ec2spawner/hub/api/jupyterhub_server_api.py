@@ -115,13 +115,16 @@ class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
         """Stop, remembering the caller; first ends a check, and is 503 if EC2 does not answer.
 
         400 for an invalid body, before anything ends: JupyterHub takes any text as a true `remove`.
-        409 where `sleep` is true and nothing can be saved. No rate refuses to stop a running
-        server: only calls that find none are counted.
+        409 where `sleep` is true and nothing can be saved; false ends a save that is under way. No
+        rate refuses to stop a running server: only calls that find none are counted.
         """
         if not self._can_stop(user_name, server_name):
             self.count_call(user_name)
-        remember_caller(self, self._sleep_choice(user_name, server_name))
+        choice = self._sleep_choice(user_name, server_name)
+        remember_caller(self, choice)
         await self._end_move(user_name, server_name)
+        if choice is False:
+            await self._cut_sleep_short(user_name, server_name)
         spawner = self._under_check(user_name, server_name)
         if spawner is not None and not await spawner.start_check.cut_short(spawner):
             raise HTTPError(
@@ -161,6 +164,13 @@ class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
         if provisioner is not None and user is not None:
             account = account_of(provisioner.accounts, user)
             await provisioner.moves.give_up(account, server_name, stop_for(user_name))
+
+    async def _cut_sleep_short(self, user_name: str, server_name: str) -> None:
+        """A stop that is under way saves no variables any further."""
+        provisioner, user = service.current_provisioner(), self.find_user(user_name)
+        if provisioner is not None and user is not None:
+            account = account_of(provisioner.accounts, user)
+            await provisioner.sleeping.cut_short(account, server_name)
 
     def _resume_check(self, spawner: Spawner | None) -> None:
         provisioner = service.current_provisioner()

@@ -249,6 +249,20 @@ class State:
         except StoreError as error:
             log.error("That %s ends is not stored yet: %s", lease_id, error)
 
+    async def cut_sleep_short(self, user: str, server: str) -> None:
+        """Let the stops of a server that have begun save no session any further."""
+        for lease in list(self.leases.open(LeaseState.ENDING)):
+            if (lease.user, lease.server) != (user, server) or not lease.saves_session:
+                continue
+            assert lease.stop is not None
+            stop = lease.stop.model_copy(update={"sleep": None, "save_seconds": 0.0})
+            log.info("Saving the session of %s no further, as asked", lease.lease_id)
+            self.leases.notify_agent(lease.lease_id)
+            try:
+                await self.leases.change(lease.lease_id, stop=stop)
+            except StoreError as error:
+                log.error("The stop of %s is not stored yet: %s", lease.lease_id, error)
+
     async def end_server(self, lease_id: str, stop: Stop, *, by_user: bool = False) -> None:
         """Let a lease end for good: nothing continues its server, also if that had begun."""
         successor = self.leases.open_successor(lease_id)

@@ -144,6 +144,19 @@ async def test_a_stop_says_what_the_notebook_could_not_save(machine: Machine, hu
     assert "session failed after" in message, "what the user's process says has a bound"
 
 
+async def test_a_save_under_way_ends_where_its_user_wants_it_no_more(
+    machine: Machine, hub: StubHub
+) -> None:
+    await begin(machine, hub, "accepts")
+    stop(hub, save_seconds=500.0)
+    await until(lambda: orders(machine), 60, "the order")
+    stop(hub, sleep=None, save_seconds=0.0)
+    _, session, message = await stopped(hub)  # waits for 60 s
+    assert session is None
+    assert len(orders(machine)) == 1
+    assert "session" not in message, "its user knows"
+
+
 async def test_a_stop_without_sleep_orders_none(machine: Machine, hub: StubHub) -> None:
     await begin(machine, hub, "saves")
     stop(hub, sleep=None)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,33 @@ async def test_a_stop_over_jupyterhubs_api_may_choose_whether_to_sleep(hub: Hub)
     async with server_by_hand(hub, "lou") as agent:
         stop = await stop_of_delete(hub, agent, "lou", {"sleep": True}, own)
         assert (stop["message"], stop["sleep"]) == ("You put it to sleep", "user")
+
+
+async def test_a_sleep_under_way_is_cut_short_by_whoever_may_stop_the_server(hub: Hub) -> None:
+    async with server_by_hand(hub, "nia") as agent:
+        own = await hub.user_token("nia")
+        assert (await ask(hub, "POST", "nia", "sleep", own)).status_code == 202
+        state = (await agent.heartbeat()).json()["state"]
+        async with browser(hub, "nia") as page:
+            offers = unescape((await page.get("/hub/home")).text)
+        assert '"is_saving": true' in offers
+        path, body = hub.server_path("nia"), {"sleep": False}
+        await hub.add_user("eve")
+        for token in (await hub.user_token("eve"), agent.token):
+            headers = {"Authorization": f"token {token}"}
+            foreign = await hub.api.request("DELETE", path, json=body, headers=headers)
+            assert foreign.status_code in {403, 404}
+        stop = (await agent.heartbeat()).json()["stop"]
+        assert (stop["sleep"], stop["save_seconds"]) == ("user", 120)
+        held = asyncio.create_task(agent.heartbeat(state_seen=state, hold_seconds=30))
+        headers = {"Authorization": f"token {own}"}
+        deleting = asyncio.create_task(hub.api.request("DELETE", path, json=body, headers=headers))
+        stop = (await held).json()["stop"]
+        assert (stop["reason"], stop["sleep"], stop["save_seconds"]) == ("user", None, 0)
+        assert (await agent.event("stopped")).status_code == 204
+        assert (await deleting).status_code in {202, 204}
+        await hub.wait_gone("nia")
+    assert await asleep(hub, "nia") is None
 
 
 async def test_a_deleted_user_leaves_at_once(hub: Hub) -> None:

@@ -195,6 +195,12 @@ class Lease:
         return not self.head and not self.run
 
     @property
+    def saves_session(self) -> bool:
+        """Whether it is ending and its agent is to save the session before that."""
+        is_to_save = self.stop is not None and self.stop.sleep is not None
+        return is_to_save and self.state is LeaseState.ENDING
+
+    @property
     def steps(self) -> Set[Step]:
         """The steps that have begun with the present instance, or while it was looked for."""
         events = takewhile(lambda event: event.step is not Step.REQUEST, reversed(self.events))

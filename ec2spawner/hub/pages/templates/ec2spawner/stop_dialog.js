@@ -6,14 +6,18 @@ const ownServers = JSON.parse(stopDialog.dataset.servers);
 const STOP_POLL_MS = 1000;
 // A hub that is busy or restarts leaves single questions without an answer.
 const MAX_UNANSWERED = 10;
+/** A save that lasts longer may be cut short. */
+const LONG_SAVE_MS = 20000;
 let stopping = "";
+let stopOffer;
 
 function askToStop(server) {
-  const { name, can_sleep: canSleep, keeps_files: keepsFiles, workers } = ownServers[server];
+  const {
+    name, can_sleep: canSleep, is_saving: isSaving, keeps_files: keepsFiles, workers,
+  } = ownServers[server];
   stopping = server;
   stopPart("title").textContent = name ? "Stop your server “" + name + "”?" : "Stop your server?";
-  stopPart("sleeps").hidden = stopPart("sleep").hidden = !canSleep;
-  stopPart("loses").hidden = canSleep;
+  showChoice(canSleep, isSaving);
   stopPart("files").textContent = keepsFiles
     ? "Files in your home are kept."
     : "The files of this server are deleted with its machine.";
@@ -33,14 +37,29 @@ function allowChoice(isAllowed) {
   for (const name of ["stop", "sleep"]) stopPart(name).disabled = !isAllowed;
 }
 
+function showChoice(canSleep, isSaving) {
+  stopPart("stop").textContent = isSaving ? "Stop now without saving" : "Stop";
+  stopPart("sleeps").hidden = stopPart("sleep").hidden = !canSleep;
+  stopPart("loses").hidden = canSleep || isSaving;
+  stopPart("saves").hidden = !isSaving;
+}
+
+function offerToStopNow() {
+  showChoice(false, true);
+  stopPart("stop").disabled = false;
+}
+
 async function stopAsAsked(sleep) {
   allowChoice(false);
+  clearTimeout(stopOffer);
+  if (sleep) stopOffer = setTimeout(offerToStopNow, LONG_SAVE_MS);
   stopPart("doing").textContent = sleep ? "Your session is being saved…" : "Your server is stopping…";
   try {
     await stopServer(stopDialog.dataset.user, stopping, sleep);
     await untilStopped();
     window.location.reload();
   } catch (error) {
+    clearTimeout(stopOffer);
     stopPart("doing").textContent = "";
     stopPart("error").textContent = sentence(error.message);
     stopPart("error").hidden = false;
