@@ -136,3 +136,15 @@ test('a session that sleeps can be woken from the page that is still open', () =
   assert.match(lostText(nothing).text, /^This server was stopped/);
   assert.equal(lostText(nothing).wakes, false);
 });
+
+test('a server that refuses the login says to sign in, what is unsaved first', () => {
+  const signedOut = view({ isSignedOut: true, end: end({ running: true, stop: null }) });
+  const { kind, text, startable } = lostText(signedOut);
+  assert.deepEqual([kind, startable], ['signed-out', false]);
+  assert.match(text, /^Sign in again: /);
+  const dirty = lostText(signedOut, ['train.ipynb']).text;
+  assert.match(dirty, /^Unsaved changes in train.ipynb: keep this page open.\nSign in again: /);
+  assert.ok(dirty.length <= SHOWN_CHARS, dirty);
+  assert.equal(announcement(signedOut, trans), text);
+  assert.equal(lostText(view({ isSignedOut: true, end: end() })).kind, 'stopped');
+});

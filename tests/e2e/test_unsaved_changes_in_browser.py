@@ -259,6 +259,48 @@ def test_unsaved_changes_can_be_downloaded_and_the_browser_asks_before_the_page_
     asking.value.accept()
 
 
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_a_server_that_was_started_elsewhere_asks_for_a_login_and_loses_nothing(
+    new_page: Any, server: Server, is_changed: bool
+) -> None:
+    """It is another process, which does not know the page's login."""
+    page = new_page
+    server.has_notebook("train.ipynb", "")
+    item = open_lab(page, server)
+    lab = Page(page, server)
+    lab.types("before")
+    page.keyboard.press("Control+s")
+    expect(page.locator(DIRTY)).to_have_count(0)
+    server.ends(ServerEnd(running=True))
+    takes_away(page, 403)
+    if is_changed:
+        lab.types(" typed")
+    toast = page.locator(TOAST).filter(has_text="Sign in again:")
+    expect(toast).to_have_count(1)
+    expect(toast.get_by_text("Unsaved changes in train.ipynb")).to_have_count(int(is_changed))
+    expect(toast.get_by_role("button", name="Download")).to_have_count(int(is_changed))
+    expect(item).to_contain_text("sign in again")
+    picture(page, f"signed-out-{is_changed}".lower())
+    lab.saw_no_dialog()
+    sign_in = toast.get_by_role("button", name="Sign in again")
+    if is_changed:
+        with page.context.expect_page() as login:
+            sign_in.click()
+        assert login.value.url == page.url
+        login.value.close()
+    else:
+        page.unroute(API)
+        with page.expect_navigation():
+            sign_in.click()
+    page.unroute_all()
+    if is_changed:
+        lab.comes_back()
+        until(lambda: lab.is_saved("before typed"))
+        lab.saw_no_dialog()
+    expect(item).to_contain_text("in use")
+    expect(toast).to_have_count(0)
+
+
 def test_a_file_that_was_changed_meanwhile_is_asked_about(page: Any, server: Server) -> None:
     """By JupyterLab's own question: neither version is lost without a word."""
     server.has_notebook("train.ipynb", "")

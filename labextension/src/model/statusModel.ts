@@ -17,6 +17,9 @@ const MAX_POLL_MS = 60_000;
 /** With these the hub or the proxy stands in for a server that is away: their words are no news. */
 export const STOOD_IN_FOR = [404, 424, 502, 503, 504];
 
+/** How the server answers a page whose login it does not accept. */
+const SIGNED_OUT = [401, 403];
+
 /** What is known of this server at a moment. */
 export interface IView {
   readonly phase: Phase;
@@ -25,6 +28,9 @@ export interface IView {
   readonly now: number;
   /** What the server itself says of its failure; empty where it does not respond. */
   readonly problem: string;
+  /** Whether the server answers, and refuses this page's login: it is another process than the one that the
+   * page was opened from, or the login has ended. */
+  readonly isSignedOut: boolean;
   /** What the hub says of a server that does not answer; null where it has not been asked. */
   readonly end: IServerEnd | null;
 }
@@ -52,7 +58,15 @@ export class StatusModel implements IDisposable {
     const { phase } = this._connection;
     const elapsed = phase === 'live' ? performance.now() - this._answeredAt : 0;
     const now = this._serverNow + elapsed;
-    return { phase, status: this._status, now, problem: this._problem, end: this._end };
+    const isSignedOut = phase === 'away' && this._isSignedOut;
+    return {
+      phase,
+      status: this._status,
+      now,
+      problem: isSignedOut ? '' : this._problem,
+      isSignedOut,
+      end: this._end
+    };
   }
 
   /** Whether the last question was answered: with one that was not, the phase is still `live`. */
@@ -143,6 +157,7 @@ export class StatusModel implements IDisposable {
     this._serverNow = Date.parse(status.now);
     this._answeredAt = performance.now();
     this._problem = '';
+    this._isSignedOut = false;
     this._end = null;
     this._connection.answered();
   }
@@ -153,6 +168,7 @@ export class StatusModel implements IDisposable {
     this._connection.failed(refusal?.response.status ?? null);
     const isOwn = refusal !== null && !STOOD_IN_FOR.includes(refusal.response.status);
     this._problem = isOwn ? refusal.message : '';
+    this._isSignedOut = refusal !== null && SIGNED_OUT.includes(refusal.response.status);
     if (this._connection.phase === 'absent') {
       void this._poll.stop();
     } else if (this._connection.phase === 'away') {
@@ -187,6 +203,7 @@ export class StatusModel implements IDisposable {
   private _serverNow = 0;
   private _answeredAt = 0;
   private _problem = '';
+  private _isSignedOut = false;
   private _end: IServerEnd | null = null;
 }
 

@@ -100,6 +100,10 @@ export class ConnectionLostNotification implements IDisposable {
         : this._trans.__('Start server again');
       actions.push({ label, displayType: 'accent', callback: () => this._start() });
     }
+    if (lost.kind === 'signed-out') {
+      const label = this._trans.__('Sign in again');
+      actions.push({ label, displayType: 'accent', callback: event => this._signIn(event) });
+    }
     if (unsaved.length > 0) {
       const paths = unsaved.map(({ localPath }) => localPath);
       actions.push({
@@ -113,11 +117,22 @@ export class ConnectionLostNotification implements IDisposable {
     return actions;
   }
 
-  /** On the hub's page, and back to here; beside a page that has something to lose. */
+  /** On the hub's page, and back to here. */
   private _start(): void {
     const { pathname, search, hash } = window.location;
     const next = URLExt.objectToQueryString({ next: `${pathname}${search}${hash}` });
-    const url = `${spawnUrl()}${next}`;
+    this._open(`${spawnUrl()}${next}`);
+  }
+
+  /** As this page, which leads through the login. The login is the browser's: once another tab has it, what is
+   * unsaved here is saved. */
+  private _signIn(event: MouseEvent): void {
+    event.preventDefault(); // Until the server answers: the toast stays.
+    this._open(window.location.href);
+  }
+
+  /** Beside a page that has something to lose. */
+  private _open(url: string): void {
     if (hasUnsaved(this._app.shell)) {
       window.open(url, '_blank', 'noopener');
     } else {

@@ -6,12 +6,12 @@ import { stoppingTitle, terminationReason, terminationTitle } from './terminatio
 import type { StopReason } from '../api/wire/index.js';
 import type { IView } from '../model/statusModel.js';
 import { isChosenSleep, stateOf } from '../model/state.js';
-import { movingSentence } from './serverText.js';
+import { movingSentence, signInSentence } from './serverText.js';
 import { keptSentence } from './sleepText.js';
 import { unsavedTitle } from './unsavedText.js';
 
 export interface IConnectionLostText {
-  kind: 'away' | 'stopped';
+  kind: 'away' | 'signed-out' | 'stopped';
   level: 'success' | 'warning' | 'error';
   text: string;
   /** True where a press on the button starts it again. */
@@ -47,7 +47,7 @@ export function connectionLostText(
   const state = stateOf(view).kind;
   if (state !== 'stopped') {
     return {
-      kind: 'away',
+      kind: view.isSignedOut ? 'signed-out' : 'away',
       level: 'warning',
       text: said(...waitingText(view, isDirty, trans)),
       startable: false,
@@ -73,6 +73,9 @@ function waitingText(view: IView, isDirty: boolean, trans: TranslationBundle): s
   }
   if (stateOf(view).kind === 'moving') {
     return [movingSentence(trans)];
+  }
+  if (view.isSignedOut) {
+    return [signInSentence(trans)];
   }
   const title = trans.__('This server does not respond');
   return isDirty ? [`${title}. ${saved}`] : [title, trans.__('Reconnecting.')];

@@ -21,7 +21,7 @@ export function announcement(view: IView, trans: TranslationBundle): string {
     case 'unknown':
       return '';
     case 'away':
-      return trans.__('This server does not respond.');
+      return awaySentence(view, trans);
     case 'moving':
       return movingSentence(trans);
     case 'stopped':
@@ -52,7 +52,7 @@ export function sentences(view: IView, trans: TranslationBundle): string[] {
   const status = view.status;
   if (!status) {
     return view.phase === 'away'
-      ? [trans.__('This server does not respond.'), view.problem].filter(Boolean)
+      ? [awaySentence(view, trans), view.problem].filter(Boolean)
       : [trans.__('Loading the status of this server.')];
   }
   const isOver = stateOf(view).kind === 'stopped';
@@ -66,6 +66,17 @@ export function sentences(view: IView, trans: TranslationBundle): string[] {
   ].filter(Boolean);
 }
 
+/** Also where nothing more is known than that the login does not count: the server says no more. */
+export function signInSentence(trans: TranslationBundle): string {
+  return trans.__(
+    'Sign in again: this server was started again elsewhere, or your login has ended.'
+  );
+}
+
+function awaySentence({ isSignedOut }: IView, trans: TranslationBundle): string {
+  return isSignedOut ? signInSentence(trans) : trans.__('This server does not respond.');
+}
+
 /** What is wrong with the server, or with what is known of it. */
 export function troubleSentences(view: IView, trans: TranslationBundle): string[] {
   const state = stateOf(view);
@@ -74,6 +85,9 @@ export function troubleSentences(view: IView, trans: TranslationBundle): string[
   }
   if (state.kind === 'moving') {
     return [movingSentence(trans)];
+  }
+  if (state.kind === 'away' && view.isSignedOut) {
+    return [signInSentence(trans)];
   }
   if (state.kind === 'away') {
     return [

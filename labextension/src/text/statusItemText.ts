@@ -96,12 +96,16 @@ function costText(
   return `${cost} · ${[hourly, of].filter(Boolean).join(' ')}`;
 }
 
-function stateText(state: State, { status, end, now }: IView, trans: TranslationBundle): string {
+function stateText(
+  state: State,
+  { status, isSignedOut, end, now }: IView,
+  trans: TranslationBundle
+): string {
   switch (state.kind) {
     case 'loading':
       return '…';
     case 'away':
-      return trans.__('not responding');
+      return isSignedOut ? trans.__('sign in again') : trans.__('not responding');
     case 'moving':
       return trans.__('moving');
     case 'stopped':
