@@ -7,6 +7,8 @@ import contextlib
 import os
 import signal
 
+from .memory_protection import expendable
+
 COMMAND_SECONDS = 300.0
 """For one mkfs, fsck, mount or umount; checking a large file system takes minutes."""
 
@@ -38,7 +40,7 @@ async def run(
     try:
         try:
             process = await asyncio.create_subprocess_exec(
-                *argv,
+                *expendable(*argv),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -18,6 +18,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from .memory_protection import expendable
+
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS: Final = 20.0
@@ -55,7 +57,7 @@ async def broken_gpu(device: Path | None, *, seconds: float = CHECK_SECONDS) -> 
 async def _run(seconds: float) -> bytes:
     """The line that the check prints. Does not wait for its exit, which a hanging driver blocks."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "ec2spawner.gpu_check", "--short", "--json"),
+        *expendable(sys.executable, "-P", "-m", "ec2spawner.gpu_check", "--short", "--json"),
         cwd="/",
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

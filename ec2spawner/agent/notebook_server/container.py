@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from ..command import run
+from ..memory_protection import expendable
 from ..settings import NotebookUser
 from . import ecr
 from .errors import NotebookError
@@ -187,9 +188,9 @@ class Container:
         if registry is None:
             return
         password = await ecr.password(registry)
+        login = ("login", "--username", ecr.USER, "--password-stdin", registry.host)
         process = await asyncio.create_subprocess_exec(
-            *self.engine.command,
-            *("login", "--username", ecr.USER, "--password-stdin", registry.host),
+            *expendable(*self.engine.command, *login),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

@@ -21,6 +21,7 @@ import aiohttp
 
 from ...core.text.server_log import last_words
 from ...telemetry import Processes
+from ..memory_protection import expendable
 from ..settings import NotebookUser
 from . import prewarmed
 from .certificates import NotebookCertificates
@@ -230,7 +231,7 @@ class NotebookProcess:
         output = await asyncio.to_thread(_open_log, self._log_file)
         try:
             return await asyncio.create_subprocess_exec(
-                *argv,
+                *expendable(*argv),
                 env=dict(environment),
                 cwd=cwd,
                 stdin=asyncio.subprocess.DEVNULL,

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from ..memory_protection import expendable
 from ..settings import Settings
 from . import reader
 
@@ -89,7 +90,7 @@ class ReadAhead:
         excluded = (*EXCLUDED, str(user.home)) if root == "/" else (str(user.home),)
         argv = (sys.executable, "-P", "-m", reader.__name__, root, *excluded, "--", *patterns)
         return await asyncio.create_subprocess_exec(
-            *argv,
+            *expendable(*argv),
             env={"PATH": os.defpath, "LANG": "C.UTF-8"},
             cwd="/",
             stdin=asyncio.subprocess.DEVNULL,

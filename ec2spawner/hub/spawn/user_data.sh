@@ -173,6 +173,8 @@ LimitNOFILE=1048576
 KillMode=mixed
 TimeoutStopSec=60
 OOMPolicy=continue
+# As sshd's: memory that is used up ends what uses it, which the agent reports.
+OOMScoreAdjust=-900
 
 [Install]
 WantedBy=multi-user.target

@@ -190,6 +190,7 @@ def test_the_unit_of_the_agent(machine: Machine) -> None:
         "After=network-online.target dlami-nvme.service",
         "KillMode=mixed",
         "LimitNOFILE=1048576",
+        "OOMScoreAdjust=-900",
         "OnFailure=ec2spawner-agent-failed.service",
         "Restart=on-failure",
         f"RestartPreventExitStatus={MISTAKE}",

@@ -4,6 +4,7 @@ notebook and agent are one user. On EC2 the agent is root besides."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,3 +126,32 @@ def test_a_memory_that_cannot_be_closed_is_reported_with_the_reason(
     monkeypatch.setattr(memory_protection, "PR_SET_DUMPABLE", -1)
     memory_protection.close_to_others()
     assert "is not protected: Invalid argument" in caplog.text
+
+
+RUN = """
+import asyncio
+from pathlib import Path
+from ec2spawner.agent import command
+
+score = Path("/proc/self/oom_score_adj")
+score.write_text("500")
+print(score.read_text().strip(), asyncio.run(command.run("cat", str(score))))
+"""
+
+
+def test_what_the_agent_starts_is_not_protected_from_the_oom_killer() -> None:
+    """With a score that no privilege is needed for; the unit sets another."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "500 (0, '0')\n"
+
+
+def test_every_program_of_the_agent_is_started_so() -> None:
+    """But the one that powers its instance off, and the AWS CLI for a password, which is short."""
+    started = {
+        file.stem: re.findall(r"create_subprocess_exec\(\s*\*(\w+)", file.read_text())
+        for file in Path(memory_protection.__file__).parent.rglob("*.py")
+    }
+    assert started.pop("power_off") == ["command"]
+    assert {each for names in started.values() for each in names} == {"expendable"}
