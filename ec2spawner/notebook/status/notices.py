@@ -257,7 +257,7 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
         details=[*why, _files(status), *_workers(status)],
         until=found.stop_at,
         since=None if by_age else found.idle_since,
-        actions=["keep", _ending(status)] if may_keep else [_ending(status)],
+        actions=["keep", _end_action(status)] if may_keep else [_end_action(status)],
     )
 
 
@@ -348,7 +348,7 @@ def _limit_stop(limit: Limit, at: datetime, status: NotebookStatus) -> Notice:
             *_workers(status),
         ],
         until=at,
-        actions=["panel", _ending(status)],
+        actions=["panel", _end_action(status)],
     )
 
 
@@ -436,7 +436,7 @@ def _files(status: NotebookStatus) -> Sentence:
     return sentence("files-kept" if status.files_kept else "files-lost")
 
 
-def _ending(status: NotebookStatus) -> Literal["sleep", "stop"]:
+def _end_action(status: NotebookStatus) -> Literal["sleep", "stop"]:
     """What ends the server now and loses least; the panel has the other."""
     return "sleep" if status.can_sleep else "stop"
 

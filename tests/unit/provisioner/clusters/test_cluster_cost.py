@@ -17,7 +17,7 @@ PRICE = 0.20
 
 
 def cost(world: World, head: Lease) -> Cost:
-    return world.provisioner._heartbeats.cost(world.now(head))
+    return world.provisioner._heartbeats.costs.of(world.now(head))
 
 
 async def with_cluster(world: World) -> tuple[Lease, Agent, list[Agent]]:

@@ -31,7 +31,7 @@ async def left(world: World, lease: Lease, agent: Agent) -> tuple[Lease, Agent]:
 
 
 async def reclaimed(world: World, lease: Lease, agent: Agent) -> None:
-    """EC2 has taken the instance back that the server has left."""
+    """Let EC2 reclaim the instance that the server has left."""
     world.cloud.end(agent.instance_id, SPOT_TERMINATION)
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(2)
