@@ -25,6 +25,10 @@ class SessionCost:
     idle_usd: float | None = 0.0
     saved_usd: float | None = 0.0
     """What the same time on demand would have cost more."""
+    workers_nano_usd: int = 0
+    """Cost of the workers of its clusters as far as prices are known, in 1e-9 USD; not in `usd`."""
+    workers_unknown: int = 0
+    """How many prices of those are unknown."""
 
     def __add__(self, later: SessionCost) -> SessionCost:
         return SessionCost(
@@ -34,6 +38,8 @@ class SessionCost:
             used_usd=_sum(self.used_usd, later.used_usd),
             idle_usd=_sum(self.idle_usd, later.idle_usd),
             saved_usd=_sum(self.saved_usd, later.saved_usd),
+            workers_nano_usd=self.workers_nano_usd + later.workers_nano_usd,
+            workers_unknown=self.workers_unknown + later.workers_unknown,
         )
 
 

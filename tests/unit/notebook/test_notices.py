@@ -157,7 +157,7 @@ def test_a_stop_replaces_the_warning() -> None:
     assert long.stop.message.endswith("xxx")
 
 
-def test_a_sleep_that_its_user_chose_looks_like_a_success() -> None:
+def test_a_sleep_that_its_user_chose_is_a_success() -> None:
     for trigger, level in {"user": "success", "hardware": "success", "idle": "warning"}.items():
         stop = Stop(reason="idle" if trigger == "idle" else "user", sleep=trigger)
         assert only(notices(status(stop=stop))).level == level

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -10,6 +10,7 @@ from ....core.ledger import exact
 from ....core.ledger.charges import Rate, rate
 from ....core.ledger.cost import known_nano_usd
 from ....core.ledger.segments import paid_until
+from ....core.ledger.session_cost import SessionCost
 from ....wire import WorkersCost
 from .cluster import Cluster
 from .lease import OPEN, Lease
@@ -25,20 +26,29 @@ def with_ended(cluster: Cluster, worker: Lease, now: datetime) -> Cluster:
     )
 
 
-def workers_cost(
-    cluster: Cluster | None, workers: Iterable[Lease], now: datetime
-) -> WorkersCost | None:
-    """What all workers have cost and cost now; None where there are none and none has cost
-    anything."""
+def nano_usd(cluster: Cluster | None, workers: Iterable[Lease], now: datetime) -> tuple[int, int]:
+    """Return the cost so far of all workers of one lease, as far as prices are known, in 1e-9 USD,
+    and how many prices are unknown."""
     if cluster is None:
-        return None
+        return 0, 0
+    cost, unknown = cluster.ended_nano_usd, cluster.ended_unknown
+    for each in workers:
+        if each.state in OPEN:
+            more, unknown_prices = known_nano_usd(each.segments, now)
+            cost, unknown = cost + more, unknown + unknown_prices
+    return cost, unknown
+
+
+def workers_cost(
+    cluster: Cluster | None, workers: Sequence[Lease], now: datetime, earlier: SessionCost
+) -> WorkersCost | None:
+    """What all workers have cost and cost now, with those of the instances that the server has
+    left; None where there are none and none has cost anything."""
     present = [each for each in workers if each.state in OPEN]
     paid = [each for each in present if each.segments and each.segments[-1].end is None]
     as_of = max((paid_until(each.segments, now) for each in paid), default=now)
-    cost, unknown = cluster.ended_nano_usd, cluster.ended_unknown
-    for each in present:
-        more, unknown_prices = known_nano_usd(each.segments, as_of)
-        cost, unknown = cost + more, unknown + unknown_prices
+    cost, unknown = nano_usd(cluster, workers, as_of)
+    cost, unknown = cost + earlier.workers_nano_usd, unknown + earlier.workers_unknown
     if not (present or cost or unknown):
         return None
     usd, rates = exact.usd(cost), [rate(each.segments[-1], now) for each in paid]

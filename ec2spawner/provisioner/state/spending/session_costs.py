@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,18 +11,11 @@ from ....core.ledger.cost_rows import Purpose
 from ....core.ledger.session_cost import NOTHING, OnDemand, SessionCost
 from ...model.leases.costs import cost_by_purpose
 from ...model.leases.lease import Lease
+from ...model.leases.workers_cost import nano_usd
 from ..lease_registry import LeaseRegistry
 
 ANY_ZONE: Final = UTC
 """Amounts by purpose are the same whichever zone their days are of."""
-
-
-def session_cost(
-    leases: LeaseRegistry, lease: Lease, now: datetime, on_demand: OnDemand | None = None
-) -> SessionCost:
-    """The cost of a lease's server since its user started it, in memory; `on_demand` by default as
-    the ledger has recorded it."""
-    return earlier_cost(leases, lease, now) + lease_cost(lease, now, on_demand)
 
 
 def earlier_cost(leases: LeaseRegistry, lease: Lease, now: datetime) -> SessionCost:
@@ -34,11 +28,16 @@ def earlier_cost(leases: LeaseRegistry, lease: Lease, now: datetime) -> SessionC
         return NOTHING
     previous = leases.remembered(lease.continues)
     before = lease.taken_over.earlier
-    return before if previous is None else before + lease_cost(previous, now)
+    if previous is None:
+        return before
+    workers, unknown = nano_usd(previous.cluster, leases.workers_of(previous.lease_id), now)
+    own = lease_cost(previous, now)
+    return before + replace(own, workers_nano_usd=workers, workers_unknown=unknown)
 
 
 def lease_cost(lease: Lease, now: datetime, on_demand: OnDemand | None = None) -> SessionCost:
-    """The cost of one lease."""
+    """The cost of one lease without its workers; `on_demand` by default as the ledger has recorded
+    it."""
     segments, split = lease.segments, cost_by_purpose(lease, now, ANY_ZONE)
     listed = {each.instance_type: each.on_demand_usd_per_hour for each in segments}
     return SessionCost(

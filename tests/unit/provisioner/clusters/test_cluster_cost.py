@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from ec2spawner.provisioner.model.leases.lease import Lease
+from ec2spawner.core.sleep.rules import SleepRules
+from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
+from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Cost
 from tests.unit.provisioner.clusters.test_clusters import CLUSTER, joined, workers_of
 from tests.unit.provisioner.world import SPEC, Agent, World, until
+
+RESUME = SleepRules(save_seconds=300.0, after_interruption="resume")
 
 PRICE = 0.20
 """USD/hour on spot, of the server and of each worker."""
@@ -20,9 +27,9 @@ def cost(world: World, head: Lease) -> Cost:
     return world.provisioner._heartbeats.costs.of(world.now(head))
 
 
-async def with_cluster(world: World) -> tuple[Lease, Agent, list[Agent]]:
+async def with_cluster(world: World, **changes: Any) -> tuple[Lease, Agent, list[Agent]]:
     """A server with two workers, which have just joined."""
-    head, agent = await world.ready()
+    head, agent = await world.ready(**changes)
     cluster = replace(CLUSTER, spec=SPEC, workers=2)
     await world.provisioner.clusters.begin(head.lease_id, cluster)
     workers = await joined(world, 2, [agent.instance_id])
@@ -36,6 +43,21 @@ async def end(world: World, head: Lease, workers: Sequence[Agent]) -> None:
     for each in workers:
         await each.event("stopped")
     await until(lambda: not workers_of(world, head), "the workers ended")
+
+
+async def left(world: World, lease: Lease, agent: Agent) -> tuple[Lease, Agent]:
+    """The server on its next instance: EC2 has reclaimed the one that it had."""
+    before = set(world.cloud.running())
+    await agent.heartbeat(interruption_at=world.clock() + timedelta(seconds=115))
+    await until(lambda: set(world.cloud.running()) - before, "another instance")
+    [instance_id] = set(world.cloud.running()) - before
+    other = Agent(world, instance_id)
+    serving = asyncio.create_task(other.serve())
+    await world.state(lease, LeaseState.ENDING)
+    await agent.event("stopped")
+    world.cloud.end(agent.instance_id, SPOT_TERMINATION)
+    await world.state(lease, LeaseState.ENDED)
+    return await serving, other
 
 
 async def passes(world: World, minutes: int, *agents: Agent) -> None:
@@ -85,6 +107,31 @@ async def test_what_ended_workers_have_cost_remains(priced: World) -> None:
     again = cost(priced, head).workers
     assert again is not None
     assert (again.count, again.running) == (1, 0), "it has no instance yet"
+    assert again.usd == after.usd
+
+
+async def test_workers_of_an_instance_that_the_server_has_left_still_count(priced: World) -> None:
+    """A cluster ends where its server moves; what it has cost does not."""
+    head, agent, workers = await with_cluster(priced, sleep=RESUME)
+    await passes(priced, 30, agent, *workers)
+    paid = cost(priced, head).workers
+    assert paid is not None
+    second, other = await left(priced, head, agent)
+    for each in workers:
+        await each.event("stopped")
+    await until(lambda: not workers_of(priced, head), "the workers ended")
+
+    after = cost(priced, second).workers
+    assert after is not None
+    assert (after.count, after.running) == (0, 0)
+    assert after.usd == pytest.approx(paid.usd, rel=0.1)
+    assert after.usd >= paid.usd
+
+    third, _ = await left(priced, second, other)
+    await priced.complete_passes(1)
+    await priced.restart()
+    again = cost(priced, third).workers
+    assert again is not None
     assert again.usd == after.usd
 
 
