@@ -242,7 +242,9 @@ async def test_workers_follow_their_server_and_neither_they_nor_runs_have_button
     run = rows(page).filter(has_text="ann, run 12")
     await expect(run).to_contain_text("runs to completion")
     await expect(run.get_by_role("button")).to_have_count(0)
-    await expect(page.get_by_role("button", name="Stop ann", exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Stop ann", exact=True).click()
+    await expect(page.get_by_role("dialog")).to_contain_text("Its 2 workers end, too.")
+    await page.keyboard.press("Escape")
     await page.get_by_label("Order").select_option("usd")
     assert (await names.all_text_contents())[1] == "ann", "with its workers 181 USD"
     await is_accessible(page)

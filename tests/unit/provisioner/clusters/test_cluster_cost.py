@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.core.sleep.rules import SleepRules
+from ec2spawner.hub.pages.stop_choice import stop_choice
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Cost
@@ -84,6 +85,13 @@ async def test_workers_cost_beside_their_server(priced: World) -> None:
     assert found.workers.usd_per_hour == pytest.approx(2 * PRICE)
     assert found.workers.usd == pytest.approx(PRICE, rel=0.02), "two for half an hour"
     assert found.today_usd == pytest.approx(found.usd + found.workers.usd, rel=0.02)
+
+
+async def test_the_home_page_says_how_many_end_with_the_server(priced: World) -> None:
+    head, _, _ = await with_cluster(priced)
+    choice = stop_choice(priced.provisioner, head.lease_id, "")
+    assert choice is not None
+    assert choice["workers"] == 2
 
 
 async def test_what_ended_workers_have_cost_remains(priced: World) -> None:

@@ -8,6 +8,12 @@ const priceSentence = (row) =>
 
 const inUse = (row) => (row.doing && !row.idle_since ? "It is in use: " + row.doing + "." : "");
 
+/** Those of its cluster end with a server. */
+function workersEnd(row) {
+  const { length } = table.rows.filter((each) => isWorker(each) && each.user === row.user && each.head === row.server);
+  return length ? "Its " + counted(length, "worker") + (length === 1 ? " ends" : " end") + ", too. " : "";
+}
+
 const ACTIONS = {
   message: {
     label: "Message",
@@ -41,7 +47,7 @@ const ACTIONS = {
     title: (row) => "Stop " + serverName(row) + "?",
     text: (row) =>
       "Open documents are saved and files kept. Sleep also saves the variables of Python notebooks, " +
-      "which the next start brings back. " + inUse(row),
+      "which the next start brings back. " + workersEnd(row) + inUse(row),
     ok: "Sleep",
     done: (row) => serverName(row) + " is going to sleep.",
     run: (row) => stopServer(row.user, row.server, true),
@@ -50,7 +56,7 @@ const ACTIONS = {
   stop: {
     label: "Stop…",
     title: (row) => "Stop " + serverName(row) + "?",
-    text: (row) => "Open documents are saved and files kept; what runs, and variables, are lost. " + inUse(row),
+    text: (row) => "Open documents are saved and files kept; what runs, and variables, are lost. " + workersEnd(row) + inUse(row),
     ok: "Stop server",
     isLossy: true,
     done: (row) => serverName(row) + " is being stopped.",
