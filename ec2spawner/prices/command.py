@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +33,8 @@ class Request:
     profiles: tuple[Profile, ...]
     architecture: str = "x86_64"
     endpoint_url: str | None = None
+    volumes_of: Callable[[Profile], int] = lambda profile: 1 + len(profile.data_volumes)
+    """The EBS volumes of a profile's server: without a hub, its home and its data."""
 
 
 class WrongRequest(Exception):
@@ -73,6 +75,7 @@ async def _rows(request: Request, *, measure_latency: bool) -> list[Row]:
             request.regions,
             request.profiles,
             architecture=request.architecture,
+            volumes_of=request.volumes_of,
             endpoint_url=request.endpoint_url,
             measure_latency=measure_latency,
             now=now,
@@ -81,7 +84,7 @@ async def _rows(request: Request, *, measure_latency: bool) -> list[Row]:
     return [
         row
         for region in found
-        for row in rows_of(region, request.profiles, request.architecture, now)
+        for row in rows_of(region, request.profiles, request.architecture, now, request.volumes_of)
     ]
 
 
@@ -131,7 +134,8 @@ def _of_nobody() -> Request:
 
 
 def _of_the_hub(path: Path, for_the_hub: Sequence[str], *, needs_region: bool) -> Request:
-    needed = ("profile_list", "architecture", "endpoint_url", *(["region"] if needs_region else []))
+    read = ("profile_list", "architecture", "endpoint_url", "home", "data_volumes")
+    needed = (*read, *(["region"] if needs_region else []))
     try:
         with Console(stderr=True).status("Reading the hub's configuration"):
             options = load(path, for_the_hub).require(*needed)
@@ -148,4 +152,5 @@ def _of_the_hub(path: Path, for_the_hub: Sequence[str], *, needs_region: bool) -
         options.profiles,
         options.architecture,
         options.endpoint_url or None,
+        options.volumes_of,
     )

@@ -40,6 +40,7 @@ async def read_regions(
     profiles: Sequence[Profile],
     *,
     architecture: str,
+    volumes_of: Callable[[Profile], int],
     endpoint_url: str | None,
     measure_latency: bool,
     now: datetime,
@@ -51,9 +52,15 @@ async def read_regions(
     """
     places = asyncio.Semaphore(AT_ONCE)
 
+    def meant(region: Region) -> Mapping[str, InstanceType]:
+        found = (
+            kind for p in profiles for kind in resolve(p, region.types, architecture, volumes_of(p))
+        )
+        return {kind.name: kind for kind in found}
+
     async def one(name: str) -> Region:
         async with places:
-            found = await _read(name, profiles, architecture, endpoint_url, measure_latency, now)
+            found = await _read(name, profiles, meant, endpoint_url, measure_latency, now)
         answered(name)
         return found
 
@@ -63,7 +70,7 @@ async def read_regions(
 async def _read(
     name: str,
     profiles: Sequence[Profile],
-    architecture: str,
+    meant: Callable[[Region], Mapping[str, InstanceType]],
     endpoint_url: str | None,
     measure_latency: bool,
     now: datetime,
@@ -72,7 +79,7 @@ async def _read(
     try:
         async with asyncio.timeout(TIMEOUT):
             region = await _offered(Region(name), cloud, profiles)
-            region = await _priced(region, cloud, _meant(region, profiles, architecture), now)
+            region = await _priced(region, cloud, meant(region), now)
             if measure_latency:
                 region = replace(region, latency_ms=await round_trip_ms(cloud.client))
             return region
@@ -102,13 +109,6 @@ async def _offered(region: Region, cloud: EC2Cloud, profiles: Sequence[Profile])
     offered, described = await read_types(cloud, zones, bundled, named)
     types = {name: kind for name, kind in {**bundled, **described}.items() if name in offered}
     return replace(region, zones=tuple(zones), offered=offered, types=types)
-
-
-def _meant(
-    region: Region, profiles: Sequence[Profile], architecture: str
-) -> Mapping[str, InstanceType]:
-    found = (kind for p in profiles for kind in resolve(p, region.types, architecture))
-    return {kind.name: kind for kind in found}
 
 
 async def _priced(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -59,14 +59,21 @@ class Row:
 
 
 def rows_of(
-    region: Region, profiles: Sequence[Profile], architecture: str, now: datetime
+    region: Region,
+    profiles: Sequence[Profile],
+    architecture: str,
+    now: datetime,
+    volumes_of: Callable[[Profile], int] = lambda profile: 0,
 ) -> list[Row]:
-    """In the order of the profiles; of a region that did not answer, each with its error."""
-    return [_row(region, profile, architecture, now) for profile in profiles]
+    """In the order of the profiles; of a region that did not answer, each with its error.
+
+    `volumes_of`: the EBS volumes of a profile's server, which not every type can have.
+    """
+    return [_row(region, each, architecture, now, volumes_of(each)) for each in profiles]
 
 
-def _row(region: Region, profile: Profile, architecture: str, now: datetime) -> Row:
-    types = resolve(profile, region.types, architecture)
+def _row(region: Region, profile: Profile, architecture: str, now: datetime, volumes: int) -> Row:
+    types = resolve(profile, region.types, architecture, volumes)
     known = Row(
         region.name,
         profile.display_name,

@@ -17,6 +17,9 @@ MINIMUM: Final = timedelta(seconds=60)
 volume (AWS's EC2 and EBS price pages). Of addresses the same is assumed: AWS names an hourly price
 only."""
 
+ADDRESS_LISTED_WITHIN: Final = timedelta(seconds=60)
+"""EC2 lists an instance as running before its public address, by seconds."""
+
 OverheadKey = tuple[str, str]
 """Id of an instance, and the name of a time in which it served no lease: see `overhead_key`."""
 
@@ -99,11 +102,13 @@ def reprice(
 
     An unknown price is filled in backwards, in all segments of the running instance: it has cost
     this all along, we merely learned it late. So is an unknown list price, which never changes
-    else. `past` has the instance's price without the rate of a discount that has begun since its
-    first segment of unknown price; by default it is that of `prices`.
+    else. An address that is listed late has been there from the beginning, too. `past` has the
+    instance's price without the rate of a discount that has begun since its first segment of
+    unknown price; by default it is that of `prices`.
     """
     if not segments or segments[-1].end is not None:
         return tuple(segments)
+    segments = _with_late_address(segments, now, prices)
     *ended, current = filled_in(segments, past or prices)
     changed = current
     if prices.usd_per_hour not in (None, current.usd_per_hour):
@@ -116,6 +121,22 @@ def reprice(
         return (*ended, current)
     since = max(paid_until(segments, now), current.start)
     return (*ended, replace(current, end=since), replace(changed, start=since))
+
+
+def _with_late_address(
+    segments: Sequence[Segment], now: datetime, prices: Segment
+) -> Sequence[Segment]:
+    """The segments with an address that the first listings of the running instance lacked."""
+    running = segments[-1].instance_id
+    since = next(each.start for each in segments if each.instance_id == running)
+    if not prices.address_usd_per_hour or now - since > ADDRESS_LISTED_WITHIN:
+        return segments
+    return [
+        replace(each, address_usd_per_hour=prices.address_usd_per_hour)
+        if each.instance_id == running and each.address_usd_per_hour == 0.0
+        else each
+        for each in segments
+    ]
 
 
 def with_known_prices(segment: Segment, known: Iterable[Segment]) -> Segment:

@@ -50,6 +50,7 @@ class Commands:
             [options.region],
             options.profiles,
             architecture=options.architecture,
+            volumes_of=options.volumes_of,
             endpoint_url=options.endpoint_url,
             measure_latency=False,
             now=datetime.now(UTC),

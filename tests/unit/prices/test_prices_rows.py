@@ -48,6 +48,18 @@ def test_the_cheapest_type_and_its_zones() -> None:
     assert row.risk == "often"
 
 
+def test_a_type_that_cannot_have_the_volumes_of_a_server_is_left_out() -> None:
+    small = replace(TYPES["g4dn.xlarge"], max_volumes=2)
+    region = replace(REGION, types={**TYPES, "g4dn.xlarge": small})
+    for volumes, name in ((1, "g4dn.xlarge"), (2, "g4dn.2xlarge")):
+        [row] = rows_of(region, [T4], "x86_64", NOW, {T4: volumes}.__getitem__)
+        assert row.instance_type == name
+    xen = Profile.model_validate({"display_name": "M60", "instance_types": ["g3s.xlarge"]})
+    known = replace(TYPES["g4dn.xlarge"], name="g3s.xlarge")
+    [row] = rows_of(replace(REGION, types={"g3s.xlarge": known}), [xen], "x86_64", NOW, lambda _: 1)
+    assert not row.offered
+
+
 def test_a_larger_type_that_is_cheaper_on_spot_comes_first() -> None:
     region = replace(REGION, spot={("g4dn.2xlarge", "us-east-1c"): price(0.1)})
     [row] = rows_of(region, [T4], "x86_64", NOW)

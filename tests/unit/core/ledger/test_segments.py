@@ -167,6 +167,18 @@ def test_a_disk_or_an_address_that_changes_begins_a_segment() -> None:
         assert after == replace(changed, start=NOW)
 
 
+def test_an_address_that_the_first_listing_lacks_costs_from_the_beginning() -> None:
+    changed = segment(-20, None, 0.25)
+    first = replace(changed, end=changed.start, start=changed.start - timedelta(seconds=10))
+    other = replace(first, instance_id="i-before")
+    with_address = replace(changed, address_usd_per_hour=0.005)
+    for running in ([changed], [other, first, changed]):
+        found = reprice(running, NOW, with_address)
+        assert [each.start for each in found] == [each.start for each in running]
+        same = [each.instance_id == changed.instance_id for each in running]
+        assert [each.address_usd_per_hour for each in found] == [0.005 * each for each in same]
+
+
 def test_ended_segments_are_not_repriced() -> None:
     ended = segment(-3600, -60, 0.25)
     assert reprice([ended], NOW, priced(9.0)) == (ended,)
