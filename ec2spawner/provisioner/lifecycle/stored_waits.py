@@ -18,6 +18,9 @@ than a new hub with a thousand servers needs until it has answered all of them, 
 last."""
 
 
+AWAITED: Final = (LeaseState.STARTING, LeaseState.READY, LeaseState.ENDING)
+
+
 @dataclass(slots=True)
 class StoredWaits:
     """Stores for each lease whose agent is awaited how long that has lasted."""
@@ -26,9 +29,7 @@ class StoredWaits:
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises: a pass that follows stores it."""
-        open_ids = [
-            x.lease_id for x in self.state.leases.open(LeaseState.STARTING, LeaseState.READY)
-        ]
+        open_ids = [x.lease_id for x in self.state.leases.open(*AWAITED)]
         async for lease_id in cooperatively(open_ids):
             lease = self.state.leases.get(lease_id)
             if lease is None:
@@ -41,6 +42,9 @@ class StoredWaits:
         """Seconds; 0 for a server whose agent this process has heard lately."""
         if lease.state is LeaseState.STARTING:
             return self.state.held_seconds(lease)
+        if lease.state is LeaseState.ENDING:
+            uptime = self.state.clock.uptime()
+            return uptime - self.state.ending_since.get(lease.lease_id, uptime)
         contact = self.state.leases.contact(lease.lease_id)
         silent = 0.0 if contact.heard_at is None else self.state.clock.uptime() - contact.heard_at
         return silent if silent > AGENT_SILENCE or not contact.heartbeats else 0.0

@@ -33,6 +33,7 @@ from ..offers.prices import PriceCache
 from ..runtime.task_group import TaskGroup
 from ..state.agent_contact import FLUSH_SILENCE
 from ..state.state import State
+from ..state.waits import carried_over
 from ..store.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class Termination:
             await self._close(lease.lease_id)
         finally:
             self._busy.discard(lease.lease_id)
+            self.state.ending_since.pop(lease.lease_id, None)
 
     async def _release(self, lease: Lease) -> None:
         """The home and the instance, once the agent has saved or took too long."""
@@ -187,11 +189,8 @@ class Termination:
             # Stored once the agent had stopped: after a crash it is not there to ask. One that is
             # to be stopped may be kept with a home in use, which `Retention` detaches later.
             return self._then(lease_id) == "linger"
-        if lease.ready_at is not None:
-            try:
-                await leases.wait_agent_stopped(lease_id, self.stop_seconds(lease_id))
-            except TimeoutError:
-                await self._wait_flushed(lease)
+        if lease.ready_at is not None and not await self._agent_stops(lease_id):
+            await self._wait_flushed(lease)
         contact, is_gone = leases.contact(lease_id), self.state.instances.is_gone
         awaited = lease.ready_at is not None and lease.home_kind == "ebs"
         if awaited and not contact.home_released and not is_gone(lease.instance_id or ""):
@@ -199,6 +198,21 @@ class Termination:
             why = busy if contact.agent_stopped else late
             log.warning("The agent of %s %s: EC2 detaches it after the shutdown", lease_id, why)
         return contact.home_released
+
+    async def _agent_stops(self, lease_id: str) -> bool:
+        """Wait until its agent has stopped; False where it took too long, over all processes of
+        the hub. A user may end the saving of the session meanwhile, which shortens that."""
+        state, leases, loop = self.state, self.state.leases, asyncio.get_running_loop()
+        lease = leases.get(lease_id)
+        waited = carried_over(lease, state.settings) if lease is not None else 0.0
+        began, contact = loop.time() - waited, leases.contact(lease_id)
+        state.ending_since[lease_id] = state.clock.uptime() - waited
+        while not contact.agent_stopped:
+            left = began + self.stop_seconds(lease_id) - loop.time()
+            if left <= 0:
+                return False
+            await leases.wait_for_change(lease_id, left)
+        return True
 
     async def _wait_flushed(self, lease: Lease) -> None:
         """Wait longer while the agent reports that it flushes the home.

@@ -18,12 +18,15 @@ most, and a hub with a thousand servers needs some twenty until it answers all o
 
 
 def wait_limit(lease: Lease, settings: Settings) -> float:
-    """Seconds after which the wait for the agent ends the lease; 0 where nobody waits for it."""
+    """Seconds after which the wait for the agent is over, which begins or completes the end of the
+    lease; 0 where nobody waits for it."""
     match lease.state:
         case LeaseState.STARTING:
             return settings.ready_timeout
         case LeaseState.READY:
             return settings.agent_silent_after
+        case LeaseState.ENDING:
+            return settings.stop_timeout + (lease.stop.save_seconds if lease.stop else 0.0)
     return 0.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from ec2spawner.provisioner.lifecycle.stored_waits import STORED_EVERY
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.state.waits import RETURN_GRACE
+from ec2spawner.wire import Stop
 from tests.unit.provisioner.world import Agent, World
 
 SILENT_AFTER = 300.0
 READY_TIMEOUT = 400.0
+STOP_TIMEOUT = 250.0
 
 AWAY = 3600.0
 """Seconds for which no hub runs, which are nobody's silence."""
@@ -132,3 +135,23 @@ async def test_a_server_that_was_slow_to_start_is_not_silent(world: World) -> No
     await agent.event("ready")
     await live_again(world, SILENT_AFTER - 5.0)
     assert world.now(lease).state is LeaseState.READY
+
+
+@pytest.mark.parametrize("life", [40.0, 100.0])
+async def test_a_stop_whose_agent_hangs_is_awaited_once_over_all_restarts(
+    world: World, life: float
+) -> None:
+    await world.restart(stop_timeout=STOP_TIMEOUT)
+    lease, agent = await world.ready()
+    await agent.heartbeat()
+    await world.provisioner.end(lease.lease_id, Stop(reason="user"))
+    waited = 0.0
+    while world.now(lease).state is not LeaseState.ENDED:
+        assert waited < 5 * STOP_TIMEOUT, "it is still awaited"
+        if waited % life == 0:
+            await live_again(world, 0.0)
+        await asyncio.sleep(5.0)  # the agent is awaited by the loop's clock
+        await live(world, 5.0)
+        waited += 5.0
+    assert waited >= STOP_TIMEOUT - 5.0
+    assert waited <= STOP_TIMEOUT + STORED_EVERY * (STOP_TIMEOUT // life + 1) + 10.0
