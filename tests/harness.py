@@ -12,7 +12,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -447,11 +455,34 @@ class Hub:
         assert reply.status_code in {202, 204}, reply.text
         await self.wait_gone(user, server)
 
+    async def server_tokens(self, user: str) -> list[str]:
+        """Ids of the tokens of a user's servers."""
+        reply = await self.api.get(f"/users/{user}/tokens")
+        assert reply.is_success, reply.text
+        return [t["id"] for t in reply.json()["api_tokens"] if t["note"].startswith("Server at")]
+
     async def user_token(self, user: str) -> str:
         reply = await self.api.post(f"/users/{user}/tokens", json={"note": "test"})
         assert reply.is_success, reply.text
         token: str = reply.json()["token"]
         return token
+
+
+@contextlib.asynccontextmanager
+async def running_hub(
+    folder: Path, *lines: str, image: Callable[[Embedded], None] = lambda embedded: None
+) -> AsyncIterator[Hub]:
+    """The demo's hub with these lines in its configuration, on an EC2 of its own, until the block
+    ends; `image` prepares what instances boot."""
+    embedded = await Embedded(folder / "embedded").start()
+    image(embedded)
+    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", *lines))
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        await embedded.stop()
+        print(running.tail(300))
 
 
 async def end(process: asyncio.subprocess.Process | ForkedProcess, timeout: float = 20.0) -> None:

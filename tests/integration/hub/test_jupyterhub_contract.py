@@ -14,7 +14,6 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.harness import Hub
 from tests.integration.hub.agent_by_hand import browser, xsrf_of
 from tests.integration.hub.jupyterhub_probe import MARKUP
 from tests.integration.hub.probed_hub import ProbedHub, probed_hub
@@ -194,21 +193,21 @@ async def test_poll_and_notify_ends_a_server_at_once(
     """`HubService.lease_ended` leans on it: JupyterHub learns of an end without its next poll."""
     await hub.tell(do="end")  # the next poll is an hour away
     await hub.wait_gone("ann")
-    assert await server_tokens(hub, "ann") == []
+    assert await hub.server_tokens("ann") == []
 
 
 async def test_a_server_that_resumes_keeps_its_token_and_starts_without_a_request(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
     """`hub.app.resume` leans on it: nothing else in JupyterHub moves a server."""
-    before, mark = await server_tokens(hub, "ann"), len(hub.notes())
+    before, mark = await hub.server_tokens("ann"), len(hub.notes())
     await hub.tell(do="end to resume")
     await hub.wait_gone("ann")
-    assert await server_tokens(hub, "ann") == before
+    assert await hub.server_tokens("ann") == before
     assert "stop" not in {x["what"] for x in hub.notes()[mark:]}
     await hub.tell(do="start without a request")
     await hub.wait_ready("ann")
-    assert set(before) < set(await server_tokens(hub, "ann")), "a new one until `start` returns"
+    assert set(before) < set(await hub.server_tokens("ann")), "a new one until `start` returns"
     await hub.stop_server("ann")
 
 
@@ -314,8 +313,3 @@ async def test_spawn_exception_is_shown_by_rest_and_page(hub: ProbedHub) -> None
 
 def _at(notes: list[dict[str, Any]], what: str) -> float:
     return float(next(x["at"] for x in notes if x["what"] == what))
-
-
-async def server_tokens(hub: Hub, user: str) -> list[str]:
-    tokens = (await hub.api.get(f"/users/{user}/tokens")).json()["api_tokens"]
-    return [token["id"] for token in tokens if token["note"].startswith("Server at")]

@@ -9,7 +9,6 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +16,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.harness import PASSWORD, Embedded, Hub, demo_config, until
+from tests.harness import PASSWORD, Hub, running_hub, until
 from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
 pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.asyncio(loop_scope="module")]
@@ -26,16 +25,9 @@ pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.asyncio(loop_scope="modu
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     """Each test has users of its own, and leaves no server."""
-    folder: Path = tmp_path_factory.mktemp("faults")
-    embedded = await Embedded(folder / "embedded").start()
-    config = demo_config(folder / "config", "c.JupyterHub.allow_named_servers = True")
-    running = Hub(folder / "hub", embedded, config=config)
-    try:
-        yield await running.start()
-    finally:
-        await running.stop()
-        await embedded.stop()
-        print(running.tail(300))
+    named = "c.JupyterHub.allow_named_servers = True"
+    async with running_hub(tmp_path_factory.mktemp("faults"), named) as running:
+        yield running
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import Embedded, Hub, running_hub, until
 from tests.integration.hub.agents_on_instances import agent_of, home_on, make_syncs_slow
 
 pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.asyncio(loop_scope="module")]
@@ -45,16 +45,13 @@ kill -9 $$
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     """Each test has a user of its own, and leaves no server."""
+
+    def slow(embedded: Embedded) -> None:
+        make_syncs_slow(embedded, "test ! -e $HOME/slow || sleep 2")
+
     folder = tmp_path_factory.mktemp("killed-agents")
-    embedded = await Embedded(folder / "embedded").start()
-    make_syncs_slow(embedded, "test ! -e $HOME/slow || sleep 2")
-    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", CONFIG))
-    try:
-        yield await running.start()
-    finally:
-        await running.stop()
-        await embedded.stop()
-        print(running.tail(300))
+    async with running_hub(folder, CONFIG, image=slow) as running:
+        yield running
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -74,12 +74,6 @@ async def moved(hub: Hub, embedded: Embedded, user: str, old: str) -> str:
     return instance_id
 
 
-async def server_tokens(hub: Hub, user: str) -> list[str]:
-    reply = await hub.api.get(f"/users/{user}/tokens")
-    assert reply.is_success, reply.text
-    return [t["id"] for t in reply.json()["api_tokens"] if t["note"].startswith("Server at")]
-
-
 async def nothing_left(hub: Hub, embedded: Embedded, user: str) -> None:
     """Neither an instance nor a token of this user's server."""
     await hub.wait_gone(user)
@@ -88,7 +82,7 @@ async def nothing_left(hub: Hub, embedded: Embedded, user: str) -> None:
         return not await instances_of(embedded, user)
 
     await until(none_runs, 30, "its instances to be gone")
-    assert not await server_tokens(hub, user)
+    assert not await hub.server_tokens(user)
 
 
 @pytest.mark.nightly(
@@ -96,7 +90,7 @@ async def nothing_left(hub: Hub, embedded: Embedded, user: str) -> None:
 )
 async def test_two_notices_while_the_hub_is_down(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("ann")
-    [first], tokens = await instances_of(embedded, "ann"), await server_tokens(hub, "ann")
+    [first], tokens = await instances_of(embedded, "ann"), await hub.server_tokens("ann")
     await hub.kill()
     await interrupt(embedded, first, 30)
     await interrupt(embedded, first, 10)
@@ -108,7 +102,7 @@ async def test_two_notices_while_the_hub_is_down(hub: Hub, embedded: Embedded) -
     await hub.start()
     await moved(hub, embedded, "ann", first)
 
-    assert set(tokens) <= set(await server_tokens(hub, "ann"))
+    assert set(tokens) <= set(await hub.server_tokens("ann"))
     headers = {"Authorization": f"token {await hub.user_token('ann')}"}
     reply = await hub.api.get(f"{hub.url}/user/ann/api/status", headers=headers)
     assert reply.status_code == 200, "route, server and the server's token are good"

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import Embedded, Hub, running_hub, until
 from tests.integration.hub.agent_by_hand import browser
 
 pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.asyncio(loop_scope="module")]
@@ -34,15 +34,8 @@ ROUNDING = 1e-9
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     """Each test has users of its own, and leaves no server."""
-    folder = tmp_path_factory.mktemp("restart")
-    embedded = await Embedded(folder / "embedded").start()
-    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", CONFIG))
-    try:
-        yield await running.start()
-    finally:
-        await running.stop()
-        await embedded.stop()
-        print(running.tail(300))
+    async with running_hub(tmp_path_factory.mktemp("restart"), CONFIG) as running:
+        yield running
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -64,12 +57,6 @@ async def until_nothing_runs(embedded: Embedded) -> None:
         return not await embedded.instances()
 
     await until(nothing, 20, "all instances to be gone")
-
-
-async def server_tokens(hub: Hub, user: str) -> list[str]:
-    reply = await hub.api.get(f"/users/{user}/tokens")
-    assert reply.is_success, reply.text
-    return [t["id"] for t in reply.json()["api_tokens"] if t["note"].startswith("Server at")]
 
 
 async def current_cost(hub: Hub, user: str, token: str) -> float:
@@ -102,10 +89,10 @@ async def test_a_restarted_hub_recovers_its_servers(hub: Hub, embedded: Embedded
     assert "init_spawners did not complete within 0 seconds" in hub.log.read_text()[logged:]
     assert {i["instance_id"] for i in await embedded.instances()} == instances
     assert await current_cost(hub, "ann", token) >= before - ROUNDING
-    assert len(await server_tokens(hub, "ann")) == 2
+    assert len(await hub.server_tokens("ann")) == 2
     await hub.stop_server("ann")
     await hub.stop_server("ann", "second")
-    assert not await server_tokens(hub, "ann")
+    assert not await hub.server_tokens("ann")
     assert not await embedded.instances()
 
 
@@ -128,7 +115,7 @@ async def test_a_hub_killed_during_a_stop_does_not_search_for_the_server(
 
     # Well before `http_timeout`, until which JupyterHub looks for a server that it takes for alive.
     await hub.wait_gone("ben", timeout=20)
-    assert not await server_tokens(hub, "ben")
+    assert not await hub.server_tokens("ben")
     await until_nothing_runs(embedded)
 
 
@@ -152,7 +139,7 @@ async def test_lost_store_ends_no_server(hub: Hub, embedded: Embedded) -> None:
     assert await current_cost(hub, "cat", token) >= before - ROUNDING
     assert {i["instance_id"] for i in await embedded.instances()} == instances
     await hub.stop_server("cat")
-    assert not await server_tokens(hub, "cat")
+    assert not await hub.server_tokens("cat")
     assert not await embedded.instances()
     await hub.start_server("cat")  # the home is found again, and not an empty one made
     assert len(await embedded.calls("CreateVolume")) == made + 1
@@ -184,7 +171,7 @@ async def test_a_start_continues_after_the_hub_was_killed(hub: Hub, embedded: Em
 
     await until(saved, 20, "JupyterHub's own record of the server")
     await hub.stop_server("dan")
-    assert not await server_tokens(hub, "dan")
+    assert not await hub.server_tokens("dan")
 
 
 async def test_a_hub_killed_before_a_start_is_stored_leaves_no_token(hub: Hub) -> None:
@@ -193,7 +180,7 @@ async def test_a_hub_killed_before_a_start_is_stored_leaves_no_token(hub: Hub) -
     await hub.add_user(user)
 
     async def has_token() -> bool:
-        return bool(await server_tokens(hub, user))
+        return bool(await hub.server_tokens(user))
 
     await until(has_token, 20, "a token for the server")
     await hub.kill()
@@ -201,7 +188,7 @@ async def test_a_hub_killed_before_a_start_is_stored_leaves_no_token(hub: Hub) -
         await request
     await hub.start()
     await hub.wait_gone(user)
-    assert not await server_tokens(hub, user)
+    assert not await hub.server_tokens(user)
 
 
 async def answers(hub: Hub, user: str, token: str) -> bool:
@@ -261,7 +248,7 @@ async def test_a_silent_server_does_not_block_others_after_a_restart(
     assert gus["pending"] == "check"
 
     await hub.stop_server("gus")
-    assert not await server_tokens(hub, "gus")
+    assert not await hub.server_tokens("gus")
     assert {i["instance_id"] for i in await embedded.instances()} == others
     assert await both_answer()
     async with browser(hub, "gus") as person:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import Embedded, Hub, running_hub, until
 from tests.integration.hub.agent_by_hand import browser
 
 pytestmark = [pytest.mark.slow(seconds=110), pytest.mark.asyncio(loop_scope="module")]
@@ -44,15 +44,8 @@ for each in c.EC2Spawner.profile_list:
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     """Each test has a user of its own, and leaves no server."""
     folder = tmp_path_factory.mktemp("resume")
-    embedded = await Embedded(folder / "embedded").start()
-    config = demo_config(folder / "c", STOPS_WITH_A10G, REFUSES)
-    running = Hub(folder / "hub", embedded, config=config)
-    try:
-        yield await running.start()
-    finally:
-        await running.stop()
-        await embedded.stop()
-        print(running.tail(300))
+    async with running_hub(folder, STOPS_WITH_A10G, REFUSES) as running:
+        yield running
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -82,12 +75,6 @@ async def interrupt(embedded: Embedded, instance_id: str, seconds: float = 120) 
     return at
 
 
-async def server_tokens(hub: Hub, user: str) -> list[str]:
-    reply = await hub.api.get(f"/users/{user}/tokens")
-    assert reply.is_success, reply.text
-    return [t["id"] for t in reply.json()["api_tokens"] if t["note"].startswith("Server at")]
-
-
 async def moved(hub: Hub, at: datetime, user: str) -> dict[str, Any]:
     """JupyterHub's model of the server once it has started again since then, and is ready.
 
@@ -115,7 +102,7 @@ async def page(client: httpx.AsyncClient) -> int:
 @pytest.mark.usefixtures("jupyterlab")
 async def test_a_server_continues_at_the_same_address(hub: Hub, embedded: Embedded) -> None:
     before = await hub.start_server("ann")
-    old, tokens = await the_instance(embedded), await server_tokens(hub, "ann")
+    old, tokens = await the_instance(embedded), await hub.server_tokens("ann")
     async with browser(hub, "ann") as client:
         await client.get("/user/ann/lab", follow_redirects=True)
         assert await page(client) == 200
@@ -137,14 +124,14 @@ async def test_a_server_continues_at_the_same_address(hub: Hub, embedded: Embedd
         assert await page(client) == 200, "its cookie needs no new login"
         notes = await client.get("/user/ann/api/contents/notes.txt")
         assert notes.json()["content"] == "kept"
-    assert await server_tokens(hub, "ann") == tokens, "the token is the one that it had"
+    assert await hub.server_tokens("ann") == tokens, "the token is the one that it had"
     async with browser(hub, "ann") as another:
         reply = await another.get("/user/ann/lab", follow_redirects=True)
         assert reply.status_code == 200, "a new browser can log in"
 
     # And it stops as any server does.
     await hub.stop_server("ann")
-    assert not await server_tokens(hub, "ann")
+    assert not await hub.server_tokens("ann")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
 
 
@@ -177,7 +164,7 @@ async def until_none_is_left_for(embedded: Embedded, seconds: float) -> None:
 @pytest.mark.usefixtures("jupyterlab")
 async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("cid")
-    old, tokens = await the_instance(embedded), await server_tokens(hub, "cid")
+    old, tokens = await the_instance(embedded), await hub.server_tokens("cid")
     await embedded.control("boot", {"seconds": 3})
     at = await interrupt(embedded, old)
 
@@ -189,12 +176,12 @@ async def test_a_hub_that_is_killed_while_it_moves(hub: Hub, embedded: Embedded)
     await hub.start()
     await moved(hub, at, "cid")
 
-    assert set(tokens) <= set(await server_tokens(hub, "cid"))
+    assert set(tokens) <= set(await hub.server_tokens("cid"))
     async with browser(hub, "cid") as client:
         reply = await client.get("/user/cid/lab", follow_redirects=True)
         assert reply.status_code == 200
     await hub.stop_server("cid")
-    assert not await server_tokens(hub, "cid")
+    assert not await hub.server_tokens("cid")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
 
 
@@ -207,7 +194,7 @@ async def test_a_hub_that_is_killed_while_the_server_starts_again(
     hub: Hub, embedded: Embedded
 ) -> None:
     await hub.start_server("dan")
-    old, tokens = await the_instance(embedded), await server_tokens(hub, "dan")
+    old, tokens = await the_instance(embedded), await hub.server_tokens("dan")
     await embedded.control("boot", {"seconds": 5})
     at = await interrupt(embedded, old, 0)
 
@@ -220,12 +207,12 @@ async def test_a_hub_that_is_killed_while_the_server_starts_again(
     await hub.start()
     await moved(hub, at, "dan")
 
-    assert set(tokens) <= set(await server_tokens(hub, "dan"))
+    assert set(tokens) <= set(await hub.server_tokens("dan"))
     async with browser(hub, "dan") as client:
         reply = await client.get("/user/dan/lab", follow_redirects=True)
         assert reply.status_code == 200
     await hub.stop_server("dan")
-    assert not await server_tokens(hub, "dan")
+    assert not await hub.server_tokens("dan")
 
 
 @pytest.mark.nightly(
@@ -248,7 +235,7 @@ async def test_its_user_stops_it_while_it_moves(hub: Hub, embedded: Embedded) ->
     bought = len(await embedded.calls("CreateFleet"))
     await until_none_is_left_for(embedded, 3)  # longer than the hub's pause between two looks
     assert len(await embedded.calls("CreateFleet")) == bought
-    assert not await server_tokens(hub, "eva")
+    assert not await hub.server_tokens("eva")
 
 
 @pytest.mark.nightly(
@@ -269,7 +256,7 @@ async def test_no_other_instance_can_be_had(hub: Hub, embedded: Embedded) -> Non
 
         await until(is_said, 60, "the spawn page to say why it ended")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
-    assert not await server_tokens(hub, "fay")
+    assert not await hub.server_tokens("fay")
 
 
 @pytest.mark.nightly(guard="tests/unit/provisioner/lifecycle/test_continuation.py::test_policies")
@@ -280,7 +267,7 @@ async def test_an_admin_who_wants_it_to_stop(hub: Hub, embedded: Embedded) -> No
     await hub.wait_gone("gus")
     await until(lambda: none_left(embedded), 20, "all instances to be gone")
     assert len(await embedded.calls("CreateFleet")) == launches
-    assert not await server_tokens(hub, "gus")
+    assert not await hub.server_tokens("gus")
 
 
 @pytest.mark.nightly(
@@ -289,7 +276,7 @@ async def test_an_admin_who_wants_it_to_stop(hub: Hub, embedded: Embedded) -> No
 )
 async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedded) -> None:
     before = await hub.start_server("hal")
-    old, tokens = await the_instance(embedded), await server_tokens(hub, "hal")
+    old, tokens = await the_instance(embedded), await hub.server_tokens("hal")
     path = "/ec2/users/hal/server/continue"
     headers = {"Authorization": f"token {await hub.user_token('hal')}"}
     refused = await hub.api.post(path, json={"profile": "t5"}, headers=headers)
@@ -306,7 +293,7 @@ async def test_its_owner_continues_on_other_hardware(hub: Hub, embedded: Embedde
 
     assert after["url"] == before["url"]
     assert after["user_options"]["profile"] == A10G, "later starts are like this one"
-    assert await server_tokens(hub, "hal") == tokens
+    assert await hub.server_tokens("hal") == tokens
 
     async def has_left() -> bool:
         return old not in [each["instance_id"] for each in await embedded.instances()]
@@ -327,13 +314,13 @@ async def test_without_notice_and_the_profile_withdrawn_meanwhile(
 ) -> None:
     options = {"profile": "many"}
     await hub.start_server("ida", options=options)
-    old, tokens = await the_instance(embedded), await server_tokens(hub, "ida")
+    old, tokens = await the_instance(embedded), await hub.server_tokens("ida")
     (hub.directory / "refused-ida").touch()
 
     at = await interrupt(embedded, old, 0)
     after = await moved(hub, at, "ida")
 
-    assert await server_tokens(hub, "ida") == tokens
+    assert await hub.server_tokens("ida") == tokens
     assert after["user_options"] == options, "what the user chose is kept for a later start"
     await hub.stop_server("ida")
     refused = await hub.request_server("ida")
@@ -354,7 +341,7 @@ async def test_a_user_is_not_renamed_between_two_moves_and_deleted_then(
         reply = await hub.api.patch("/users/jon", json={"name": "joe"})
         assert reply.status_code == 409, "its server would continue at the old address"
         await moved(hub, at, "jon")
-    assert len(await server_tokens(hub, "jon")) == 1
+    assert len(await hub.server_tokens("jon")) == 1
 
     async def is_deleted() -> bool:
         reply = await hub.api.delete("/users/jon")  # 400 while its server is being stopped

@@ -7,14 +7,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
 
-from tests.harness import Embedded, Hub, demo_config, until
+from tests.harness import Hub, running_hub, until
 from tests.integration.hub.agent_by_hand import (
     AgentByHand,
     agent_of_new_instance,
@@ -42,16 +41,9 @@ OPTIONS = (
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
-    folder: Path = tmp_path_factory.mktemp("sleep")
-    embedded = await Embedded(folder / "embedded").start()
-    silence_agents(embedded)
-    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", *OPTIONS))
-    try:
-        yield await running.start()
-    finally:
-        await running.stop()
-        await embedded.stop()
-        print(running.tail(120))
+    folder = tmp_path_factory.mktemp("sleep")
+    async with running_hub(folder, *OPTIONS, image=silence_agents) as running:
+        yield running
 
 
 def saved(session_id: str = "s-1") -> dict[str, Any]:
