@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ..wire import Cost, DiskUse, GpuSample, NotebookStatus, Telemetry
+from ..wire import Cost, DiskUse, GpuSample, NotebookStatus, Telemetry, WorkersCost
 
 MIB = 2**20
 
@@ -113,14 +113,25 @@ def _of_gpus(gpus: list[GpuSample]) -> Iterator[Metric]:
 
 
 def _of_cost(cost: Cost, now: datetime) -> Iterator[Metric]:
-    if cost.usd is not None:
-        passed = max((now - cost.as_of).total_seconds(), 0.0)
+    parts: list[Cost | WorkersCost] = [cost, *([cost.workers] if cost.workers else [])]
+    spent = [_cost_at(each, now) for each in parts]
+    prices = [each.usd_per_hour for each in parts]
+    if None not in spent:
         yield GaugeMetricFamily(
             "ec2spawner_cost_usd",
-            "What this server has cost since its start, an estimate",
-            cost.usd + (cost.usd_per_hour or 0.0) * passed / 3600,
+            "What this server and its workers have cost since its start, an estimate",
+            sum(usd or 0.0 for usd in spent),
         )
-    if cost.usd_per_hour is not None:
+    if None not in prices:
         yield GaugeMetricFamily(
-            "ec2spawner_price_usd_per_hour", "Price of this server", cost.usd_per_hour
+            "ec2spawner_price_usd_per_hour",
+            "Price of this server and its workers",
+            sum(usd or 0.0 for usd in prices),
         )
+
+
+def _cost_at(cost: Cost | WorkersCost, now: datetime) -> float | None:
+    if cost.usd is None:
+        return None
+    passed = max((now - cost.as_of).total_seconds(), 0.0)
+    return cost.usd + (cost.usd_per_hour or 0.0) * passed / 3600

@@ -9,7 +9,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ec2spawner.notebook.metrics import on_metrics_endpoint
-from ec2spawner.wire import Cost, DiskUse, GpuSample, Idleness, NotebookStatus, Telemetry
+from ec2spawner.wire import (
+    Cost,
+    DiskUse,
+    GpuSample,
+    Idleness,
+    NotebookStatus,
+    Telemetry,
+    WorkersCost,
+)
 
 NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 NAME = 'Tesla "T4"\\\n{x="y"} 1'
@@ -50,6 +58,18 @@ def figures(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def test_the_cost_of_a_server_includes_its_workers() -> None:
+    registry = CollectorRegistry()
+    workers = WorkersCost(count=2, running=2, usd=2.0, usd_per_hour=1.2, as_of=NOW)
+    cost = Cost(usd=1.5, usd_per_hour=0.6, as_of=NOW, since=NOW, workers=workers)
+    with on_metrics_endpoint(lambda: status(cost=cost), registry):
+        assert registry.get_sample_value("ec2spawner_cost_usd") == 3.5
+        assert registry.get_sample_value("ec2spawner_price_usd_per_hour") == pytest.approx(1.8)
+    unknown = cost.model_copy(update={"workers": WorkersCost(count=1, running=1, as_of=NOW)})
+    with on_metrics_endpoint(lambda: status(cost=unknown), registry):
+        assert registry.get_sample_value("ec2spawner_cost_usd") is None
 
 
 def test_each_disk_has_the_share_of_its_space_and_inodes() -> None:
