@@ -165,7 +165,7 @@ class PriceChange(Message):
     before: HourlyPrice
     now: HourlyPrice
     asked: HourlyPrice | None = None
-    """Of a move: what was asked for first, as its user was shown it; None is unknown."""
+    """Of a move: what was asked for first, as its user was shown it, if that is another price."""
 
 
 class Credit(Message):

@@ -7,7 +7,6 @@ the costs between two answers, by hour.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,6 +24,9 @@ playwright = pytest.importorskip("playwright.async_api", reason="needs playwrigh
 expect = playwright.expect
 
 MOVE_SECONDS = 120
+CHARGED_HOURS = 2 / 3600
+"""What the ledger is to charge for before its rate is read."""
+
 PRICE_SECONDS = 180
 """The hub reads spot prices every minute, and the first minute of an instance keeps its price."""
 
@@ -72,9 +74,15 @@ async def charged(hub: Hub) -> tuple[float, float]:
 async def charged_per_hour(hub: Hub) -> float:
     """What the ledger charges now, of all that runs."""
     usd_before, hours_before = await charged(hub)
-    await asyncio.sleep(3)  # as long as the ledger is to charge for
-    usd, hours = await charged(hub)
-    return (usd - usd_before) / (hours - hours_before)
+
+    async def more() -> tuple[float, float] | None:
+        usd, hours = await charged(hub)
+        grown = usd - usd_before, hours - hours_before
+        return grown if grown[1] > CHARGED_HOURS else None
+
+    # Of a price that changed in the first minute of an instance, all of that minute is charged.
+    usd, hours = await until(more, 90, "the ledger to charge more")
+    return usd / hours
 
 
 async def only_runs(hub: Hub, instance_type: str) -> None:
@@ -164,6 +172,7 @@ async def continues_on_other_hardware(hub: Hub, page: Any, before: float) -> flo
         timeout=MOVE_SECONDS * 1000
     )
     await only_runs(hub, "g5.xlarge")
+    await expect(toast(page, "Your server stays as it is")).to_have_count(0)
     await price_in_panel(page, "spot", shown)
     assert await charged_per_hour(hub) == same(shown)
     return shown

@@ -70,13 +70,15 @@ def latest_change(
     said: HourlyPrice | None = None
     instance_id = ""
     for segment in segments:
-        now, before = price_of(segment), left or asked
+        now = price_of(segment)
         if now is None:
             continue
         if said is None or segment.instance_id != instance_id:
             instance_id, said, found = segment.instance_id, now, None
-            if before is not None and differs(before, now):
-                found = PriceChange("move" if left else "start", segment.start, before, now)
+            if left is not None and differs(left, now):
+                found = PriceChange("move", segment.start, left, now)
+            elif asked is not None and differs(asked, now):
+                found = PriceChange("start", segment.start, asked, now)
         elif now.usd_per_hour >= said.usd_per_hour * RISE:
             found, said = PriceChange("rise", segment.start, said, now), now
         elif found and found.why == "rise" and now.usd_per_hour <= found.before.usd_per_hour:

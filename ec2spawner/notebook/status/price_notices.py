@@ -12,6 +12,9 @@ TITLES: dict[str, Code] = {"start": "price-started", "move": "price-moved", "ris
 NOTABLE_RATIO = 1.5
 """From here on, how many times as much it is says more than the two prices."""
 
+NOTABLE_USD = 0.01
+"""The panel shows smaller amounts that are not charged; they are no reason to interrupt anybody."""
+
 
 def price_notices(status: NotebookStatus) -> Iterator[Notice]:
     """That the server does not cost what its user saw last, and that today's amount has fallen."""
@@ -20,7 +23,7 @@ def price_notices(status: NotebookStatus) -> Iterator[Notice]:
         return
     if cost.price_change is not None:
         yield _of_change(cost.price_change, cost)
-    if cost.credit is not None:
+    if cost.credit is not None and cost.credit.usd >= NOTABLE_USD:
         yield _of_credit(cost.credit)
 
 

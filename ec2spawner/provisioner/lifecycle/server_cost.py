@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ...core.ledger.charges import Rate, rate, usd_per_hour
 from ...core.ledger.cost_rows import user_payer
-from ...core.ledger.price_change import HourlyPrice, PriceChange, latest_change, price_of
+from ...core.ledger.price_change import HourlyPrice, PriceChange, differs, latest_change, price_of
 from ...core.ledger.segments import paid_until
 from ...wire import Cost, Credit, Market
 from ...wire import HourlyPrice as PriceSaid
@@ -95,7 +95,8 @@ def _asked(lease: Lease) -> HourlyPrice | None:
 
 def _said(change: PriceChange, asked: HourlyPrice | None) -> ChangeSaid:
     """`asked` is said of a move whose user had been shown another price."""
-    has_asked = change.why == "move" and asked is not None
+    is_other = asked is not None and differs(asked, change.now)
+    has_asked = change.why == "move" and is_other
     return ChangeSaid(
         why=change.why,
         at=change.at,

@@ -13,6 +13,9 @@ import { chooseHardware } from './hardwareDialog.js';
 /** Between two questions how far a move is. */
 const POLL_MS = 3000;
 
+/** So many questions in a row without an answer: a server that moves is away for less. */
+const MAX_SILENT = 20;
+
 /** Continue on other hardware: what there is, the choice, and what comes of it. */
 export class HardwareChange {
   constructor({ app, model, trans }: HardwareChange.IOptions) {
@@ -50,8 +53,7 @@ export class HardwareChange {
     const id = Notification.emit(moveText(move, this._trans), 'in-progress', { autoClose: false });
     try {
       while (move.state === 'looking' || move.state === 'booting') {
-        await new Promise(resolve => window.setTimeout(resolve, POLL_MS));
-        move = (await this._ask('continue', {})) as IMove;
+        move = await this._progress();
         Notification.update({ id, message: moveText(move, this._trans) });
       }
     } catch (reason) {
@@ -68,6 +70,20 @@ export class HardwareChange {
     } else {
       Notification.dismiss(id);
       this._model.refresh();
+    }
+  }
+
+  /** How far it is a moment later. Whoever answers after the move knows of none. */
+  private async _progress(): Promise<IMove> {
+    for (let silent = 1; ; silent++) {
+      await new Promise(resolve => window.setTimeout(resolve, POLL_MS));
+      try {
+        return (await this._ask('continue', {})) as IMove;
+      } catch (reason) {
+        if (silent === MAX_SILENT || isStopping(this._model.view)) {
+          throw reason;
+        }
+      }
     }
   }
 

@@ -246,6 +246,13 @@ def test_prices_are_those_of_the_notebook_with_disk_and_address() -> None:
     assert "without disks" not in page(T4).text
 
 
+def test_what_another_disk_costs_is_said_where_it_is_chosen() -> None:
+    card = replace(T4, disk_gib=100, disk_bounds=Bounds(50, 500))
+    assert "Each 100 GiB" not in page(card).text
+    shown = page(replace(card, disk_usd_per_hour=0.011)).text
+    assert "Each 100 GiB cost $0.011/h; prices are with 100 GiB." in shown
+
+
 def test_each_card_is_a_radio_button_with_its_label() -> None:
     shown = page(T4, CPU)
     assert [radio["value"] for radio in shown.radios] == ["t4", "cpu"]

@@ -761,3 +761,8 @@ def test_an_amount_that_falls_is_explained(why: Any, code: str) -> None:
     assert (found.kind, found.title.code, codes(found)) == ("credit", "today-is-less", [code])
     assert found.title.params == {"usd": 0.12}
     assert notices_for_guest([found]) == [], "what its owner has spent"
+
+
+def test_an_amount_that_falls_by_less_than_a_cent_interrupts_nobody() -> None:
+    credit = Credit(usd=0.002, why="free-hour", at=NOW)
+    assert notices(status(cost=Cost(as_of=NOW, since=NOW, credit=credit))) == []

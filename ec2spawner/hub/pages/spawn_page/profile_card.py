@@ -118,6 +118,8 @@ class Card:
     """Default size of the instance's own disk."""
     disk_bounds: Bounds | None = None
     """In GiB; None leaves no choice."""
+    disk_usd_per_hour: float | None = None
+    """What 100 GiB of it cost, in an average month; None is unknown."""
     idle_seconds: float = 0.0
     """Default idle time in seconds after which the server stops; 0 is never."""
     sleeps: bool = False

@@ -84,6 +84,7 @@ def _card(
         ready_at_once=provisioner.pool.is_ready(profile.slug, MARKETS_OF[profile.market], zones),
         beside_usd_per_hour=provisioner.market.prices.beside_usd_per_hour(disk_gib, snapshots),
         disk_gib=disk_gib,
+        disk_usd_per_hour=provisioner.market.prices.disks_usd_per_hour(100, []),
         disk_bounds=_at_least(root_gib, chosen.disk_gib) if chosen.disk_gib else None,
         idle_seconds=idle.server_seconds,
         sleeps=idle.then == "sleep",

@@ -331,6 +331,14 @@ def _parts(card: Card, first: OfferSeen | None) -> str:
     return f"instance ${usd(own)}/h + its disk and public address ${usd(beside)}/h"
 
 
+def disk_price(card: Card) -> str:
+    """What another size of its disk changes, as a sentence; empty where that is unknown."""
+    if card.disk_usd_per_hour is None:
+        return ""
+    each = f"Each 100 GiB cost ${usd(card.disk_usd_per_hour)}/h"
+    return f"{each}; prices are with {card.disk_gib} GiB."
+
+
 def _start(card: Card, word: str, first: OfferSeen | None) -> str:
     """What a start buys first, at which price, and what it buys if that is sold out."""
     if card.unusable:

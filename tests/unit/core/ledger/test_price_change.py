@@ -81,3 +81,9 @@ def test_an_unknown_price_is_no_change() -> None:
     assert latest_change(course(None)) is None
     assert latest_change(course(None, 0.40), left=HourlyPrice(0.40, SPOT)) is None
     assert prices(latest_change(course(0.40, None, 0.50))) == ("rise", 0.40, 0.50)
+
+
+def test_a_move_that_costs_more_than_shown_is_said_also_where_it_costs_as_much_as_before() -> None:
+    left, asked = HourlyPrice(0.526, SPOT), HourlyPrice(0.20, SPOT)
+    change = latest_change(course(0.526), left=left, asked=asked)
+    assert prices(change) == ("start", 0.20, 0.526)
