@@ -161,10 +161,7 @@ test('a price is worded with its bound', () => {
     max_usd_per_hour: 6.04,
     ...changes
   });
-  assert.equal(
-    priceText(price(), trans),
-    '6 workers: about $1.86/h, at most $6.04/h (estimate).'
-  );
+  assert.equal(priceText(price(), trans), '6 workers: about $1.86/h, at most $6.04/h (estimate).');
   const same = price({ max_usd_per_hour: 1.86 });
   assert.equal(priceText(same, trans), '6 workers: about $1.86/h (estimate).');
   assert.equal(priceText(price({ usd_per_hour: null }), trans), '6 workers: price unknown.');

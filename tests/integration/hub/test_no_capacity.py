@@ -148,7 +148,7 @@ async def test_the_same_profile_in_the_other_market_is_offered_first_where_it_ma
     await sell_out(embedded, "g5.xlarge", "spot")
     options = {"profile": "a10g", "market": "spot-only"}
     message = await message_of(await hub.request_server("cat", options=options))
-    assert "You can start now: A10G, on-demand at $1.01/h; " in message
+    assert "You can start now: A10G, on-demand at $1.02/h; " in message
 
 
 async def assert_only_shown(shown: httpx.Response, hub: Hub, user: str) -> None:
@@ -283,8 +283,8 @@ async def test_a_start_waits_for_spot_and_buys_on_demand_once_its_user_agrees(
     await until(is_pending, 10, "the start to begin")
     waiting = await asyncio.wait_for(first_wait(hub, "ned"), 30)
     assert "No spot capacity for Large CPU at $" in waiting["message"]
-    assert "On-demand costs $0.40/h." in waiting["message"]
-    assert waiting["instead"]["words"] == "Start on-demand at $0.40/h"
+    assert "On-demand costs $0.41/h." in waiting["message"]
+    assert waiting["instead"]["words"] == "Start on-demand at $0.41/h"
     assert await running_types(embedded) == []
 
     agree = "/ec2/users/ned/server/on-demand"

@@ -33,7 +33,7 @@ def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] |
     marks = [mark for offer in within if (mark := provisioner.market.offers.mark_of(offer))]
     again_at = [at for mark in marks if (at := mark.again_at) is not None]
     instead = _on_demand(provisioner, lease)
-    all_in = _all_in(provisioner, lease, instead)
+    all_in = _all_in(provisioner, lease, instead.usd_per_hour if instead else None)
     return {
         "for": "spot capacity",
         "message": f"{_why(provisioner, lease, within, marks)}{_other_price(all_in)}",
@@ -71,7 +71,7 @@ def _why(
             f", above the {price_words(limit)} that this start may pay" if limit is not None else ""
         )
         return f"Spot for {lease.profile_name} {costs} right now{over}."
-    price = _cheapest(within)
+    price = _all_in(provisioner, lease, _cheapest(within))
     at = f" at {price_words(price)}" if price is not None else ""
     return no_spot_words(f"{lease.profile_name}{at}", {mark.error_class for mark in marks})
 
@@ -85,9 +85,8 @@ def no_spot_words(what: str, classes: Set[ErrorClass]) -> str:
     return f"No spot capacity for {what} right now."
 
 
-def _all_in(provisioner: Provisioner, lease: Lease, instead: Offer | None) -> float | None:
-    """What a server on this offer costs, with all that comes with the instance."""
-    own = instead.usd_per_hour if instead is not None else None
+def _all_in(provisioner: Provisioner, lease: Lease, own: float | None) -> float | None:
+    """What a server on an instance of this price costs, with all that comes with that."""
     return None if own is None else own + provisioner.market.prices.beside_spec(lease.spec)
 
 
