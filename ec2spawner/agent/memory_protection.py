@@ -6,10 +6,15 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import shutil
+from pathlib import Path
 from typing import Final
 
-RESET_OOM_SCORE: Final = '{ echo 0 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$@"'
-"""A process inherits what `OOMScoreAdjust` gives the agent, and may raise it without privileges."""
+OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
+"""What `OOMScoreAdjust` sets. Children inherit it, and may raise it without privileges."""
+
+RESET: Final = '{ echo 0 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$@"'
+"""Without choom(1) of util-linux. A shell drops variables whose names are none of its own."""
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +35,15 @@ def close_to_others() -> None:
 def expendable(*argv: str) -> tuple[str, ...]:
     """The command, for a process that the kernel may end when memory is used up, as any other.
 
-    The agent's own protection would otherwise pass to whatever uses up the memory.
+    The agent's own protection would otherwise pass to whatever uses up the memory. Elsewhere than
+    in its unit the agent has none, and the command is unchanged.
     """
-    return ("/bin/sh", "-c", RESET_OOM_SCORE, "sh", *argv)
+    try:
+        is_protected = int(OOM_SCORE.read_text()) < 0
+    except (OSError, ValueError):
+        return argv
+    if not is_protected:
+        return argv
+    if choom := shutil.which("choom"):
+        return (choom, "-n", "0", "--", *argv)
+    return ("/bin/sh", "-c", RESET, "sh", *argv)

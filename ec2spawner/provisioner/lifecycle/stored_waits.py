@@ -44,7 +44,7 @@ class StoredWaits:
             return self.state.held_seconds(lease)
         if lease.state is LeaseState.ENDING:
             uptime = self.state.clock.uptime()
-            return uptime - self.state.ending_since.get(lease.lease_id, uptime)
+            return uptime - self.state.stopping_since.get(lease.lease_id, uptime)
         contact = self.state.leases.contact(lease.lease_id)
         silent = 0.0 if contact.heard_at is None else self.state.clock.uptime() - contact.heard_at
         return silent if silent > AGENT_SILENCE or not contact.heartbeats else 0.0

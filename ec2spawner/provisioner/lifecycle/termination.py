@@ -109,7 +109,7 @@ class Termination:
             await self._close(lease.lease_id)
         finally:
             self._busy.discard(lease.lease_id)
-            self.state.ending_since.pop(lease.lease_id, None)
+            self.state.stopping_since.pop(lease.lease_id, None)
 
     async def _release(self, lease: Lease) -> None:
         """The home and the instance, once the agent has saved or took too long."""
@@ -206,7 +206,7 @@ class Termination:
         lease = leases.get(lease_id)
         waited = carried_over(lease, state.settings) if lease is not None else 0.0
         began, contact = loop.time() - waited, leases.contact(lease_id)
-        state.ending_since[lease_id] = state.clock.uptime() - waited
+        state.stopping_since[lease_id] = state.clock.uptime() - waited
         while not contact.agent_stopped:
             left = began + self.stop_seconds(lease_id) - loop.time()
             if left <= 0:

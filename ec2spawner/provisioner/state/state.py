@@ -112,7 +112,7 @@ class State:
         self.held_since: dict[tuple[str, str | None], float] = {}
         """By lease and instance id: uptime since which a start has held its instance, in
         seconds."""
-        self.ending_since: dict[str, float] = {}
+        self.stopping_since: dict[str, float] = {}
         """By lease id: uptime since which its agent is to save and stop, that of earlier processes
         included."""
         self.terminated_with_home: set[str] = set()

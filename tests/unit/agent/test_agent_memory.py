@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -129,22 +130,39 @@ def test_a_memory_that_cannot_be_closed_is_reported_with_the_reason(
 
 
 RUN = """
-import asyncio
+import asyncio, sys
 from pathlib import Path
-from ec2spawner.agent import command
+from ec2spawner.agent import command, memory_protection
 
 score = Path("/proc/self/oom_score_adj")
 score.write_text("500")
-print(score.read_text().strip(), asyncio.run(command.run("cat", str(score))))
+memory_protection.OOM_SCORE = Path(sys.argv[1])
+memory_protection.shutil.which = lambda name: sys.argv[2]
+print(asyncio.run(command.run("cat", str(score))))
 """
 
 
-def test_what_the_agent_starts_is_not_protected_from_the_oom_killer() -> None:
-    """With a score that no privilege is needed for; the unit sets another."""
+@pytest.mark.parametrize(
+    ("own", "choom", "said"),
+    [
+        ("-900", shutil.which("choom") or "", "(0, '0')"),
+        ("-900", "", "(0, '0')"),
+        ("0", "", "(0, '500')"),
+    ],
+)
+def test_what_the_agent_starts_is_not_protected_from_the_oom_killer(
+    tmp_path: Path, own: str, choom: str, said: str
+) -> None:
+    """The score that it inherits here is one that needs no privilege."""
+    (tmp_path / "own").write_text(own)
     done = subprocess.run(
-        [sys.executable, "-c", RUN], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", RUN, str(tmp_path / "own"), choom],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
-    assert done.stdout == "500 (0, '0')\n"
+    assert done.stdout.strip() == said
 
 
 def test_every_program_of_the_agent_is_started_so() -> None:
