@@ -47,7 +47,9 @@ class TakenOver:
     is_handed_over: bool = False
     """Whether the server has left the last instance to continue here."""
     earlier: SessionCost = NOTHING
-    """What the server had cost before the last lease."""
+    """What the server had cost before the last lease, or with it."""
+    is_settled: bool = False
+    """Whether it is with it: the last lease is forgotten, or may be."""
     price: HourlyPrice | None = None
     """What it cost when it left the last instance; None is unknown."""
 

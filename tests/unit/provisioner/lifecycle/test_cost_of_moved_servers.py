@@ -78,6 +78,32 @@ async def test_nothing_is_lost_of_several_moves_nor_in_a_restart(priced: World) 
     assert (again.since, again.usd) == (since, pytest.approx(cost.usd, abs=1e-3))
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_nothing_is_lost_when_the_lease_before_is_forgotten(
+    priced: World, restarts: bool
+) -> None:
+    lease, agent = await priced.ready(sleep=RESUME)
+    await agent.heartbeat_often(7200.0)
+    second, other = await left(priced, lease, agent)
+    await reclaimed(priced, lease, agent)
+    cost = (await other.heartbeat()).cost
+    if restarts:
+        await priced.restart()
+        await other.heartbeat()
+        assert (await other.heartbeat()).cost.usd == pytest.approx(cost.usd, abs=0.01)
+
+    leases = priced.provisioner._state.leases
+    await other.heartbeat_often(1800.0)
+    await priced.complete_passes(1)
+    leases.forget_last_ended(priced.clock())
+    assert leases.remembered(lease.lease_id) is None
+
+    again = (await other.heartbeat()).cost
+    assert again.since == cost.since
+    assert again.usd == pytest.approx(cost.usd + 0.526 / 2, abs=0.01)
+    assert priced.now(second).taken_over.is_settled
+
+
 async def test_a_move_to_another_price_is_said_with_both(priced: World) -> None:
     lease, agent = await priced.ready(sleep=RESUME)
     assert (await agent.heartbeat()).cost.price_change is None
