@@ -870,6 +870,7 @@ async def test_an_attempt_is_shown_as_it_happens_and_survives_a_restart(world: W
         zones=(B, A),
         at=world.clock(),
         usd_per_hour=0.1,
+        asked_usd_per_hour=0.1,
         outcome=AttemptOutcome.ASKING,
     )
     changed = asyncio.create_task(

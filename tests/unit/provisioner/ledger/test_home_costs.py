@@ -85,12 +85,8 @@ def age(world: World, volume_id: str) -> float:
 
 def counts(world: World) -> StorageCosts:
     """What counts in this process."""
-    snapshots = next(
-        each for each in world.provisioner._reconciler.controllers if hasattr(each, "costs")
-    )
-    costs = snapshots.costs
-    assert isinstance(costs, StorageCosts)
-    return costs
+    found = (getattr(each, "costs", None) for each in world.provisioner._reconciler.controllers)
+    return next(each for each in found if isinstance(each, StorageCosts))
 
 
 async def test_a_home_costs_while_its_user_is_away(homely: World) -> None:
