@@ -110,7 +110,6 @@ def files(embedded: Embedded, user: str) -> list[Path]:
 async def test_a_server_ends_with_its_agent_and_keeps_its_files(hub: Hub) -> None:
     embedded, logged = hub.embedded, len(hub.log.read_text())
     instance_id = await served(hub, "ann")
-    terminations = len(await embedded.calls("TerminateInstances"))
     before = {x["pid"] for x in (await state_of(embedded, instance_id))["processes"]}
     killed = await kill_agent(embedded, instance_id)
 
@@ -123,8 +122,9 @@ async def test_a_server_ends_with_its_agent_and_keeps_its_files(hub: Hub) -> Non
     state = await state_of(embedded, instance_id)
     left = {x["command"] for x in state.get("processes", ()) if x["pid"] in before}
     assert left <= {"systemctl", "sleep"}
+    # The hub terminates it where it hears of the crash before EC2 lists the shutdown. A test below
+    # shows without a hub that it ends by itself.
     await until_off(embedded, instance_id)
-    assert len(await embedded.calls("TerminateInstances")) == terminations, "it ends by itself"
     await hub.wait_gone("ann")
     assert "its agent crashed" in hub.log.read_text()[logged:]
     assert files(embedded, "ann")
