@@ -79,7 +79,6 @@ Code = Literal[
     "files-not-kept",
     "save-now",
     "files-kept",
-    "session-sleeps",
     "files-lost",
     "max-age",
     "xid",

@@ -127,6 +127,16 @@ test('a session that sleeps can be woken from the page that is still open', () =
   assert.equal(lost.level, 'success');
   assert.equal(colouredState(asleep), 'asleep');
   assert.equal(lostText(asleep, ['train.ipynb']).level, 'warning', 'of what is not saved');
+  for (const [stop, can_control, said] of [
+    [{ ...asked, reason: 'admin', by: 'root' }, true, /\nThe admin root requested it\.$/],
+    [{ ...asked, reason: 'hub', by: 'culler' }, true, /\nThe service culler requested it\.$/],
+    [asked, false, /\nIts owner requested it\.$/]
+  ]) {
+    const byOther = view({ end: end({ stop, asleep: true }) }, { stop, can_control });
+    assert.equal(lostText(byOther).level, 'warning');
+    assert.match(lostText(byOther).text, said);
+    assert.equal(colouredState(byOther), 'stopped');
+  }
   const idle = { ...asked, reason: 'idle', sleep: 'idle' };
   const byItself = view({ end: end({ stop: idle, asleep: true }) }, { stop: idle });
   assert.equal(lostText(byItself).level, 'warning', 'nobody asked for that');

@@ -219,3 +219,18 @@ test('a notice offers sleep, where sleep is possible', context => {
   says(idle);
   assert.deepEqual(offered, [[['Sleep now', 'accent']]]);
 });
+
+test('a sleep that its owner chose is a warning for others, who lose the server', context => {
+  const { status, says } = open(context);
+  const levels = [];
+  context.mock.method(Notification, 'emit', (text, level) => {
+    levels.push(level);
+    return text;
+  });
+  const asleep = id => ({ ...interruption(null), id, kind: 'stopping', level: 'success' });
+  Object.assign(status, { managed: true, can_control: true, keep: [] });
+  says(asleep('1'));
+  status.can_control = false;
+  says(asleep('2'));
+  assert.deepEqual(levels, ['success', 'warning']);
+});

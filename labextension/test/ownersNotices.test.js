@@ -26,3 +26,8 @@ test('a stop keeps the reason that the owner has read', () => {
     full
   ]);
 });
+
+test("an event leaves the owner what it does not carry of the owner's money and session", () => {
+  const known = ['session', 'price', 'credit'].map(kind => notice(`${kind}-1`, kind));
+  assert.deepEqual(ids(withOwners([], known)), ['session-1', 'price-1', 'credit-1']);
+});

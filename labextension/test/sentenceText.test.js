@@ -71,13 +71,12 @@ test('a stop names its requester, or the failure that the hub reported', () => {
 
 const MAX_TOAST = 140;
 const sentence = (code, params = {}) => ({ code, params });
-const FILES = ['files-kept', 'session-sleeps', 'files-lost'].map(code => [sentence(code)]);
+const FILES = ['files-kept', 'session-kept', 'files-lost'].map(code => [sentence(code)]);
 const PROGRAM_XIDS = [13, 31, 43, 45, 63, 68, 94, 109];
 const MACHINE_XIDS = [48, 61, 62, 64, 74, 79, 95, 119, 120, 999];
 const NOTICES = [
   ...FILES.map(files => [sentence('stops'), files]),
   ...FILES.map(files => [sentence('stops'), [sentence('max-age', { seconds: 86400 }), ...files]]),
-  ...FILES.map(files => [sentence('stops'), [...files, sentence('workers-end', { count: 64 })]]),
   ...FILES.map(files => [sentence('spot-reclaim'), [sentence('save-now'), ...files]]),
   [sentence('spot-reclaim'), [sentence('session-continues-soon')]],
   [sentence('spot-reclaim'), [sentence('server-continues-soon')]],
@@ -155,6 +154,41 @@ test('JupyterLab cuts no notice short', () => {
     const notice = { title, details, until, since: null, stop, actions: [] };
     const shown = noticeText(notice, NOW, { status: null }, trans);
     assert.ok(shown.length <= MAX_TOAST, `${shown.length}: ${shown}`);
+  }
+});
+
+test('no notice is cut short where workers end with the server', () => {
+  const since = new Date(NOW - 50 * 60_000).toISOString();
+  const until = new Date(NOW + 59 * 60_000).toISOString();
+  const workers = sentence('workers-end', { count: 64 });
+  const limit = sentence('limit-stops', { scope: 'group', name: 'research' });
+  const admin = { reason: 'admin', by: 'alice', message: '' };
+  const service = { reason: 'hub', by: 'idle-culler', message: '' };
+  const soon = FILES.flatMap(([files]) => [
+    { kind: 'idle', title: sentence('stops'), details: [files], until, since },
+    {
+      kind: 'idle',
+      title: sentence('stops'),
+      details: [sentence('max-age', { seconds: 86400 }), files],
+      until
+    },
+    { kind: 'budget', title: sentence('stops'), details: [limit, files], until }
+  ]);
+  const now = ['documents-saved', 'session-kept', 'files-not-kept'].flatMap(code => {
+    const [kind, details] = ['stopping', [sentence(code)]];
+    const title = code === 'session-kept' ? 'session-saving' : 'stopping';
+    const byAdmin = code === 'session-kept' ? 'session-saving' : 'stopping-by-admin';
+    return [
+      { kind, title: sentence(title), details, since },
+      { kind, title: sentence(title), details, stop: service },
+      { kind, title: sentence(byAdmin), details, stop: admin }
+    ];
+  });
+  for (const each of [...soon, ...now]) {
+    const details = [...each.details, workers];
+    const notice = { until: null, since: null, stop: null, actions: [], ...each, details };
+    const said = noticeText(notice, NOW, { status: null }, trans);
+    assert.ok(said.length <= MAX_TOAST, `${said.length}: ${said}`);
   }
 });
 

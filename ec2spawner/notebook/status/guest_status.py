@@ -50,9 +50,9 @@ def notices_for_guest(notices: Sequence[Notice]) -> list[Notice]:
 
 def _shared(notices: Sequence[Notice]) -> Iterator[Notice]:
     """An announced stop warns guests too, and their documents are saved before it; whose limit
-    it is stays the owner's to know."""
+    it is stays the owner's to know. What the server costs is the owner's to change."""
     for notice in notices:
-        if notice.kind in ("message", "session", "credit"):
+        if notice.kind in ("message", "session", "price", "credit"):
             continue
         if notice.kind != "budget":
             yield notice.model_copy(update={"stop": _without_amounts(notice.stop)})

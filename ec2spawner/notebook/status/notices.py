@@ -40,7 +40,7 @@ CONTINUES: frozenset[Trigger] = frozenset({"interruption", "hardware"})
 """Why a session is saved that continues at once on another instance."""
 
 CHOSEN: frozenset[Trigger] = frozenset({"user", "hardware"})
-"""A session is saved because its user asked for that."""
+"""Why a session is saved that its user may have asked for."""
 
 MAX_NAME = 18
 """Characters of a notebook's name in a notice. Its end distinguishes it, too."""
@@ -76,10 +76,12 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
         return
     interrupted = stop.reason == "interruption"
     since = _idle_since(status) if stop.reason == "idle" else None
+    # An admin and a service put a session to sleep, too: `sleep` is the same then.
+    is_chosen = stop.reason == "user" and stop.sleep in CHOSEN
     yield Notice(
         id=f"stopping-{stop.reason}",
         kind="interruption" if interrupted else "stopping",
-        level="error" if interrupted else "success" if stop.sleep in CHOSEN else "warning",
+        level="error" if interrupted else "success" if is_chosen else "warning",
         title=sentence(_stopping_title(stop, status)),
         # Short: JupyterLab cuts a toast after 140 characters, and the reason follows.
         details=[sentence(_kept_by(stop, status)), *_workers(status)],
@@ -98,7 +100,7 @@ def _stopping_title(stop: Stop, status: NotebookStatus) -> Code:
 
 def _kept_by(stop: Stop, status: NotebookStatus) -> Code:
     if stop.sleep is not None:
-        return "session-continues" if stop.sleep in CONTINUES else "session-sleeps"
+        return "session-continues" if stop.sleep in CONTINUES else "session-kept"
     if _continues_unsaved(stop, status):
         return "server-continues"
     return "documents-saved" if status.files_kept else "files-not-kept"
@@ -432,7 +434,7 @@ def _ends_soon(status: NotebookStatus) -> Sentence:
 
 def _files(status: NotebookStatus) -> Sentence:
     if _sleeps(status):
-        return sentence("session-sleeps")
+        return sentence("session-kept")
     return sentence("files-kept" if status.files_kept else "files-lost")
 
 

@@ -2,9 +2,11 @@
 
 import type { INotice } from '../api/wire/index.js';
 
-/** An admin's message, and how much of a limit is used: in the owner's status, in no event. */
+/** An admin's message, the session and what it costs: in the owner's status, in no event. */
+const OWNERS: readonly INotice['kind'][] = ['message', 'session', 'price', 'credit'];
+
 function isOwners({ kind, until }: INotice): boolean {
-  return kind === 'message' || (kind === 'budget' && until === null);
+  return OWNERS.includes(kind) || (kind === 'budget' && until === null);
 }
 
 /** In an event these lack whose limit it is. */

@@ -71,10 +71,11 @@ export function stateOf(view: IView): State {
   return idle ? { kind: 'idle', stopAt } : { kind: 'in-use' };
 }
 
-/** Whether its user has let the session sleep: then the server ends as it should. */
+/** Whether its user, who is the reader, has let the session sleep: it ends as it should. */
 export function isChosenSleep({ status, end }: IView): boolean {
   const stop = end?.stop ?? status?.stop;
-  return stop?.sleep === 'user' && end?.asleep !== false;
+  const isReaders = stop?.reason === 'user' && status?.can_control !== false;
+  return isReaders && stop.sleep === 'user' && end?.asleep !== false;
 }
 
 /** The state by which the server is coloured: the kind, or `asleep` where its user chose that. */

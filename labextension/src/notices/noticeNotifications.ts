@@ -121,7 +121,7 @@ export class NoticeNotifications implements IDisposable {
       }
     }
     this._expectEnd(notices);
-    for (const notice of notices) {
+    for (const notice of notices.map(each => this._forReader(each))) {
       const shown = this._shown.get(notice.id);
       if (shown) {
         const isMoved = shown.notice.until !== notice.until;
@@ -134,6 +134,12 @@ export class NoticeNotifications implements IDisposable {
         this._add(notice);
       }
     }
+  }
+
+  /** What the owner chose is no success for others, who lose the server. */
+  private _forReader(notice: INotice): INotice {
+    const isOthers = this._model.view.status?.can_control === false;
+    return notice.level === 'success' && isOthers ? { ...notice, level: 'warning' } : notice;
   }
 
   private _expectEnd(notices: INotice[]): void {

@@ -101,7 +101,7 @@ export class Panel extends Widget {
     const view = withoutPastUse(this._model.view);
     const state = colouredState(view);
     setAttribute(this.node, 'data-state', state);
-    // Of a sleep that its user chose, the section of its stop says all.
+    // Of a sleep that the reader chose, the section of its stop says all.
     const known = state === 'asleep' ? [] : troubleSentences(view, this._trans);
     const troubles = view.status ? known : sentences(view, this._trans);
     fill(

@@ -169,7 +169,7 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
 
     // What a notice says below its title.
     case 'documents-saved':
-      return trans.__('Documents are saved and files kept; kernel memory is lost.');
+      return trans.__('Files are saved; kernel memory is lost.');
     case 'session-continues':
       return trans.__('It is saved and continues there; this page reconnects.');
     case 'session-continues-soon':
@@ -258,12 +258,10 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('A price was known only later.');
     case 'files-kept':
       return trans.__('Files are kept; kernel memory is lost.');
-    case 'session-sleeps':
-      return trans.__('Files are kept, and variables are saved for your next start.');
     case 'files-lost':
-      return trans.__('Files on this machine are not kept: save what you need elsewhere.');
+      return trans.__('Files are not kept: save them elsewhere.');
     case 'max-age':
-      return trans.__('It reaches its maximum age of %1.', lasting(params.seconds));
+      return trans.__('Its maximum age is %1.', lasting(params.seconds));
     case 'xid':
       return xidText(params.number, trans);
     case 'replace-server':

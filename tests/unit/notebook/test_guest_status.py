@@ -12,8 +12,12 @@ from ec2spawner.notebook.status.notices import notices
 from ec2spawner.wire import (
     AdminMessage,
     Cost,
+    Credit,
+    HourlyPrice,
     Limit,
+    Market,
     NotebookStatus,
+    PriceChange,
     SleepProgress,
     Stop,
     Wake,
@@ -84,6 +88,19 @@ def test_an_announced_stop_still_warns_a_guest() -> None:
 
 def test_a_share_of_a_limit_is_no_notice_of_a_guest() -> None:
     assert seen_by_guest(cost=limited(threshold=100)).notices == []
+
+
+def test_prices_and_credits_are_the_owners_to_act_upon() -> None:
+    before, now = (HourlyPrice(usd_per_hour=usd, market=Market.SPOT) for usd in (0.2, 0.4))
+    cost = Cost(
+        as_of=NOW,
+        since=NOW,
+        price_change=PriceChange(why="rise", at=NOW, before=before, now=now),
+        credit=Credit(usd=0.12, why="free-hour", at=NOW),
+    )
+    status = NotebookStatus(managed=True, agent_connected=True, now=NOW, cost=cost)
+    assert [each.kind for each in notices(status)] == ["price", "credit"]
+    assert seen_by_guest(cost=cost).notices == []
 
 
 def test_other_stops_say_why_to_a_guest_too() -> None:

@@ -163,6 +163,13 @@ def test_a_sleep_that_its_user_chose_is_a_success() -> None:
         assert only(notices(status(stop=stop))).level == level
 
 
+@pytest.mark.parametrize("reason", ["admin", "hub"])
+def test_a_sleep_that_somebody_else_asked_for_is_a_warning_that_names_them(reason: Any) -> None:
+    stop = Stop(reason=reason, by="root", sleep="user")
+    found = only(notices(status(stop=stop)))
+    assert (found.level, found.stop) == ("warning", stop)
+
+
 def test_a_stop_by_an_admin_names_the_admin() -> None:
     stop = Stop(reason="admin", by="alice")
     notice = only(notices(status(stop=stop)))
@@ -178,7 +185,7 @@ def test_a_warning_says_that_the_session_sleeps() -> None:
     cost = Cost(as_of=NOW, since=NOW, limits=[limit])
     for fields in ({"idleness": IDLE}, {"cost": cost}):
         warned = only(notices(status(idle_policy=sleeps, **fields)))
-        assert codes(warned)[-1] == "session-sleeps"
+        assert codes(warned)[-1] == "session-kept"
         without = only(notices(status(idle_policy=sleeps, files_kept=False, **fields)))
         assert codes(without)[-1] == "files-lost"
 
@@ -192,10 +199,10 @@ def test_no_notice_promises_files_of_a_home_on_the_instance() -> None:
 def test_a_server_that_sleeps_is_not_said_to_lose_its_variables() -> None:
     policy = IdlePolicy(then="sleep")
     warned = only(notices(status(idleness=IDLE, idle_policy=policy)))
-    assert (warned.title.code, codes(warned)) == ("sleeps", ["session-sleeps"])
+    assert (warned.title.code, codes(warned)) == ("sleeps", ["session-kept"])
     at = NOW + 2 * MINUTE
     assert codes(only(notices(status(interruption_at=at, idle_policy=policy)))) == [
-        "session-sleeps"
+        "session-kept"
     ]
     on_instance = only(notices(status(idleness=IDLE, idle_policy=policy, files_kept=False)))
     assert (on_instance.title.code, codes(on_instance)) == ("stops", ["files-lost"])
@@ -204,8 +211,8 @@ def test_a_server_that_sleeps_is_not_said_to_lose_its_variables() -> None:
 @pytest.mark.parametrize(
     ("trigger", "title", "detail"),
     [
-        ("idle", "session-saving", "session-sleeps"),
-        ("user", "session-saving", "session-sleeps"),
+        ("idle", "session-saving", "session-kept"),
+        ("user", "session-saving", "session-kept"),
         ("interruption", "session-moving", "session-continues"),
         ("hardware", "session-moving", "session-continues"),
     ],

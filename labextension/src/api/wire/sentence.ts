@@ -63,7 +63,6 @@ export interface ISentenceParameters {
   'files-not-kept': object;
   'save-now': object;
   'files-kept': object;
-  'session-sleeps': object;
   'files-lost': object;
   'max-age': { seconds: number };
   xid: { number: number };
