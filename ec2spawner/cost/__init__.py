@@ -14,7 +14,7 @@ cost.on_interruption(save_now)
 Notebooks have `%%cost` and `%cost`, loaded on our instances and elsewhere after
 `%load_ext ec2spawner`. Scripts use the same functions.
 The figures are the hub's, from this machine's agent; without an agent only durations are known.
-Amounts are in USD for the machine's time, without its disks.
+Amounts are in USD, with the machine's disks and public address.
 """
 
 from __future__ import annotations
