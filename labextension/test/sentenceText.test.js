@@ -161,7 +161,7 @@ test('no notice is cut short where workers end with the server', () => {
   const since = new Date(NOW - 50 * 60_000).toISOString();
   const until = new Date(NOW + 59 * 60_000).toISOString();
   const workers = sentence('workers-end', { count: 64 });
-  const limit = sentence('limit-stops', { scope: 'group', name: 'research' });
+  const limit = sentence('limit-stops', { scope: 'project', name: 'protein-folding' });
   const admin = { reason: 'admin', by: 'alice', message: '' };
   const service = { reason: 'hub', by: 'idle-culler', message: '' };
   const soon = FILES.flatMap(([files]) => [

@@ -219,7 +219,7 @@ test('a spot interruption counts down, and cannot be extended', () => {
   assert.match(sentences(taken, trans)[0], /Save your work now.* Files are kept/);
   assert.match(
     sentences(view({ interruption_at: at(2), files_kept: false }), trans)[0],
-    /not kept/
+    /Files are lost/
   );
   assert.doesNotMatch(announcement(taken, trans), /\d/);
   assert.equal(nextKeep(taken), null);

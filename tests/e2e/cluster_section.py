@@ -54,7 +54,7 @@ def counts_with_its_server(lab: Lab) -> None:
     expect(ends).to_have_text([re.compile("^Sleep now, save"), "Continue on…", "Stop now…"])
     assert sticks_out(lab.panel) == []
     toast = lab.page.locator(TOAST).filter(has_text="This session sleeps in")
-    expect(toast).to_contain_text("Its 3 workers end, too.")
+    expect(toast).to_contain_text("3 workers end, too.")
     buttons = toast.get_by_role("button").filter(has_text=re.compile("now|until"))
     expect(buttons).to_have_text([re.compile("^Keep until"), "Sleep now"])
     picture(lab.page, "cluster-ends")

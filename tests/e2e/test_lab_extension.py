@@ -322,7 +322,7 @@ def test_warns_before_the_stop_and_extends(
     keep = toast.get_by_role("button", name=re.compile(r"^Keep until \d\d:\d[05]$"))
     keep.focus()
     server.says(status(idleness=warned, files_kept=False))
-    expect(toast).to_contain_text("Files are not kept")
+    expect(toast).to_contain_text("Files are lost")
     expect(keep).to_be_focused()
     picture(page, f"warning-{where.__name__}-{theme}".lower())
 

@@ -185,12 +185,7 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
     case 'session-kept':
       return trans.__('Files and variables are kept.');
     case 'workers-end':
-      return trans._n(
-        'Its worker ends, too.',
-        'Its %1 workers end, too.',
-        params.count,
-        params.count
-      );
+      return trans._n('%1 worker ends, too.', '%1 workers end, too.', params.count, params.count);
     case 'server-continues':
       return trans.__('Files are kept; variables come back as last saved. This page reconnects.');
     case 'server-continues-soon':
@@ -259,7 +254,7 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
     case 'files-kept':
       return trans.__('Files are kept; kernel memory is lost.');
     case 'files-lost':
-      return trans.__('Files are not kept: save them elsewhere.');
+      return trans.__('Files are lost: save them elsewhere.');
     case 'max-age':
       return trans.__('Its maximum age is %1.', lasting(params.seconds));
     case 'xid':
@@ -284,7 +279,7 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
     case 'limit-forecast':
       return trans.__('At the present rate it is used up at %1.', dateTime(params.at));
     case 'limit-stops':
-      return trans.__('By then %1 is used up.', limitName(params, trans));
+      return trans.__('It reaches %1.', limitName(params, trans));
     case 'limit-runs':
       return trans.__(
         'That is %1 of %2.',

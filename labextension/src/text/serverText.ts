@@ -248,7 +248,7 @@ export function filesSentence(
   isAsleep = status?.stop ? Boolean(status.stop.sleep) : sleeps(status)
 ): string {
   if (status?.files_kept === false) {
-    return trans.__('Files are not kept: save them elsewhere.');
+    return trans.__('Files are lost: save them elsewhere.');
   }
   if (continues(status?.stop) || continuesSoon(status)) {
     return trans.__('Your session is saved and continues on another machine, with this page.');
