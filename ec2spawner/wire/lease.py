@@ -277,7 +277,7 @@ class Stop(Message):
     sleep: Trigger | None = None
     """Save the session's variables first, and why; None saves documents only."""
     save_seconds: Seconds = 0.0
-    """How long saving the variables may take."""
+    """How long saving the variables may take; how long it took, where its user has ended it."""
 
 
 class AdminMessage(Message):

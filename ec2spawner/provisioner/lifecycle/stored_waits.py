@@ -43,8 +43,7 @@ class StoredWaits:
         if lease.state is LeaseState.STARTING:
             return self.state.held_seconds(lease)
         if lease.state is LeaseState.ENDING:
-            uptime = self.state.clock.uptime()
-            return uptime - self.state.stopping_since.get(lease.lease_id, uptime)
+            return self.state.stopping_seconds(lease)
         contact = self.state.leases.contact(lease.lease_id)
         silent = 0.0 if contact.heard_at is None else self.state.clock.uptime() - contact.heard_at
         return silent if silent > AGENT_SILENCE or not contact.heartbeats else 0.0

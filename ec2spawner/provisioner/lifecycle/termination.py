@@ -33,7 +33,6 @@ from ..offers.prices import PriceCache
 from ..runtime.task_group import TaskGroup
 from ..state.agent_contact import FLUSH_SILENCE
 from ..state.state import State
-from ..state.waits import carried_over
 from ..store.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -201,12 +200,12 @@ class Termination:
 
     async def _agent_stops(self, lease_id: str) -> bool:
         """Wait until its agent has stopped; False where it took too long, over all processes of
-        the hub. A user may end the saving of the session meanwhile, which shortens that."""
+        the hub. A user may end the saving of the session meanwhile: `save_seconds` changes."""
         state, leases, loop = self.state, self.state.leases, asyncio.get_running_loop()
         lease = leases.get(lease_id)
-        waited = carried_over(lease, state.settings) if lease is not None else 0.0
+        waited = state.stopping_seconds(lease) if lease is not None else 0.0
         began, contact = loop.time() - waited, leases.contact(lease_id)
-        state.stopping_since[lease_id] = state.clock.uptime() - waited
+        state.stopping_since[lease_id] = began
         while not contact.agent_stopped:
             left = began + self.stop_seconds(lease_id) - loop.time()
             if left <= 0:

@@ -114,8 +114,8 @@ class State:
         """By lease and instance id: uptime since which a start has held its instance, in
         seconds."""
         self.stopping_since: dict[str, float] = {}
-        """By lease id: uptime since which its agent is to save and stop, that of earlier processes
-        included."""
+        """By lease id: when the wait for its agent to save and stop began, on the loop's clock in s;
+        the waits of earlier processes put it back."""
         self.terminated_with_home: set[str] = set()
         """Ids of instances that are being terminated with a home that may be mounted."""
         self.condemned: set[str] = set()
@@ -254,17 +254,27 @@ class State:
         except StoreError as error:
             log.error("That %s ends is not stored yet: %s", lease_id, error)
 
+    def stopping_seconds(self, lease: Lease) -> float:
+        """Seconds for which the agent of a lease that is ending has been awaited, those of earlier
+        processes included."""
+        began = self.stopping_since.get(lease.lease_id)
+        if began is None:
+            return carried_over(lease, self.settings)
+        return asyncio.get_running_loop().time() - began
+
     async def cut_sleep_short(self, user: str, server: str) -> None:
         """Let the stops of a server that have begun save no session any further."""
         for lease in list(self.leases.open(LeaseState.ENDING)):
             if (lease.user, lease.server) != (user, server) or not lease.saves_session:
                 continue
             assert lease.stop is not None
-            stop = lease.stop.model_copy(update={"sleep": None, "save_seconds": 0.0})
+            # The time that the stop itself may take begins now.
+            waited = self.stopping_seconds(lease)
+            stop = lease.stop.model_copy(update={"sleep": None, "save_seconds": waited})
             log.info("Saving the session of %s no further, as asked", lease.lease_id)
             self.leases.notify_agent(lease.lease_id)
             try:
-                await self.leases.change(lease.lease_id, stop=stop)
+                await self.leases.change(lease.lease_id, stop=stop, waited=waited)
             except StoreError as error:
                 log.error("The stop of %s is not stored yet: %s", lease.lease_id, error)
 

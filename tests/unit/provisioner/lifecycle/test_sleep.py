@@ -122,6 +122,73 @@ async def test_a_second_stop_does_not_shorten_a_sleep(world: World) -> None:
     assert found(world) is not None
 
 
+@pytest.mark.parametrize("saved_for", [20.0, 61.0, 200.0])
+async def test_a_save_that_is_cut_short_leaves_all_of_the_stops_own_time(
+    world: World, saved_for: float
+) -> None:
+    lease, agent = await serving(world)
+    await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "You put it to sleep")
+    await pass_time(world, saved_for)
+    cut_at = await cut_short(world, agent)
+    await world.state(lease, LeaseState.ENDED)
+    took = virtual_loop().time() - cut_at
+    assert world.settings.stop_timeout <= took < world.settings.stop_timeout + 10
+
+
+async def test_a_save_that_is_cut_short_before_the_hub_is_restarted_is_awaited_once(
+    world: World,
+) -> None:
+    lease, agent = await serving(world)
+    await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "You put it to sleep")
+    await pass_time(world, 200)
+    await cut_short(world, agent)
+    for left in (60, 30):  # `RETURN_GRACE` at least, and less than anew
+        await world.restart()
+        again = virtual_loop().time()
+        assert (await agent.heartbeat()).stop is not None
+        await pass_time(world, left - 10)
+        assert world.now(lease).state is LeaseState.ENDING
+        await pass_time(world, 5 if left == 60 else 0)
+    await world.state(lease, LeaseState.ENDED)
+    assert virtual_loop().time() - again < 60
+
+
+async def test_a_home_that_is_flushed_after_a_cut_is_awaited_as_after_any_stop(
+    world: World,
+) -> None:
+    lease, agent = await serving(world)
+    await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "You put it to sleep")
+    await pass_time(world, 290)
+    await cut_short(world, agent)
+    for _ in range(10):
+        await agent.heartbeat(dirty_bytes=2**30)
+        await pass_time(world, 10)
+    assert world.now(lease).state is LeaseState.ENDING
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+
+
+async def pass_time(world: World, seconds: float) -> None:
+    """On the loop's clock and the hub's, with passes."""
+    now = virtual_loop().time()
+    end = now + seconds
+    while now < end:
+        await asyncio.sleep(min(5.0, end - now))
+        if end - now > 5.0:
+            await world.run_passes(1)
+        before, now = now, virtual_loop().time()
+        world.clock.advance(now - before)
+
+
+async def cut_short(world: World, agent: Agent) -> float:
+    """When that was, on the loop's clock."""
+    await world.provisioner.sleeping.cut_short("ada", "")
+    stop = (await agent.heartbeat()).stop
+    assert stop is not None
+    assert stop.sleep is None
+    return virtual_loop().time()
+
+
 async def test_its_user_puts_a_running_server_to_sleep(world: World) -> None:
     lease, agent = await serving(world, idle=IdlePolicy(then="stop"))
     await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "You put it to sleep")

@@ -12,6 +12,7 @@ from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.provisioner.state.waits import RETURN_GRACE
 from ec2spawner.wire import Stop
 from tests.unit.provisioner.world import Agent, World
+from tests.virtual_time import virtual_loop
 
 SILENT_AFTER = 300.0
 READY_TIMEOUT = 400.0
@@ -145,13 +146,16 @@ async def test_a_stop_whose_agent_hangs_is_awaited_once_over_all_restarts(
     lease, agent = await world.ready()
     await agent.heartbeat()
     await world.provisioner.end(lease.lease_id, Stop(reason="user"))
-    waited = 0.0
+    # The agent is awaited by the loop's clock.
+    began, lives = virtual_loop().time(), 0
     while world.now(lease).state is not LeaseState.ENDED:
+        waited = virtual_loop().time() - began
         assert waited < 5 * STOP_TIMEOUT, "it is still awaited"
-        if waited % life == 0:
+        if waited >= lives * life:
             await live_again(world, 0.0)
-        await asyncio.sleep(5.0)  # the agent is awaited by the loop's clock
+            lives += 1
+        await asyncio.sleep(5.0)
         await live(world, 5.0)
-        waited += 5.0
+    waited = virtual_loop().time() - began
     assert waited >= STOP_TIMEOUT - 5.0
     assert waited <= STOP_TIMEOUT + STORED_EVERY * (STOP_TIMEOUT // life + 1) + 10.0
