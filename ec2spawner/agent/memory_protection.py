@@ -1,12 +1,15 @@
 """Protects the agent's memory, which holds its key and the lease token, from other processes, and
-the agent from the kernel's OOM killer, but nothing that it starts."""
+the agent from the kernel's OOM killer, but nothing that it starts except what powers the instance
+off."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import logging
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +17,10 @@ OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 """What `OOMScoreAdjust` sets. Children inherit it, and may raise it without privileges."""
 
 RESET: Final = '{ echo 0 >/proc/self/oom_score_adj; } 2>/dev/null; exec "$@"'
-"""Without choom(1) of util-linux. A shell drops variables whose names are none of its own."""
+"""Without choom(1) of util-linux, or where it fails. A shell drops variables whose names are none
+of its own, but executes the command in any case."""
+
+TRIAL_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +50,21 @@ def expendable(*argv: str) -> tuple[str, ...]:
         return argv
     if not is_protected:
         return argv
-    if choom := shutil.which("choom"):
-        return (choom, "-n", "0", "--", *argv)
-    return ("/bin/sh", "-c", RESET, "sh", *argv)
+    return (*(_by_choom() or ("/bin/sh", "-c", RESET, "sh")), *argv)
+
+
+@functools.cache
+def _by_choom() -> tuple[str, ...]:
+    """What to put before a command; nothing where choom(1) is missing or executes none, as where it
+    cannot write the score."""
+    choom = shutil.which("choom")
+    if not choom:
+        return ()
+    prefix = (choom, "-n", "0", "--")
+    try:
+        done = subprocess.run(
+            (*prefix, "true"), capture_output=True, timeout=TRIAL_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return prefix if done.returncode == 0 else ()

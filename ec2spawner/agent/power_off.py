@@ -1,4 +1,7 @@
-"""Powers the instance off, and repeats that until it works: a running instance costs money."""
+"""Powers the instance off, and repeats that until it works: a running instance costs money.
+
+The command keeps the agent's protection from the OOM killer: where memory is used up, it must work.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from ..command import NOT_FOUND
+from ..memory_protection import expendable
 from .errors import NotebookError
 
 USER: Final = "AWS"
@@ -46,15 +48,13 @@ async def password(registry: Registry) -> str:
     query = ("--query", "authorizationData[0].authorizationToken", "--output", "text")
     try:
         process = await asyncio.create_subprocess_exec(
-            *("aws", "ecr", "get-authorization-token", *where, *query),
+            *expendable("aws", "ecr", "get-authorization-token", *where, *query),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
     except OSError as error:
-        raise NotebookError(
-            f"no login at {registry.host}: the AMI has no AWS CLI ({error}). Please tell an admin"
-        ) from error
+        raise _no_cli(registry) from error
     try:
         async with asyncio.timeout(SECONDS):
             output, errors = await process.communicate()
@@ -63,6 +63,8 @@ async def password(registry: Registry) -> str:
     finally:
         if process.returncode is None:
             process.kill()
+    if process.returncode == NOT_FOUND:
+        raise _no_cli(registry)
     if process.returncode != 0:
         raise NotebookError(
             f"no password for {registry.host}: {errors.decode(errors='replace').strip()[-300:]}. "
@@ -73,3 +75,9 @@ async def password(registry: Registry) -> str:
         return base64.b64decode(output, validate=False).decode().partition(":")[2]
     except ValueError as error:
         raise NotebookError(f"{registry.host} gave what is no password") from error
+
+
+def _no_cli(registry: Registry) -> NotebookError:
+    return NotebookError(
+        f"no login at {registry.host}: the AMI has no AWS CLI. Please tell an admin"
+    )

@@ -3,8 +3,8 @@ notebook and agent are one user. On EC2 the agent is root besides."""
 
 from __future__ import annotations
 
+import ast
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -147,6 +147,8 @@ print(asyncio.run(command.run("cat", str(score))))
     [
         ("-900", shutil.which("choom") or "", "(0, '0')"),
         ("-900", "", "(0, '0')"),
+        ("-900", shutil.which("false") or "", "(0, '0')"),
+        ("-900", "/nowhere/choom", "(0, '0')"),
         ("0", "", "(0, '500')"),
     ],
 )
@@ -165,11 +167,31 @@ def test_what_the_agent_starts_is_not_protected_from_the_oom_killer(
     assert done.stdout.strip() == said
 
 
+STARTS = {
+    *("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell"),
+    *("Popen", "subprocess.run", "call", "check_call", "check_output", "getoutput"),
+    *("system", "popen", "posix_spawn", "posix_spawnp", "getstatusoutput"),
+}
+
+
+def started_in(file: Path) -> list[str]:
+    """What each call that starts a program gets first."""
+    calls = [each for each in ast.walk(ast.parse(file.read_text())) if isinstance(each, ast.Call)]
+    names = [(ast.unparse(call.func), call) for call in calls]
+    return [
+        ast.unparse(call.args[0]) if call.args else ""
+        for name, call in names
+        if {name, name.rpartition(".")[2]} & STARTS
+    ]
+
+
 def test_every_program_of_the_agent_is_started_so() -> None:
-    """But the one that powers its instance off, and the AWS CLI for a password, which is short."""
-    started = {
-        file.stem: re.findall(r"create_subprocess_exec\(\s*\*(\w+)", file.read_text())
-        for file in Path(memory_protection.__file__).parent.rglob("*.py")
-    }
-    assert started.pop("power_off") == ["command"]
-    assert {each for names in started.values() for each in names} == {"expendable"}
+    """But the one that powers its instance off, which must work where memory is used up, and the
+    trial of choom."""
+    agent = Path(memory_protection.__file__).parent
+    started = {file.relative_to(agent): started_in(file) for file in agent.rglob("*.py")}
+    assert started.pop(Path("power_off.py")) == ["*command"]
+    assert started.pop(Path("memory_protection.py")) == ["(*prefix, 'true')"]
+    others = [each for names in started.values() for each in names]
+    assert len(others) >= 6
+    assert {each.partition("(")[0] for each in others} == {"*expendable"}

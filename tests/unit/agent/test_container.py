@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ec2spawner.agent import memory_protection
 from ec2spawner.agent.notebook_server.container import Container, Engine, find_engine
 from ec2spawner.agent.notebook_server.ecr import Registry, password, registry_of
 from ec2spawner.agent.notebook_server.errors import NotebookError
@@ -228,9 +229,13 @@ def test_private_registries_of_amazon_are_known() -> None:
         assert registry_of(other) is None
 
 
+@pytest.mark.parametrize("oom_score", ["0", "-900"])
 async def test_a_password_comes_from_the_aws_cli(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oom_score: str
 ) -> None:
+    """Also where a program executes it that resets what protects the agent."""
+    (tmp_path / "score").write_text(oom_score)
+    monkeypatch.setattr(memory_protection, "OOM_SCORE", tmp_path / "score")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     registry = Registry("123456789012.dkr.ecr.eu-central-1.amazonaws.com", "1", "eu-central-1")
     with pytest.raises(NotebookError, match="no AWS CLI"):
