@@ -114,16 +114,20 @@ class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
     async def delete(self, user_name: str, server_name: str = "") -> None:
         """Stop, remembering the caller; first ends a check, and is 503 if EC2 does not answer.
 
-        400 for an invalid body, before anything ends: JupyterHub takes any text as a true `remove`.
-        409 where `sleep` is true and nothing can be saved; false ends a save that is under way. No
-        rate refuses to stop a running server: only calls that find none are counted.
+        400 for what JupyterHub refuses, and for an invalid body (it takes any text as a true
+        `remove`), before anything ends. 409 where `sleep` is true and nothing can be saved; only
+        `sleep` false ends a save that is under way. No rate refuses to stop a running server: only
+        calls that find none are counted.
         """
         if not self._can_stop(user_name, server_name):
             self.count_call(user_name)
-        choice = self._sleep_choice(user_name, server_name)
-        remember_caller(self, choice)
+        chosen, is_removed = self._wishes()
+        self._refuse_early(server_name, is_removed=is_removed)
+        if chosen and not is_removed:
+            self._check_sleep(user_name, server_name)
+        remember_caller(self, False if is_removed else chosen)
         await self._end_move(user_name, server_name)
-        if choice is False:
+        if chosen is False:
             await self._cut_sleep_short(user_name, server_name)
         spawner = self._under_check(user_name, server_name)
         if spawner is not None and not await spawner.start_check.cut_short(spawner):
@@ -138,24 +142,32 @@ class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
             self._resume_check(spawner)
             raise
 
-    def _sleep_choice(self, user_name: str, server_name: str) -> bool | None:
-        """`sleep` of the body. Raises `HTTPError`."""
+    def _wishes(self) -> tuple[bool | None, bool]:
+        """`sleep` and `remove` of the body. Raises `HTTPError`."""
         body = self.get_json_body() or {}
         chosen, is_removed = body.get("sleep"), body.get("remove", False)
         if not isinstance(chosen, bool | None):
             raise HTTPError(400, "sleep: must be true or false")
         if not isinstance(is_removed, bool):
             raise HTTPError(400, "remove: must be true or false")
-        if is_removed:
-            return False
+        return chosen, is_removed
+
+    def _refuse_early(self, server_name: str, *, is_removed: bool) -> None:
+        """Raises what JupyterHub's own handler does, which would find a save already cut short."""
+        if server_name and not self.allow_named_servers:
+            raise HTTPError(400, "Named servers are not enabled.")
+        if is_removed and not server_name:
+            raise HTTPError(400, "Cannot delete the default server")
+
+    def _check_sleep(self, user_name: str, server_name: str) -> None:
+        """Raises `HTTPError` (409) for a server whose session cannot be saved now."""
         provisioner, user = service.current_provisioner(), self.find_user(user_name)
-        if chosen and provisioner is not None and user is not None:
+        if provisioner is not None and user is not None:
             lease = lease_of(provisioner, user, server_name)
             try:
                 provisioner.sleeping.check(lease.lease_id if lease else "")
             except CannotSleep as error:
                 raise HTTPError(409, str(error)) from error
-        return chosen
 
     async def _end_move(self, user_name: str, server_name: str) -> None:
         """A server that is moving does not start again after this stop."""

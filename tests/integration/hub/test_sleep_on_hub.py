@@ -201,11 +201,51 @@ async def test_a_sleep_under_way_is_cut_short_by_whoever_may_stop_the_server(hub
         headers = {"Authorization": f"token {own}"}
         deleting = asyncio.create_task(hub.api.request("DELETE", path, json=body, headers=headers))
         stop = (await held).json()["stop"]
-        assert (stop["reason"], stop["sleep"], stop["save_seconds"]) == ("user", None, 0)
+        assert (stop["reason"], stop["sleep"]) == ("user", None)
         assert (await agent.event("stopped")).status_code == 204
         assert (await deleting).status_code in {202, 204}
         await hub.wait_gone("nia")
     assert await asleep(hub, "nia") is None
+
+
+async def test_a_stop_that_is_refused_ends_no_save(hub: Hub) -> None:
+    async with server_by_hand(hub, "pat") as agent:
+        own = await hub.user_token("pat")
+        headers = {"Authorization": f"token {own}"}
+        path = hub.server_path("pat")
+        assert (await ask(hub, "POST", "pat", "sleep", own)).status_code == 202
+        for choice in ({}, {"sleep": False}):
+            body = {"remove": True, **choice}
+            refused = await hub.api.request("DELETE", path, json=body, headers=headers)
+            assert (refused.status_code, "default server" in refused.text) == (400, True)
+        stop = (await agent.heartbeat()).json()["stop"]
+        assert (stop["sleep"], stop["save_seconds"]) == ("user", 120)
+        assert (await agent.event("stopped", session=saved())).status_code == 204
+        await hub.wait_gone("pat")
+    assert await asleep(hub, "pat") is not None
+
+
+async def test_a_server_that_is_deleted_while_it_saves_is_deleted_after_that(hub: Hub) -> None:
+    async with server_by_hand(hub, "kai", "lab") as agent:
+        assert (await agent.say("stop", {"sleep": True})).status_code == 204
+        path, body = hub.server_path("kai", "lab"), {"remove": True}
+        deleting = asyncio.create_task(hub.api.request("DELETE", path, json=body))
+
+        async def pending() -> bool:
+            model = await hub.model("kai", "lab")
+            return model is not None and model["pending"] == "stop"
+
+        await until(pending, 30, "the stop")
+        stop = (await agent.heartbeat()).json()["stop"]
+        assert (stop["sleep"], stop["save_seconds"]) == ("user", 120)
+        assert (await agent.event("stopped", session=saved())).status_code == 204
+        assert (await deleting).status_code in {202, 204}
+
+        async def removed() -> bool:
+            model = (await hub.api.get("/users/kai?include_stopped_servers")).json()
+            return "lab" not in model["servers"]
+
+        await until(removed, 30, "the server to be deleted")
 
 
 async def test_a_deleted_user_leaves_at_once(hub: Hub) -> None:
