@@ -141,3 +141,42 @@ async def test_a_save_that_takes_long_can_be_cut_short(hub: Hub, visit: Visit) -
     await stop_now.click()
     await expect(page.get_by_role("button", name="Start My Server")).to_be_visible()
     assert sent == ['{"sleep":true}', WITHOUT]
+
+
+async def test_a_save_under_way_leaves_the_dialog_of_another_server_alone(
+    hub: Hub, visit: Visit
+) -> None:
+    await hub.start_server("bob")
+    named = {"display_name": "Lab", "user_options": {}}
+    assert (await hub.api.post(hub.server_path("bob", "lab-x1"), json=named)).is_success
+    await hub.wait_ready("bob", "lab-x1")
+    page = await home_of(hub, visit, "bob")
+    await page.clock.install()
+    pending = {"servers": {"": {"pending": "stop"}, "lab-x1": {"pending": "stop"}}}
+    sent: list[tuple[str, str]] = []
+
+    async def instead(route: Any) -> None:
+        if route.request.method == "DELETE":
+            sent.append((route.request.url.partition("/hub/api/")[2], route.request.post_data))
+        await route.fulfill(status=202, json=pending)
+
+    await page.route(CALLS, instead)
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="Stop My Server").click()
+    async with page.expect_response(lambda response: response.request.method == "GET"):
+        await dialog.get_by_role("button", name="Sleep").click()
+    await dialog.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="stop", exact=True).click()
+    await page.clock.fast_forward(21_000)
+    await expect(dialog.get_by_role("heading")).to_have_text("Stop your server “Lab”?")
+    await expect(dialog.locator("button:visible")).to_have_text(["Cancel", "Sleep", "Stop"])
+    await dialog.get_by_role("button", name="Stop", exact=True).click()
+    await expect(dialog.get_by_role("status")).to_have_text("Your server is stopping…")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Stop My Server").click()
+    offered = ["Cancel", "Stop now without saving"]
+    await expect(dialog.locator("button:visible")).to_have_text(offered)
+    assert sent == [
+        ("users/bob/server", '{"sleep":true}'),
+        ("users/bob/servers/lab-x1", WITHOUT),
+    ]

@@ -8,14 +8,15 @@ const STOP_POLL_MS = 1000;
 const MAX_UNANSWERED = 10;
 /** A save that lasts longer may be cut short. */
 const LONG_SAVE_MS = 20000;
-let stopping = "";
+/** The server that the dialog is about; a stop that was asked for earlier may be of another. */
+let asked = "";
 let stopOffer;
 
 function askToStop(server) {
   const {
     name, can_sleep: canSleep, is_saving: isSaving, keeps_files: keepsFiles, workers,
   } = ownServers[server];
-  stopping = server;
+  asked = server;
   stopPart("title").textContent = name ? "Stop your server “" + name + "”?" : "Stop your server?";
   showChoice(canSleep, isSaving);
   stopPart("files").textContent = keepsFiles
@@ -49,16 +50,18 @@ function offerToStopNow() {
   stopPart("stop").disabled = false;
 }
 
-async function stopAsAsked(sleep) {
+async function stopAsAsked(server, sleep) {
   allowChoice(false);
   clearTimeout(stopOffer);
   if (sleep) stopOffer = setTimeout(offerToStopNow, LONG_SAVE_MS);
   stopPart("doing").textContent = sleep ? "Your session is being saved…" : "Your server is stopping…";
   try {
-    await stopServer(stopDialog.dataset.user, stopping, sleep);
-    await untilStopped();
+    await stopServer(stopDialog.dataset.user, server, sleep);
+    if (sleep) Object.assign(ownServers[server], { can_sleep: false, is_saving: true });
+    await untilStopped(server);
     window.location.reload();
   } catch (error) {
+    if (server !== asked) return;
     clearTimeout(stopOffer);
     stopPart("doing").textContent = "";
     stopPart("error").textContent = sentence(error.message);
@@ -68,10 +71,10 @@ async function stopAsAsked(sleep) {
 }
 
 /** The page may be closed meanwhile: the stop continues. */
-async function untilStopped() {
+async function untilStopped(server) {
   const isPending = async () => {
     const model = await call("users/" + encodeURIComponent(stopDialog.dataset.user));
-    return model.servers[stopping]?.pending === "stop";
+    return model.servers[server]?.pending === "stop";
   };
   for (let unanswered = 0; ; ) {
     try {
@@ -110,5 +113,6 @@ for (const button of document.querySelectorAll("#stop, .stop-server")) {
   );
 }
 stopPart("cancel").addEventListener("click", () => stopDialog.close());
-stopPart("stop").addEventListener("click", () => stopAsAsked(false));
-stopPart("sleep").addEventListener("click", () => stopAsAsked(true));
+stopDialog.addEventListener("close", () => clearTimeout(stopOffer));
+stopPart("stop").addEventListener("click", () => stopAsAsked(asked, false));
+stopPart("sleep").addEventListener("click", () => stopAsAsked(asked, true));
