@@ -114,8 +114,8 @@ class State:
         """By lease and instance id: uptime since which a start has held its instance, in
         seconds."""
         self.stopping_since: dict[str, float] = {}
-        """By lease id: when the wait for its agent to save and stop began, on the loop's clock in s;
-        the waits of earlier processes put it back."""
+        """By lease id: when the wait for its agent to save and stop began, on the loop's clock in
+        seconds, less what earlier processes have waited."""
         self.terminated_with_home: set[str] = set()
         """Ids of instances that are being terminated with a home that may be mounted."""
         self.condemned: set[str] = set()
