@@ -210,6 +210,8 @@ class Cost(Message):
     """As `usd_per_hour`, as far as prices are known."""
     beside_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
     """What of `usd_per_hour` is not for the instance: for its own disks and public address."""
+    beside_of: Annotated[list[ShortText], Field(max_length=8)] = []
+    """For which of them: some of `disk` and `address`."""
     unknown_prices_of: Annotated[list[ShortText], Field(max_length=8)] = []
     """What has no known price now: some of `instance`, `disk` (its own disks) and `address`."""
     as_of: AwareDatetime

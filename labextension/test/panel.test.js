@@ -462,6 +462,7 @@ test('the price says what it consists of, what it was before, and what is not ch
   const price = (usd_per_hour, market) => ({ usd_per_hour, market });
   const changed = cost({
     beside_usd_per_hour: 0.02,
+    beside_of: ['disk', 'address'],
     price_change: {
       why: 'move',
       at: at(-5),
@@ -477,6 +478,8 @@ test('the price says what it consists of, what it was before, and what is not ch
     line('price').note,
     'instance $0.40/h + its disk and public address $0.020/h (a list)'
   );
+  const [diskOnly] = costText({ ...changed, beside_of: ['disk'] }, NOW, trans).lines;
+  assert.equal(diskOnly.note, 'instance $0.40/h + its disk $0.020/h (a list)');
   assert.equal(line('change').name, 'Before the move');
   assert.equal(line('change').value, '$0.20/h, spot');
   assert.match(line('change').note, /\$0\.30\/h, spot/);

@@ -231,7 +231,7 @@ def _profile(card: Card, payers: Mapping[str, str]) -> ProfileModel:
             market=card.ways, disk_gib=_range(card.disk_bounds), idle=_range(card.idle_bounds)
         ),
         estimates={way: card.usd_per_hour(seen) for way, seen in first.items()},
-        beside_usd_per_hour=card.beside_usd_per_hour,
+        beside_usd_per_hour=card.beside.usd_per_hour,
         offers=tuple(map(_offer, card.offers)),
         history=line
         and History(

@@ -20,6 +20,7 @@ from ..pages.progress.attempt_text import at_price
 from ..pages.progress.progress import current_step
 from ..spawn.allowed_profiles import allowed_profiles
 from ..spawn.home_migration import home_zone_of
+from ..spawn.own_disk import beside_instance
 from .alternatives import Alternative, Candidate, alternatives
 from .home_actions import move_actions, replacement_actions
 from .start_failure import Action, ActionKind, StartFailure
@@ -124,26 +125,38 @@ class Diagnosis:
         offers = provisioner.market.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
         prices = (offer.usd_per_hour for offer in offers if offer.usd_per_hour is not None)
         profiles = await allowed_profiles(self.options, self.spawner)
-        candidates = [_candidate(self.options, profile, provisioner, zones) for profile in profiles]
         chosen, reference = self._chosen(lease), min(prices, default=None)
+        candidates = [
+            _candidate(
+                self.options,
+                profile,
+                provisioner,
+                zones,
+                # Another profile starts with its own defaults.
+                chosen if profile.slug == lease.profile else {},
+            )
+            for profile in profiles
+        ]
         found = alternatives(candidates, lease.profile, reference, chosen=chosen)
         return tuple(map(start_other, found))
 
 
 def _candidate(
-    options: Options, profile: Profile, provisioner: Provisioner, zones: Iterable[str]
+    options: Options,
+    profile: Profile,
+    provisioner: Provisioner,
+    zones: Iterable[str],
+    chosen: Mapping[str, object],
 ) -> Candidate:
     volumes = options.volumes_of(profile)
     types = provisioner.market.catalogue.types_for(profile, options.architecture, volumes)
-    snapshots = [each.snapshot for each in options.data_volumes_of(profile)]
-    beside = provisioner.market.prices.beside_usd_per_hour(options.disk(profile), snapshots)
     return Candidate(
         slug=profile.slug,
         name=profile.display_name,
         has_gpu=any(kind.gpu for kind in types),
         markets=open_markets(profile),
         offers=provisioner.market.offers.open([kind.name for kind in types], zones, tuple(Market)),
-        beside_usd_per_hour=beside,
+        beside_usd_per_hour=beside_instance(options, provisioner, profile, chosen).usd_per_hour,
     )
 
 

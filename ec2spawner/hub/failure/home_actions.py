@@ -12,6 +12,7 @@ from ...wire import Market
 from ..pages.progress.attempt_text import at_price
 from ..spawn.home_choice import EMPTY
 from ..spawn.home_migration import cheapest_elsewhere, consequence_of_move, may_move
+from ..spawn.own_disk import beside_instance
 from .start_failure import Action, ActionKind
 
 
@@ -34,10 +35,8 @@ def move_actions(
     best = cheapest_elsewhere(options, provisioner, home, profile, markets)
     if best is None:
         return ()
-    snapshots = [each.snapshot for each in options.data_volumes_of(profile)]
-    beside = provisioner.market.prices.beside_usd_per_hour(options.disk(profile), snapshots)
-    own = best.usd_per_hour
-    price = at_price(best.market, None if own is None else own + beside)
+    beside, own = beside_instance(options, provisioner, profile, user_options), best.usd_per_hour
+    price = at_price(best.market, None if own is None else own + beside.usd_per_hour)
     move = Action(
         kind=ActionKind.MOVE_HOME,
         label=f"Move my files to {best.zone} and start {profile.display_name}, {price}",

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ...core.ledger.charges import Rate, rate, usd_per_hour
-from ...core.ledger.cost_rows import user_payer
+from ...core.ledger.cost_rows import Resource, user_payer
 from ...core.ledger.price_change import HourlyPrice, PriceChange, differs, latest_change, price_of
-from ...core.ledger.segments import paid_until
+from ...core.ledger.segments import Segment, paid_until
 from ...wire import Cost, Credit, Market
 from ...wire import HourlyPrice as PriceSaid
 from ...wire import PriceChange as ChangeSaid
@@ -47,6 +47,7 @@ class ServerCosts:
             known_usd=whole.known_usd,
             known_usd_per_hour=price.known_usd_per_hour,
             beside_usd_per_hour=None if own is None or all_in is None else max(all_in - own, 0.0),
+            beside_of=_beside_of(current) if current else [],
             unknown_prices_of=[each.value for each in price.unknown_prices_of],
             as_of=paid_until(lease.segments, now),
             since=whole.since or lease.requested_at,
@@ -91,6 +92,15 @@ def _asked(lease: Lease) -> HourlyPrice | None:
         return None
     bare = replace(known, usd_per_hour=first.asked_usd_per_hour, market=first.market)
     return price_of(bare)
+
+
+def _beside_of(current: Segment) -> list[str]:
+    """What is paid besides the instance."""
+    prices = {
+        Resource.DISK: current.disk_usd_per_month,
+        Resource.ADDRESS: current.address_usd_per_hour,
+    }
+    return [each.value for each, price in prices.items() if price]
 
 
 def _said(change: PriceChange, asked: HourlyPrice | None) -> ChangeSaid:

@@ -56,7 +56,7 @@ class Accounts:
 
     def beside_usd_per_hour(self, spec: LaunchSpec) -> float:
         """What comes beside an instance of this spec."""
-        return self.market.prices.beside_spec(spec)
+        return self.market.prices.beside_spec(spec).usd_per_hour
 
     def _account(self, scope: str) -> Account:
         state = self.state

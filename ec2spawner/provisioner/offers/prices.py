@@ -18,6 +18,7 @@ from typing import Any
 
 from ...core.ledger.segments import Segment, filled_in
 from ...core.ledger.spot_prices import after_stored, at_spot_prices
+from ...core.pricing.beside import Beside
 from ...core.pricing.discounts import Discount
 from ...core.pricing.price_history import WEEK, PricePoint, merged, price_at
 from ...core.pricing.resource_prices import HOURS_PER_MONTH, ResourcePrices
@@ -250,17 +251,17 @@ class PriceCache:
         # Its own price may be a discount's that had not begun before.
         return filled_in([*segments[:-1], last], replace(last, usd_per_hour=None, source=""))
 
-    def beside_usd_per_hour(self, root_gib: float, snapshots: Sequence[str]) -> float:
+    def beside(self, root_gib: float, snapshots: Sequence[str]) -> Beside:
         """What comes with an instance that has such a root disk and data volumes, as far as it is
-        known: the disks, and a public address where instances of this hub have one. USD/hour of
-        an average month."""
+        known: the disks, and a public address where instances of this hub have one."""
         gib, resources = self._disks.gib(root_gib, snapshots), self.resources
         disks = resources.disk_usd_per_month(root_gib if gib is None else gib)
-        return (disks or 0.0) / HOURS_PER_MONTH + (self.usual_address_usd_per_hour or 0.0)
+        address = self.usual_address_usd_per_hour
+        return Beside((disks or 0.0) / HOURS_PER_MONTH, address or 0.0)
 
-    def beside_spec(self, spec: LaunchSpec) -> float:
+    def beside_spec(self, spec: LaunchSpec) -> Beside:
         """The same of an instance of this spec."""
-        return self.beside_usd_per_hour(spec.disk_gib, snapshots_of(spec))
+        return self.beside(spec.disk_gib, snapshots_of(spec))
 
     def disks_usd_per_hour(self, root_gib: float, snapshots: Sequence[str]) -> float | None:
         """The disks alone, in USD/hour of an average month; None while a size or the price is

@@ -251,7 +251,7 @@ class PoolTargets:
 
 def beside(spec: LaunchSpec, market: MarketData) -> float:
     """What comes beside an instance of this spec, in USD/hour."""
-    return market.prices.beside_usd_per_hour(spec.disk_gib, snapshots_of(spec))
+    return market.prices.beside_spec(spec).usd_per_hour
 
 
 def is_for(instance: Instance, group: Group) -> bool:

@@ -84,14 +84,21 @@ function workersLine({ workers }: ICost, trans: TranslationBundle): ILine[] {
 
 /** What the price consists of, as the page of the start says it, and the source of the first. */
 function partsText(cost: ICost, trans: TranslationBundle): string {
-  const { usd_per_hour: price, beside_usd_per_hour: beside, price_source: source } = cost;
+  const {
+    usd_per_hour: price,
+    beside_usd_per_hour: beside,
+    beside_of: parts,
+    price_source: source
+  } = cost;
   if (price === null || !beside) {
     return source;
   }
   const instance = format.usdPerHour(price - beside);
   const rest = format.usdPerHour(beside);
-  const parts = trans.__('instance %1 + its disk and public address %2', instance, rest);
-  return source ? `${parts} (${source})` : parts;
+  const [part] = parts;
+  const name = parts.length === 1 ? partName(part, trans) : trans.__('its disk and public address');
+  const text = trans.__('instance %1 + %2 %3', instance, name, rest);
+  return source ? `${text} (${source})` : text;
 }
 
 /** What it cost before the price changed. */

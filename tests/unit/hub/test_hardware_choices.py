@@ -9,6 +9,7 @@ import pytest
 from ec2spawner.agent_socket import MAX_LINE
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.core.ledger.segments import Segment
+from ec2spawner.core.pricing.beside import Beside
 from ec2spawner.core.profiles.profiles import Hardware
 from ec2spawner.hub.pages.spawn_page.hardware_choices import hardware_choices
 from ec2spawner.wire import MAX_CHOICES, Market
@@ -40,7 +41,7 @@ def test_every_profile_but_the_servers_own_is_a_choice() -> None:
 
 
 def test_a_choice_costs_what_the_panel_shows_afterwards() -> None:
-    [choice] = hardware_choices([replace(A10G, beside_usd_per_hour=0.1)], LEASE, ADA).choices
+    [choice] = hardware_choices([replace(A10G, beside=Beside(0.075, 0.025))], LEASE, ADA).choices
     assert choice.usd_per_hour == pytest.approx(0.41)
 
 

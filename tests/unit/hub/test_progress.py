@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ec2spawner.core.pricing.beside import Beside
 from ec2spawner.core.starts.phases import Marks, Phase
 from ec2spawner.hub.pages.progress.attempt_text import request_text
 from ec2spawner.hub.pages.progress.migration_progress import Moving
@@ -329,8 +330,8 @@ def test_only_phases_that_are_over_are_listed_with_their_time() -> None:
 
 def test_what_costs_more_than_the_prices_of_launch_calls_is_said() -> None:
     bought = replace(lease(), attempts=(SPOT,))
-    notes = progress_event(bought, {}, NOW, beside_usd_per_hour=0.02)["notes"]
-    assert any("$0.020/h more" in note for note in notes)
+    notes = progress_event(bought, {}, NOW, beside=Beside(0.02))["notes"]
+    assert any("without its disk: $0.020/h." in note for note in notes)
     assert progress_event(bought, {}, NOW)["notes"] == []
     asked_nothing = replace(bought, attempts=())
-    assert progress_event(asked_nothing, {}, NOW, beside_usd_per_hour=0.02)["notes"] == []
+    assert progress_event(asked_nothing, {}, NOW, beside=Beside(0.02))["notes"] == []

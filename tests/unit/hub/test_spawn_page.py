@@ -19,6 +19,7 @@ from ec2spawner.core.instances.scheduled_events import ScheduledEvent
 from ec2spawner.core.offers.launch_errors import ErrorClass
 from ec2spawner.core.offers.purchase import Offer
 from ec2spawner.core.offers.sold_out import Mark
+from ec2spawner.core.pricing.beside import Beside
 from ec2spawner.core.pricing.gpu_value import Several, Value
 from ec2spawner.core.pricing.price_history import Pace, Steadiness
 from ec2spawner.core.profiles.profiles import Hardware
@@ -212,7 +213,7 @@ def card_of(*seen: Sequence[OfferSeen], **changes: Any) -> Card:
 
 def said_by(card: Card) -> str:
     """The card alone, without the page's other words."""
-    after = page(card).text.split("costs extra. Profile ")[1]
+    after = page(card).text.split(" cost extra. Profile ")[1]
     return re.split(" X (?=Cheap|Safe)", after)[0]
 
 
@@ -238,19 +239,23 @@ def test_a_card_shows_its_hardware_and_price() -> None:
 
 
 def test_prices_are_those_of_the_notebook_with_disk_and_address() -> None:
-    card = replace(T4, beside_usd_per_hour=0.1, markets=("spot-first", "on-demand"))
+    card = replace(T4, beside=Beside(0.075, 0.025), markets=("spot-first", "on-demand"))
     shown = page(card)
     assert "$0.29/h spot −54 % on-demand $0.63" in shown.text
     assert "instance $0.19/h + its disk and public address $0.10/h" in shown.text
     assert "spot, about $0.29/h; on-demand $0.63/h if sold out" in shown.text
-    assert "without disks" not in page(T4).text
+    assert "Prices include the machine's own disk and public address;" in shown.text
+    private = page(replace(card, beside=Beside(0.1))).text
+    assert "instance $0.19/h + its disk $0.10/h" in private
+    assert "address" not in private, "instances of this hub have none"
+    assert "Disks cost extra." in page(T4).text
 
 
 def test_what_another_disk_costs_is_said_where_it_is_chosen() -> None:
     card = replace(T4, disk_gib=100, disk_bounds=Bounds(50, 500))
     assert "Each 100 GiB" not in page(card).text
     shown = page(replace(card, disk_usd_per_hour=0.011)).text
-    assert "Each 100 GiB cost $0.011/h; prices are with 100 GiB." in shown
+    assert "Each 100 GiB costs $0.011/h; prices are with 100 GiB." in shown
 
 
 def test_each_card_is_a_radio_button_with_its_label() -> None:

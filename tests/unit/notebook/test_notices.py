@@ -201,9 +201,7 @@ def test_a_server_that_sleeps_is_not_said_to_lose_its_variables() -> None:
     warned = only(notices(status(idleness=IDLE, idle_policy=policy)))
     assert (warned.title.code, codes(warned)) == ("sleeps", ["session-kept"])
     at = NOW + 2 * MINUTE
-    assert codes(only(notices(status(interruption_at=at, idle_policy=policy)))) == [
-        "session-kept"
-    ]
+    assert codes(only(notices(status(interruption_at=at, idle_policy=policy)))) == ["session-kept"]
     on_instance = only(notices(status(idleness=IDLE, idle_policy=policy, files_kept=False)))
     assert (on_instance.title.code, codes(on_instance)) == ("stops", ["files-lost"])
 

@@ -122,7 +122,7 @@ def price_of(provisioner: Provisioner, wanted: Cluster) -> ClusterPrice:
     """What it would cost now, with the workers' disks and addresses."""
     spec = wanted.spec
     offers = provisioner.clusters.offers(spec)
-    beside = provisioner.market.prices.beside_spec(spec)
+    beside = provisioner.market.prices.beside_spec(spec).usd_per_hour
     first = offers[0] if offers else None
     prices = [None if x.usd_per_hour is None else x.usd_per_hour + beside for x in offers]
     dearest = None if None in prices else max((x for x in prices if x is not None), default=None)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....core.offers.quotas import quota_of
+from ....core.pricing.beside import Beside
 from ....core.pricing.money import price_words
 from ....provisioner.model.leases.lease import Attempt, AttemptOutcome, Lease
 from ....wire import Market, Step
@@ -111,14 +112,14 @@ def market_note(lease: Lease) -> str:
     return f"{why}, so this is an on-demand machine{price}{instead}. AWS does not interrupt it."
 
 
-def price_note(attempts: Sequence[Attempt], beside_usd_per_hour: float) -> str:
+def price_note(attempts: Sequence[Attempt], beside: Beside) -> str:
     """What a server costs besides the instance, of which launch calls have the price; empty where
     that is nothing, or no price is shown."""
-    if not beside_usd_per_hour or all(each.usd_per_hour is None for each in attempts):
+    if not beside.name or all(each.usd_per_hour is None for each in attempts):
         return ""
     return (
-        "Prices here are of the instance. Its disk and public address cost "
-        f"{price_words(beside_usd_per_hour)} more, which the page before has included."
+        f"Prices here are of the instance, without its {beside.name}: "
+        f"{price_words(beside.usd_per_hour)}."
     )
 
 

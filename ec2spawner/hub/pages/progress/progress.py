@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from ....core.pricing.beside import NOTHING, Beside
 from ....core.starts.phases import Phase
 from ....provisioner.model.leases.lease import (
     FILES_COPIED,
@@ -57,15 +58,14 @@ def progress_event(
     waiting: Mapping[str, Any] | None = None,
     moving: Moving | None = None,
     wakes: Waking | None = None,
-    beside_usd_per_hour: float = 0.0,
+    beside: Beside = NOTHING,
 ) -> dict[str, Any]:
     """One event for JupyterHub's progress stream; `usual` in seconds per step.
 
     `home_zone` is the only zone in which the home can be used; empty if any can.
     `waiting` is the status of a start that waits for spot (`hub.pages.spot_wait_status`).
     `moving` is the move of the home that the start waits for, `wakes` the session that it brings
-    back. `beside_usd_per_hour` is what comes with the instance, which prices of launch calls are
-    without.
+    back. `beside` is what comes with the instance, which prices of launch calls are without.
     """
     begun = first_events(lease)
     has_moved = Step.MOVE in begun
@@ -80,7 +80,7 @@ def progress_event(
     known = [usual[step] for step in TITLES if step in usual]
     notes = (
         market_note(lease),
-        price_note(attempts, beside_usd_per_hour),
+        price_note(attempts, beside),
         home_note(attempts, home_zone),
         _copy_note(lease),
     )

@@ -87,7 +87,8 @@ def no_spot_words(what: str, classes: Set[ErrorClass]) -> str:
 
 def _all_in(provisioner: Provisioner, lease: Lease, own: float | None) -> float | None:
     """What a server on an instance of this price costs, with all that comes with that."""
-    return None if own is None else own + provisioner.market.prices.beside_spec(lease.spec)
+    beside = provisioner.market.prices.beside_spec(lease.spec).usd_per_hour
+    return None if own is None else own + beside
 
 
 def _other_price(usd_per_hour: float | None) -> str:

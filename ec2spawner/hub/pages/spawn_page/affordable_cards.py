@@ -42,7 +42,7 @@ async def with_refusals(
             longest = policy.max_age_seconds or 0.0
             why: Refusal | None = None
             if offers:
-                why = preview.refusal(offers, longest, card.beside_usd_per_hour)
+                why = preview.refusal(offers, longest, card.beside.usd_per_hour)
             if why is not None:
                 refused[payer] = short_refusal(why)
                 if words := reached_words(why, options.contact, limits.of(why.scope)):

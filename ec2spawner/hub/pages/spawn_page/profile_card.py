@@ -13,6 +13,7 @@ from typing import Final
 from ....core.offers.launch_errors import ErrorClass
 from ....core.offers.purchase import Offer
 from ....core.offers.sold_out import Mark
+from ....core.pricing.beside import NOTHING, Beside
 from ....core.pricing.gpu_value import Several, Value
 from ....core.pricing.price_history import Steadiness
 from ....core.profiles.choices import MARKETS_OF
@@ -105,7 +106,7 @@ class Card:
     """The markets to choose from, its own first. A single one is no choice."""
     offers: tuple[OfferSeen, ...] = ()
     """All offers in the zones that the home allows, best first, including those sold out."""
-    beside_usd_per_hour: float = 0.0
+    beside: Beside = NOTHING
     """What comes with the instance: a disk of the default size, data volumes, a public address."""
     line: Line | None = None
     value: Value | None = None
@@ -164,7 +165,7 @@ class Card:
     def usd_per_hour(self, seen: OfferSeen | None) -> float | None:
         """What a server on this offer costs in an hour, with all that comes with the instance."""
         own = seen.offer.usd_per_hour if seen else None
-        return None if own is None else own + self.beside_usd_per_hour
+        return None if own is None else own + self.beside.usd_per_hour
 
     def cheapest(self, market: Market) -> OfferSeen | None:
         """The offer with the lowest known price in a market; a sold-out one only if all are."""

@@ -21,6 +21,7 @@ from ....provisioner.provisioner import Provisioner
 from ....wire import Market
 from ...spawn.home_choice import copies_home
 from ...spawn.home_migration import cheapest_elsewhere, consequence_of_move, may_move
+from ...spawn.own_disk import beside_instance, own_disk_gib
 from .profile_card import Bounds, Card, Elsewhere, Line, OfferSeen
 from .retention_text import after_stop_text
 from .spawn_form import HomeSize
@@ -69,8 +70,6 @@ def _card(
     chosen, idle = profile.profile_options, options.idle_policy(profile)
     image = provisioner.market.images.known
     root_gib = image.root_gib if image else 0
-    disk_gib = max(options.disk(profile), root_gib)
-    snapshots = [each.snapshot for each in options.data_volumes_of(profile)]
     card = Card(
         slug=profile.slug,
         name=profile.display_name,
@@ -82,8 +81,8 @@ def _card(
         offers=offers,
         usual_start_seconds=usual.get(profile.slug),
         ready_at_once=provisioner.pool.is_ready(profile.slug, MARKETS_OF[profile.market], zones),
-        beside_usd_per_hour=provisioner.market.prices.beside_usd_per_hour(disk_gib, snapshots),
-        disk_gib=disk_gib,
+        beside=beside_instance(options, provisioner, profile),
+        disk_gib=own_disk_gib(options, provisioner, profile),
         disk_usd_per_hour=provisioner.market.prices.disks_usd_per_hour(100, []),
         disk_bounds=_at_least(root_gib, chosen.disk_gib) if chosen.disk_gib else None,
         idle_seconds=idle.server_seconds,

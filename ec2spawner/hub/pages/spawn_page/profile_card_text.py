@@ -325,17 +325,17 @@ def _way(card: Card, word: str) -> WayText:
 
 def _parts(card: Card, first: OfferSeen | None) -> str:
     """As the panel of the notebook says it."""
-    own, beside = first.offer.usd_per_hour if first else None, card.beside_usd_per_hour
-    if own is None or not beside:
+    own, beside = first.offer.usd_per_hour if first else None, card.beside
+    if own is None or not beside.name:
         return ""
-    return f"instance ${usd(own)}/h + its disk and public address ${usd(beside)}/h"
+    return f"instance ${usd(own)}/h + its {beside.name} ${usd(beside.usd_per_hour)}/h"
 
 
 def disk_price(card: Card) -> str:
     """What another size of its disk changes, as a sentence; empty where that is unknown."""
     if card.disk_usd_per_hour is None:
         return ""
-    each = f"Each 100 GiB cost ${usd(card.disk_usd_per_hour)}/h"
+    each = f"Each 100 GiB costs ${usd(card.disk_usd_per_hour)}/h"
     return f"{each}; prices are with {card.disk_gib} GiB."
 
 

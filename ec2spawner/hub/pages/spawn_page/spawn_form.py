@@ -92,6 +92,8 @@ def render_spawn_form(cards: Sequence[Card], form: SpawnForm) -> str:
         form=form,
         selected=selected,
         notes=price_notes(cards),
+        # The same for each: a price is known of a kind of thing, or is not.
+        beside=next((card.beside.name for card in cards), ""),
         text=profile_card_text,
         notices_of_limits=limit_notices(cards, form.payers or ()),
         picked=picked,

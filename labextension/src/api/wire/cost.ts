@@ -9,6 +9,8 @@ export interface ICost {
   known_usd_per_hour: number | null;
   /** What of `usd_per_hour` is not for the instance: for its disks and public address. */
   beside_usd_per_hour: number | null;
+  /** For which of them: some of `disk` and `address`. */
+  beside_of: string[];
   /** What has no known price now: some of `instance`, `disk` and `address`. */
   unknown_prices_of: string[];
   as_of: string;

@@ -180,3 +180,4 @@ async def test_what_is_not_for_the_instance_is_said_apart(priced: World) -> None
     )
     cost = (await agent.heartbeat()).cost
     assert cost.beside_usd_per_hour == pytest.approx(0.005)
+    assert cost.beside_of == ["address"], "this cloud's disks are free"
