@@ -24,7 +24,8 @@ def report_starts(
             options.store_url, scope.begin, scope.end, scope.profile, slowest=SLOWEST
         )
         groups, slowest = asyncio.run(reading)
-    report = StartReport(scope, now, groups, slowest)
+    names = {each.slug: each.display_name for each in options.profiles}
+    report = StartReport(scope, now, groups, slowest, names)
     if arguments.json:
         print(starts_json(report))
     elif arguments.csv:

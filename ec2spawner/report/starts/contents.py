@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -57,6 +57,8 @@ class StartReport:
     """UTC."""
     groups: Sequence[GroupOfStarts]
     slowest: Sequence[SlowStart]
+    profile_names: Mapping[str, str] = field(default_factory=dict)
+    """Display name by slug, of the profiles that are configured now."""
 
 
 def start_scope_of(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -23,7 +25,7 @@ def print_starts(report: StartReport, console: Console) -> None:
         return
     for group in report.groups:
         console.print()
-        console.print(terminal.text(headline(group), "bold cyan"))
+        console.print(terminal.text(headline(group, report.profile_names), "bold cyan"))
         if group.total is not None:
             console.print(Padding(_table(group, group.total), (0, 0, 0, 2)))
     if report.slowest:
@@ -33,9 +35,10 @@ def print_starts(report: StartReport, console: Console) -> None:
             console.print(Padding(terminal.text(slow_words(slow)), (0, 0, 0, 2)))
 
 
-def headline(group: GroupOfStarts) -> str:
-    """`t4, spot: 412 starts, 400 ready, 12 sold-out; boot takes 61 % of the time`."""
-    name = f"{group.profile}, {group.market or 'nothing bought'}"
+def headline(group: GroupOfStarts, profile_names: Mapping[str, str]) -> str:
+    """`T4 (t4), spot: 412 starts, 400 ready, 12 sold-out; boot takes 61 % of the time`."""
+    known, slug = profile_names.get(group.profile), group.profile
+    name = f"{f'{known} ({slug})' if known else slug}, {group.market or 'nothing bought'}"
     outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in group.outcomes.items())
     said = f"{name}: {group.count:,} {'start' if group.count == 1 else 'starts'}, {outcomes}"
     if group.dominant is not None:

@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -128,6 +129,11 @@ def test_the_table_names_the_phase_that_takes_the_time() -> None:
     )
     assert "2026-11-24 09:00 UTC  102 s  ada/=cmd, t4, spot, i-1: queue 62.0 s, boot 40.0 s" in text
     assert "of that 60.0 s for instances that were lost" in text
+
+
+def test_the_table_has_the_names_that_users_know() -> None:
+    named = replace(report(), profile_names={"t4": "T4, 16 GB"})
+    assert "T4, 16 GB (t4), spot: 3 starts" in printed(named)
 
 
 def test_a_period_without_starts_says_so() -> None:
