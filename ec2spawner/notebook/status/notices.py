@@ -12,10 +12,8 @@ from datetime import datetime
 from typing import Literal
 
 from ...core.idle.stop_decision import idle_stop_at
-from ...core.instances import gpu_xid_errors
 from ...core.instances.scheduled_events import ENDS, REBOOTS
 from ...wire import (
-    GpuSample,
     History,
     Idleness,
     Limit,
@@ -28,6 +26,8 @@ from ...wire import (
 )
 from ...wire.sentences import Code
 from .disk_notices import disk_notices
+from .gpu_notices import gpu_notices
+from .limit_share_notice import limit_share
 from .price_notices import price_notices
 
 UNUSED_PERCENT = 1.0
@@ -45,9 +45,6 @@ CHOSEN: frozenset[Trigger] = frozenset({"user", "hardware"})
 MAX_NAME = 18
 """Characters of a notebook's name in a notice. Its end distinguishes it, too."""
 
-AT_ONCE = frozenset({"usd_per_hour", "servers"})
-"""Kinds of limits that bound what runs together: no time uses them up."""
-
 
 def notices(status: NotebookStatus, history: History | None = None) -> list[Notice]:
     """All that hold at `status.now`, the gravest first."""
@@ -56,7 +53,7 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
         *_stopping(status),
         *_interruption(status),
         *_message(status),
-        *_gpu_errors(status),
+        *gpu_notices(status),
         *_idle(status, now),
         *disk_notices(status),
         *_limits(status),
@@ -276,55 +273,6 @@ def _ends_by_age(found: Idleness, status: NotebookStatus) -> bool:
     return by_idleness is None or (found.stop_at is not None and found.stop_at < by_idleness)
 
 
-def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:
-    telemetry = status.telemetry
-    if telemetry is None or not telemetry.gpus:
-        return
-    # A server that no hub of ours started cannot be replaced from here.
-    fix = sentence("replace-server" if status.managed else "contact-admin")
-    if_it_persists = sentence(
-        "replace-server-if-it-persists" if status.managed else "contact-admin-if-it-persists"
-    )
-    if telemetry.gpu_error and not any(gpu.lost for gpu in telemetry.gpus):
-        unreadable = sentence("gpus-unreadable")
-        yield _of_gpu("silent", unreadable, [telemetry.gpu_error, if_it_persists], "warning")
-    for gpu in telemetry.gpus:
-        if gpu.lost:
-            lost = sentence("gpu-lost", index=gpu.index)
-            yield _of_gpu(f"lost-{gpu.index}", lost, [fix], "error")
-        elif gpu.xid is not None and not gpu_xid_errors.is_history(gpu.xid, gpu.xid_at, status.now):
-            yield _xid(gpu, gpu.xid, if_it_persists)
-        if gpu.ecc_uncorrected:
-            errors = sentence("gpu-memory-errors", index=gpu.index)
-            details = [sentence("results-wrong"), fix]
-            yield _of_gpu(f"ecc-{gpu.index}", errors, details, "error")
-
-
-def _xid(gpu: GpuSample, number: int, if_it_persists: Sentence) -> Notice:
-    at = f"-{gpu.xid_at.timestamp():.0f}" if gpu.xid_at else ""
-    is_the_machines = gpu_xid_errors.gravity(number) is gpu_xid_errors.Gravity.MACHINE
-    what = sentence("xid", number=number)
-    return _of_gpu(
-        f"xid-{gpu.index}-{number}{at}",
-        sentence("gpu-xid", index=gpu.index),
-        [what, if_it_persists] if is_the_machines else [what],
-        "error" if is_the_machines else "warning",
-    )
-
-
-def _of_gpu(
-    notice_id: str, title: Sentence, details: list[Sentence], level: Literal["error", "warning"]
-) -> Notice:
-    return Notice(
-        id=f"gpu-{notice_id}",
-        kind="gpu",
-        level=level,
-        title=title,
-        details=details,
-        actions=["panel"],
-    )
-
-
 def _limits(status: NotebookStatus) -> Iterator[Notice]:
     """The announced stop that comes first; of each other limit the highest share that is passed,
     once until it is passed again, or the limit's month is over."""
@@ -335,7 +283,7 @@ def _limits(status: NotebookStatus) -> Iterator[Notice]:
             break
     for limit in limits:
         if limit.stop_at is None and limit.threshold:
-            yield _limit_share(limit)
+            yield limit_share(limit)
 
 
 def _limit_stop(limit: Limit, at: datetime, status: NotebookStatus) -> Notice:
@@ -352,47 +300,6 @@ def _limit_stop(limit: Limit, at: datetime, status: NotebookStatus) -> Notice:
         until=at,
         actions=["panel", _end_action(status)],
     )
-
-
-def _limit_share(limit: Limit) -> Notice:
-    # A part of a window or a credit renews each day: a share of it is news when it is passed again.
-    since = limit.passed_on or limit.renews or "never"
-    of = f"{limit.scope}-{limit.name}-{limit.kind}-{since}"
-    return Notice(
-        id=f"limit-{limit.threshold}-{of}",
-        kind="budget",
-        level="warning" if limit.threshold >= 100 else "info",
-        title=_limit_title(limit),
-        details=list(_limit_details(limit)),
-        actions=["panel"],
-    )
-
-
-def _limit_title(limit: Limit) -> Sentence:
-    whose = {"scope": limit.scope, "name": limit.name}
-    if limit.kind in AT_ONCE:
-        return sentence("limit-exceeded", **whose)
-    if limit.threshold >= 100:
-        return sentence("limit-used-up", **whose)
-    return sentence("limit-share", percent=limit.threshold, **whose)
-
-
-def _limit_details(limit: Limit) -> Iterator[Sentence]:
-    if limit.kind in AT_ONCE:
-        if limit.used is not None and limit.limit is not None:
-            yield sentence("limit-runs", kind=limit.kind, used=limit.used, limit=limit.limit)
-        yield sentence("limit-no-start")
-        return
-    if limit.used is not None and limit.limit is not None:
-        yield sentence(
-            "limit-amount",
-            kind=limit.kind,
-            used=limit.used,
-            limit=limit.limit,
-            at_least=limit.at_least,
-        )
-    if limit.reached_at is not None and limit.threshold < 100:
-        yield sentence("limit-forecast", at=limit.reached_at.timestamp())
 
 
 def _smaller_profile(status: NotebookStatus, history: History | None) -> Iterator[Notice]:
