@@ -19,7 +19,7 @@ export const Dialog = {
 export const showDialog = options => globalThis.answerDialog(options);`;
 
 const WIDGETS = `export class Widget {
-  node = { texts: [], appendChild: child => (this.node.texts.push(child), child) };
+  node = { texts: [], appendChild: child => (this.node.texts.push(child), child), append() {} };
   addClass() {}
 }`;
 

@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { request } from '../api/request.js';
 import type { IHardwareChoices, IMove } from '../api/wire/index.js';
 import { isStopping } from '../model/state.js';
-import type { StatusModel } from '../model/statusModel.js';
+import { isUnanswered, type StatusModel } from '../model/statusModel.js';
 import { moveText } from '../text/hardwareText.js';
 import { failureText } from './failureText.js';
 import { chooseHardware } from './hardwareDialog.js';
@@ -73,14 +73,14 @@ export class HardwareChange {
     }
   }
 
-  /** How far it is a moment later. Whoever answers after the move knows of none. */
+  /** How far it is a moment later. A refusal of the server itself ends the wait. */
   private async _progress(): Promise<IMove> {
     for (let silent = 1; ; silent++) {
       await new Promise(resolve => window.setTimeout(resolve, POLL_MS));
       try {
         return (await this._ask('continue', {})) as IMove;
       } catch (reason) {
-        if (silent === MAX_SILENT || isStopping(this._model.view)) {
+        if (!isUnanswered(reason) || silent === MAX_SILENT || isStopping(this._model.view)) {
           throw reason;
         }
       }

@@ -10,7 +10,7 @@ import type { Widget } from '@lumino/widgets';
 
 import type { INotebookStatus, IStop } from '../api/wire/index.js';
 import { saveAll, unsavedDocuments } from '../commands/documents.js';
-import { STOOD_IN_FOR, type StatusModel } from '../model/statusModel.js';
+import { isUnanswered, type StatusModel } from '../model/statusModel.js';
 import { heldText, savedText } from '../text/unsavedText.js';
 
 /** What is used here of a document's widget. */
@@ -339,9 +339,8 @@ function isSame(one: IStop, other: IStop): boolean {
   return one.reason === other.reason && one.by === other.by;
 }
 
-/** Whether no server has answered, or something that stands in the place of one that is away. */
+/** As `isUnanswered`, of a save: a file that is missing is the server's own answer. */
 function isOfAnother(error: unknown): boolean {
-  return !(error instanceof ServerConnection.ResponseError)
-    ? error instanceof ServerConnection.NetworkError
-    : error.response.status !== MISSING && STOOD_IN_FOR.includes(error.response.status);
+  const response = error instanceof ServerConnection.ResponseError ? error.response : null;
+  return isUnanswered(error) && response?.status !== MISSING;
 }

@@ -1,5 +1,5 @@
 import { PageConfig } from '@jupyterlab/coreutils';
-import { type ServerConnection } from '@jupyterlab/services';
+import { ServerConnection } from '@jupyterlab/services';
 import { Poll } from '@lumino/polling';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { IDisposable } from '@lumino/disposable';
@@ -15,7 +15,17 @@ const POLL_MS = 3000;
 const MAX_POLL_MS = 60_000;
 
 /** With these the hub or the proxy stands in for a server that is away: their words are no news. */
-export const STOOD_IN_FOR = [404, 424, 502, 503, 504];
+const STOOD_IN_FOR = [404, 424, 502, 503, 504];
+
+/**
+ * Whether a question has no answer of the server: none in time, or one of whoever stands in for it
+ * while it is away or moves.
+ */
+export function isUnanswered(error: unknown): boolean {
+  return error instanceof ServerConnection.ResponseError
+    ? STOOD_IN_FOR.includes(error.response.status)
+    : error instanceof ServerConnection.NetworkError || error instanceof DOMException;
+}
 
 /** How the server answers a page whose login it does not accept. */
 const SIGNED_OUT = [401, 403];

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import './apputils.js';
+import { trans } from './trans.js';
+
+const { Notification } = await import('@jupyterlab/apputils');
+const { ServerConnection } = await import('@jupyterlab/services');
+const { HardwareChange } = await import('../lib/commands/hardwareChange.js');
+
+const SERVER = 'http://server/';
+/** Made while there is no `document`: JupyterLab would parse the address with it. */
+const SETTINGS = ServerConnection.makeSettings({ baseUrl: SERVER });
+
+const move = state => Response.json({ state, profile_name: 'A10G, 24 GB', message: '' });
+const refusal = status => new Response('{}', { status });
+const silence = () => {
+  throw new TypeError('Failed to fetch');
+};
+
+/** What becomes of a move where the server answers so, one after the other: how often it was asked
+ * after that began, and the errors shown. */
+async function moved(context, ...answers) {
+  const append = () => {};
+  const createElement = name => (name === 'a' ? new URL(SERVER) : { append, setAttribute: append });
+  const document = { cookie: '', createElement };
+  const window = { setTimeout: call => setImmediate(call), clearTimeout: () => {} };
+  Object.assign(globalThis, { document, window });
+  globalThis.answerDialog = async () => ({ button: { accept: true }, value: 'a10g' });
+  context.after(() => {
+    for (const name of ['document', 'window', 'answerDialog']) {
+      delete globalThis[name];
+    }
+  });
+  const errors = [];
+  Notification.error = message => errors.push(message);
+  const choice = { profile: 'a10g', name: 'A10G, 24 GB', usd_per_hour: 1, refusal: '' };
+  const replies = [() => Response.json({ choices: [choice] }), () => move('looking'), ...answers];
+  let asked = 0;
+  const fetch = async () => replies[Math.min(asked++, replies.length - 1)]();
+  const app = { serviceManager: { serverSettings: { ...SETTINGS, fetch } } };
+  const model = { view: { phase: 'live', status: { stop: null, cost: null } }, refresh: () => {} };
+  await new HardwareChange({ app, model, trans }).run();
+  return { asked: asked - 2, errors };
+}
+
+test('a move is followed over the answers of whoever stands in for its server', async context => {
+  const standIns = [404, 424, 502, 503, 504].map(status => () => refusal(status));
+  const { asked, errors } = await moved(context, silence, ...standIns, () => move('none'));
+  assert.deepEqual([asked, errors], [7, []]);
+});
+
+for (const status of [400, 403, 409, 429, 500]) {
+  test(`a refusal with ${status} ends the wait for a move at once`, async context => {
+    const { asked, errors } = await moved(context, () => refusal(status));
+    assert.deepEqual([asked, errors.length], [1, 1]);
+  });
+}
+
+test('an error of the page itself is not taken for silence', async context => {
+  const broken = () => ({ ok: true, text: () => Promise.reject(new RangeError('a bug')) });
+  const { asked, errors } = await moved(context, broken);
+  assert.deepEqual([asked, errors.length], [1, 1]);
+});
+
+test('a server that stays silent is not asked without end', async context => {
+  const { asked, errors } = await moved(context, silence);
+  assert.deepEqual([asked, errors.length], [20, 1]);
+});
