@@ -158,3 +158,14 @@ test('a server that refuses the login says to sign in, what is unsaved first', (
   assert.equal(announcement(signedOut, trans), text);
   assert.equal(lostText(view({ isSignedOut: true, end: end() })).kind, 'stopped');
 });
+
+test('a guest is told that the server may be shared no more', () => {
+  const signedOut = view({ isSignedOut: true }, { can_control: false });
+  const { kind, text } = lostText(signedOut);
+  assert.equal(kind, 'signed-out');
+  assert.match(text, /no longer shared with you/);
+  const dirty = lostText(signedOut, ['train.ipynb']).text;
+  assert.ok(dirty.length <= SHOWN_CHARS, dirty);
+  const owners = lostText(view({ isSignedOut: true }));
+  assert.doesNotMatch(owners.text, /shared/);
+});

@@ -197,6 +197,11 @@ export function canSleep(status: INotebookStatus): boolean {
   return canControl(status) && status.can_sleep;
 }
 
+/** True for a person with whom the server is only shared. */
+export function isGuest(status: INotebookStatus | null): boolean {
+  return Boolean(status?.managed) && !status?.can_control;
+}
+
 /** True where the server is being stopped, or has fallen silent. */
 export function isStopping({ phase, status }: IView): boolean {
   return phase === 'away' || Boolean(status?.stop);

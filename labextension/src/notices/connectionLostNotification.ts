@@ -12,6 +12,7 @@ import { download, hasUnsaved, unsavedDocuments } from '../commands/documents.js
 import type { HeldSaves } from '../documents/heldSaves.js';
 import { connectionLostText, type IConnectionLostText } from '../text/connectionLostText.js';
 import { downloadLabel } from '../text/unsavedText.js';
+import { isGuest } from '../model/state.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { isOnScreen } from './toast.js';
 
@@ -58,6 +59,7 @@ export class ConnectionLostNotification implements IDisposable {
       this._connection.isConnected = !isLost;
     }
     this._isLost = isLost;
+    this._isRefused &&= isLost;
     const isDirty = unsaved.length > 0;
     // A toast that was hidden comes back for changes that are not saved.
     if (
@@ -100,7 +102,7 @@ export class ConnectionLostNotification implements IDisposable {
         : this._trans.__('Start server again');
       actions.push({ label, displayType: 'accent', callback: () => this._start() });
     }
-    if (lost.kind === 'signed-out') {
+    if (lost.kind === 'signed-out' && !this._isRefused) {
       const label = this._trans.__('Sign in again');
       actions.push({ label, displayType: 'accent', callback: event => this._signIn(event) });
     }
@@ -128,15 +130,21 @@ export class ConnectionLostNotification implements IDisposable {
    * unsaved here is saved. */
   private _signIn(event: MouseEvent): void {
     event.preventDefault(); // Until the server answers: the toast stays.
-    this._open(window.location.href);
+    const { location } = window;
+    this._open(location.href, () => location.reload()); // `assign` stays where there is a `#`.
+    if (isGuest(this._model.view.status)) {
+      this._isRefused = true; // Until the server answers: it may be shared no more.
+      this._withdraw();
+      this._update();
+    }
   }
 
   /** Beside a page that has something to lose. */
-  private _open(url: string): void {
+  private _open(url: string, here = (): void => window.location.assign(url)): void {
     if (hasUnsaved(this._app.shell)) {
       window.open(url, '_blank', 'noopener');
     } else {
-      window.location.assign(url);
+      here();
     }
   }
 
@@ -148,6 +156,7 @@ export class ConnectionLostNotification implements IDisposable {
   private _isDisposed = false;
   private _isLost = false;
   private _wasDirty = false;
+  private _isRefused = false;
   private _shown: IConnectionLostText | null = null;
   private _id = '';
 }

@@ -75,7 +75,7 @@ function waitingText(view: IView, isDirty: boolean, trans: TranslationBundle): s
     return [movingSentence(trans)];
   }
   if (view.isSignedOut) {
-    return [signInSentence(trans)];
+    return [signInSentence(view, trans)];
   }
   const title = trans.__('This server does not respond');
   return isDirty ? [`${title}. ${saved}`] : [title, trans.__('Reconnecting.')];

@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ICost, INotebookStatus } from '../api/wire/index.js';
-import { gpusOf, knownCostAt, priceOf, stateOf } from '../model/state.js';
+import { gpusOf, isGuest, knownCostAt, priceOf, stateOf } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
 import { activitySentence } from './activityText.js';
 import { unknownPrices } from './costText.js';
@@ -67,14 +67,14 @@ export function sentences(view: IView, trans: TranslationBundle): string[] {
 }
 
 /** Also where nothing more is known than that the login does not count: the server says no more. */
-export function signInSentence(trans: TranslationBundle): string {
-  return trans.__(
-    'Sign in again: this server was started again elsewhere, or your login has ended.'
-  );
+export function signInSentence({ status }: IView, trans: TranslationBundle): string {
+  return isGuest(status)
+    ? trans.__('Sign in again: your login has ended, or this server is no longer shared with you.')
+    : trans.__('Sign in again: this server was started again elsewhere, or your login has ended.');
 }
 
-function awaySentence({ isSignedOut }: IView, trans: TranslationBundle): string {
-  return isSignedOut ? signInSentence(trans) : trans.__('This server does not respond.');
+function awaySentence(view: IView, trans: TranslationBundle): string {
+  return view.isSignedOut ? signInSentence(view, trans) : trans.__('This server does not respond.');
 }
 
 /** What is wrong with the server, or with what is known of it. */
@@ -87,7 +87,7 @@ export function troubleSentences(view: IView, trans: TranslationBundle): string[
     return [movingSentence(trans)];
   }
   if (state.kind === 'away' && view.isSignedOut) {
-    return [signInSentence(trans)];
+    return [signInSentence(view, trans)];
   }
   if (state.kind === 'away') {
     return [
@@ -261,7 +261,7 @@ export function filesSentence(
 
 /** Why there are no buttons; empty where there are. */
 export function sharedSentence(status: INotebookStatus, trans: TranslationBundle): string {
-  return status.managed && !status.can_control
+  return isGuest(status)
     ? trans.__('This server is shared with you: only its owner can keep it on or stop it.')
     : '';
 }
