@@ -90,7 +90,7 @@ test('a guest is asked once: the server may be shared no more', context => {
   press();
   assert.deepEqual([reached, labels()], [['reload'], []]);
   model.changed.emit();
-  assert.deepEqual([shown.length, labels()], [2, []], 'and is still told why');
+  assert.deepEqual([shown.length, labels()], [2, []], 'and the toast still says why');
   const { view } = model;
   model.view = { ...view, phase: 'live', isSignedOut: false };
   model.changed.emit();

@@ -159,7 +159,7 @@ test('a server that refuses the login says to sign in, what is unsaved first', (
   assert.equal(lostText(view({ isSignedOut: true, end: end() })).kind, 'stopped');
 });
 
-test('a guest is told that the server may be shared no more', () => {
+test('a guest reads that the server may be shared no more', () => {
   const signedOut = view({ isSignedOut: true }, { can_control: false });
   const { kind, text } = lostText(signedOut);
   assert.equal(kind, 'signed-out');

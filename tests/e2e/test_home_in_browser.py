@@ -143,9 +143,7 @@ async def test_a_save_that_takes_long_can_be_cut_short(hub: Hub, visit: Visit) -
     assert sent == ['{"sleep":true}', WITHOUT]
 
 
-async def test_a_save_under_way_leaves_the_dialog_of_another_server_alone(
-    hub: Hub, visit: Visit
-) -> None:
+async def test_a_save_under_way_changes_no_dialog_of_another_server(hub: Hub, visit: Visit) -> None:
     await hub.start_server("bob")
     named = {"display_name": "Lab", "user_options": {}}
     assert (await hub.api.post(hub.server_path("bob", "lab-x1"), json=named)).is_success
