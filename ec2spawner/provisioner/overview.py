@@ -34,7 +34,6 @@ from .model.leases.start import outcome_of, reason_of
 from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
 from .sleeping import Sleeping
-from .state.spending.session_costs import earlier_cost
 from .state.state import State
 
 FAILURES_SHOWN = timedelta(days=1)
@@ -153,7 +152,7 @@ class Overview:
             interruption_at=contact.interruption_at,
             scheduled_event=self.state.scheduled_events.next_of(instance),
             gpu_percent=contact.gpu_percent,
-            earlier=earlier_cost(self.state.leases, lease, self.state.clock.now()),
+            earlier=self.state.session_costs.earlier(lease),
         )
 
     def kept(self) -> tuple[KeptNow, ...]:

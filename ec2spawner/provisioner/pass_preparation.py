@@ -10,7 +10,6 @@ from typing import Final
 from .model.leases.lease import ENDED_LATELY
 from .runtime.cooperative_iteration import cooperatively
 from .runtime.task_group import TaskGroup
-from .state.spending.session_costs import settle
 from .state.state import State
 from .store.store import Store
 
@@ -70,7 +69,7 @@ class StoreUpkeep:
         async for lease in cooperatively(leases.ended_before(before)):
             if leases.get(lease.lease_id) is lease:  # not changed meanwhile
                 # Nothing is awaited in between: each lease is in one of the sums at any moment.
-                settle(leases, lease, self.state.clock.now())
+                self.state.session_costs.forget(lease)
                 leases.forget(lease)
                 self.state.spending.forgotten(lease)
         leases.forget_last_ended(before - ENDED_LATELY)

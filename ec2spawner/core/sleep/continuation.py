@@ -10,7 +10,6 @@ from typing import Final
 
 from ...wire import IdlePolicy, Market, Trigger
 from ..ledger.price_change import HourlyPrice
-from ..ledger.session_cost import NOTHING, SessionCost
 from .rules import AfterInterruption
 from .step_budgets import LATEST_SAVE_SECONDS, RECLAIM_SECONDS
 
@@ -46,10 +45,6 @@ class TakenOver:
     reason."""
     is_handed_over: bool = False
     """Whether the server has left the last instance to continue here."""
-    earlier: SessionCost = NOTHING
-    """What the server had cost before the last lease, or with it."""
-    is_settled: bool = False
-    """Whether it is with it: the last lease is forgotten, or may be."""
     price: HourlyPrice | None = None
     """What it cost when it left the last instance; None is unknown."""
 
@@ -69,12 +64,11 @@ def taken_over(
     idle_since: datetime | None,
     now: datetime,
     *,
-    earlier: SessionCost = NOTHING,
     price: HourlyPrice | None = None,
     is_explained: bool = True,
 ) -> TakenOver:
-    """What the next lease takes over at `now` from one that has been ready since `ready_at`, costs
-    `price` and cost `earlier` before.
+    """What the next lease takes over at `now` from one that has been ready since `ready_at` and
+    costs `price`.
 
     Where AWS has not said why its instance ended (`is_explained`), the run counts as a short one:
     it may have crashed by itself.
@@ -88,7 +82,6 @@ def taken_over(
         ran_seconds=ran_seconds,
         idle_seconds=min(idle.total_seconds(), ran_seconds),
         short_runs=before.short_runs + 1 if ran < SHORT_RUN or not is_explained else 0,
-        earlier=earlier,
         price=price,
     )
 

@@ -142,7 +142,7 @@ class Clusters:
 
 
 def _in_place_of(before: Cluster | None, cluster: Cluster) -> Cluster:
-    """With the numbers, the groups and the cost that an earlier cluster of the server leaves."""
+    """Return the cluster with the numbers and the groups that the server's last one leaves."""
     if before is None:
         return replace(
             cluster,
@@ -151,8 +151,6 @@ def _in_place_of(before: Cluster | None, cluster: Cluster) -> Cluster:
             security_group="",
             placement_group="",
             groups_ready=False,
-            ended_nano_usd=0,
-            ended_unknown=0,
         )
     return replace(
         cluster,
@@ -161,6 +159,4 @@ def _in_place_of(before: Cluster | None, cluster: Cluster) -> Cluster:
         security_group=before.security_group,
         placement_group=before.placement_group,
         groups_ready=before.groups_ready,
-        ended_nano_usd=before.ended_nano_usd,
-        ended_unknown=before.ended_unknown,
     )

@@ -16,7 +16,6 @@ from ..model.leases.costs import payer_of
 from ..model.leases.lease import Lease
 from ..model.leases.workers_cost import workers_cost
 from ..offers.prices import PriceCache
-from ..state.spending.session_costs import earlier_cost, lease_cost
 from ..state.state import State
 
 
@@ -35,8 +34,8 @@ class ServerCosts:
         on_demand = self._on_demand(current.instance_type) if current else None
         instead = replace(current, usd_per_hour=on_demand) if current else None
         price = rate(current, now) if current and not current.end else Rate(None)
-        earlier = earlier_cost(self.state.leases, lease, now)
-        whole = earlier + lease_cost(lease, now, self._on_demand)
+        earlier = self.state.session_costs.earlier(lease)
+        whole = earlier + self.state.session_costs.of_lease(lease, self._on_demand)
         workers = self.state.leases.workers_of(lease.lease_id)
         change = latest_change(lease.segments, left=lease.taken_over.price, asked=_asked(lease))
         own = current.usd_per_hour if current else None
@@ -66,7 +65,7 @@ class ServerCosts:
             used_usd=whole.used_usd,
             idle_usd=whole.idle_usd,
             limits=list(self.state.limits_of.get(lease.lease_id, ())),
-            workers=workers_cost(lease.cluster, workers, now, earlier),
+            workers=workers_cost(workers, now, earlier),
         )
 
     def _on_demand(self, instance_type: str) -> float | None:

@@ -27,7 +27,6 @@ from ..model.leases.lease import LIVE, Lease, LeaseState
 from ..runtime.clock import Clock
 from .instances.interruptions import INTERRUPTED
 from .lease_registry import LeaseRegistry
-from .spending.session_costs import earlier_cost
 from .zones import Zones
 
 log = logging.getLogger(__name__)
@@ -190,7 +189,6 @@ class Continuations:
             ready_at,
             since,
             now,
-            earlier=earlier_cost(self._leases, lease, now),
             price=price_of(lease.segments[-1]) if lease.segments else None,
             is_explained=is_explained,
         )

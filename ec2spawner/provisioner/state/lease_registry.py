@@ -20,7 +20,6 @@ from ...wire import Step
 from ..model.leases.costs import costs_of, scopes_of
 from ..model.leases.lease import LIVE, OPEN, Lease, LeaseState, Snapshot, StepEvent
 from ..model.leases.worker import worker_number
-from ..model.leases.workers_cost import with_ended
 from ..runtime.clock import Clock
 from ..store.store import Store
 from ..store.write_behind import Write
@@ -236,14 +235,10 @@ class LeaseRegistry:
         return lease
 
     def _worker_changed(self, before: Lease, worker: Lease) -> None:
-        """Count what a worker has cost that has ended now, and let its server know of each that
-        costs something from now on, or nothing more."""
+        """Let its server know of a worker that costs something from now on, or nothing more."""
         head = self._leases.get(worker.head)
         if head is None or head.cluster is None:
             return
-        if worker.state is LeaseState.ENDED and before.state is not LeaseState.ENDED:
-            cluster = with_ended(head.cluster, worker, self._clock.now())
-            self.remember(head.lease_id, cluster=cluster)
         if (worker.state in OPEN, _runs(worker)) != (before.state in OPEN, _runs(before)):
             self.notify_agent(head.lease_id)
 

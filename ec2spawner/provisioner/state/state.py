@@ -45,7 +45,7 @@ from .pool import PoolState
 from .runs import Runs
 from .sleeping_sessions import SleepingSessions
 from .spending.home_storage import HomeStorage
-from .spending.session_costs import settle_all
+from .spending.session_costs import SessionCosts
 from .spending.spending import Spending
 from .termination_brake import Brake
 from .user_accounts import UserAccounts
@@ -97,6 +97,7 @@ class State:
         self.pool_starts = PoolStarts(clock)
         self.runs = Runs(store, clock)
         self.spending = Spending(clock, settings, accounts)
+        self.session_costs = SessionCosts(self.leases, clock)
         self.incidents = Incidents()
         self.denied_starts = DeniedStarts(store)
         self.sleeping = SleepingSessions(store, events)
@@ -148,7 +149,7 @@ class State:
         """Take over what an earlier process has stored."""
         self.loaded_at = self.clock.uptime()
         self.leases.load(snapshot)
-        settle_all(self.leases, self.clock.now())
+        self.session_costs.load(snapshot)
         self.denied_starts.load(snapshot.denied_starts)
         self.pool.load(snapshot.pool_overrides)
         self.sleeping.load(snapshot.sleeping)

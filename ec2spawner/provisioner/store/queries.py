@@ -38,7 +38,7 @@ from ..model.leases.lease import (
     Snapshot,
     StepEvent,
 )
-from . import denied_starts, pool_overrides, rows, runs, sleeping_sessions, tables
+from . import denied_starts, pool_overrides, rows, runs, session_queries, sleeping_sessions, tables
 from .ledger import cost_queries, storage_costs
 
 REHEARSALS_LOADED: Final = timedelta(days=2)
@@ -88,6 +88,8 @@ def snapshot(
         homes=tuple(map(rows.home_from, _mappings(connection, homes))),
         kept=tuple(map(rows.kept_from, _mappings(connection, kept))),
         ended_lately=leases(connection, _newest_ended(since - ENDED_LATELY)),
+        continued=leases(connection, session_queries.continued()),
+        ended_workers=session_queries.ended_workers(connection),
         denied_starts=denied_starts.load(connection),
         pool_overrides=pool_overrides.load(connection),
         sleeping=sleeping_sessions.load(connection),

@@ -45,11 +45,6 @@ class Cluster:
     """Whether workers can be launched into its groups: those that its spec needs exist, and the
     server's instance has the security group. False again before the first of them is removed."""
 
-    ended_nano_usd: int = 0
-    """Cost of the server's workers that have ended, as far as prices are known, in 1e-9 USD."""
-    ended_unknown: int = 0
-    """How many prices of those are unknown."""
-
     @property
     def worker_groups(self) -> tuple[str, ...]:
         """The security groups of a worker; empty until the groups of the cluster are ready for what

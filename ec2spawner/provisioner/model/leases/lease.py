@@ -6,7 +6,7 @@ repeated by every pass, so what is in memory is what is stored or the next thing
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -323,6 +323,11 @@ class Snapshot:
     ended_lately: tuple[Lease, ...] = field(default=())
     """The newest ended lease of each (user, server) that ended within `ENDED_LATELY`: why it
     stopped is shown at the next login."""
+    continued: tuple[Lease, ...] = ()
+    """The ended leases that an open one continues, directly or over others."""
+    ended_workers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By id of an open or `continued` lease of a server: what its ended workers have cost as far as
+    prices are known, in 1e-9 USD, and how many prices are unknown."""
     denied_starts: tuple[DeniedStart, ...] = ()
     """Starts that a limit refused lately."""
     pool_overrides: tuple[SetByHand, ...] = ()

@@ -3,67 +3,114 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Final
 
 from ....core.ledger.cost import known_usd, saved_usd, usd
 from ....core.ledger.cost_rows import Purpose
 from ....core.ledger.session_cost import NOTHING, OnDemand, SessionCost
 from ...model.leases.costs import cost_by_purpose
-from ...model.leases.lease import OPEN, Lease, LeaseState
+from ...model.leases.lease import Lease, Snapshot
 from ...model.leases.workers_cost import nano_usd
+from ...runtime.clock import Clock
 from ..lease_registry import LeaseRegistry
 
 ANY_ZONE: Final = UTC
 """Amounts by purpose are the same whichever zone their days are of."""
 
 
-def earlier_cost(leases: LeaseRegistry, lease: Lease, now: datetime) -> SessionCost:
-    """What of it the server cost before it continued under this lease.
+class SessionCosts:
+    """Sums up the leases that continue each other, and the workers of their clusters.
 
-    The cost of the lease that this one continues changes until its own instance has ended: EC2 may
-    not charge it. What was before that is carried along.
+    A lease in memory is counted as it is: its price may be known only later, and EC2 may not charge
+    it. One that leaves memory is added to a sum of the lease by which its server goes on. A new
+    process of the hub makes these sums from what the store has.
     """
-    if not lease.taken_over.is_handed_over:
-        return NOTHING
-    previous = leases.remembered(lease.continues)
-    before = lease.taken_over.earlier
-    if previous is None or lease.taken_over.is_settled:
-        return before
-    workers, unknown = nano_usd(previous.cluster, leases.workers_of(previous.lease_id), now)
-    own = lease_cost(previous, now)
-    return before + replace(own, workers_nano_usd=workers, workers_unknown=unknown)
+
+    def __init__(self, leases: LeaseRegistry, clock: Clock) -> None:
+        self._leases = leases
+        self._clock = clock
+        self._left_memory: dict[str, SessionCost] = {}
+        """By lease id: what its server has cost that is not in memory any more."""
+        self._earlier_ids: dict[str, tuple[str, ...]] = {}
+        """By lease id: the leases of its server that have left memory; their workers may have
+        not."""
+        self._goes_on: dict[str, str] = {}
+        """By id of such a lease: the lease by which its server goes on."""
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Take over what an earlier process has stored."""
+        ended = {each.lease_id: each for each in snapshot.continued}
+        for lease in snapshot.leases:
+            cost = _of_workers(*snapshot.ended_workers.get(lease.lease_id, (0, 0)))
+            ids: list[str] = []
+            previous = ended.get(lease.continues)
+            while previous is not None:
+                workers = snapshot.ended_workers.get(previous.lease_id, (0, 0))
+                cost = self.of_lease(previous) + _of_workers(*workers) + cost
+                ids.append(previous.lease_id)
+                previous = ended.get(previous.continues)
+            self._add(lease.lease_id, cost, tuple(ids))
+
+    def earlier(self, lease: Lease) -> SessionCost:
+        """What the server has cost before it continued under this lease, with all of its workers
+        that memory does not know as those of this lease."""
+        if lease.continues and not lease.taken_over.is_handed_over:
+            return NOTHING
+        cost = self._left_memory.get(lease.lease_id, NOTHING)
+        for head_id in self._earlier_ids.get(lease.lease_id, ()):
+            cost += self._workers_in_memory(head_id)
+        previous = self._leases.get(lease.continues)
+        if previous is None:
+            return cost
+        workers = self._workers_in_memory(previous.lease_id)
+        return self.earlier(previous) + self.of_lease(previous) + workers + cost
+
+    def of_lease(self, lease: Lease, on_demand: OnDemand | None = None) -> SessionCost:
+        """The cost of one lease without its workers; `on_demand` by default as the ledger has
+        recorded it."""
+        segments, now = lease.segments, self._clock.now()
+        split = cost_by_purpose(lease, now, ANY_ZONE)
+        listed = {each.instance_type: each.on_demand_usd_per_hour for each in segments}
+        return SessionCost(
+            since=segments[0].start if segments else lease.requested_at,
+            usd=usd(segments, now),
+            known_usd=known_usd(segments, now),
+            used_usd=split[Purpose.USED],
+            idle_usd=split[Purpose.IDLE],
+            saved_usd=saved_usd(segments, now, on_demand or listed.get),
+        )
+
+    def forget(self, ended: Lease) -> None:
+        """Keep the cost of an ended lease that leaves memory, as long as its server goes on."""
+        if ended.head:
+            head_id = self._goes_on.get(ended.head, ended.head)
+            if self._leases.get(head_id) is not None:
+                self._add(head_id, _of_workers(*nano_usd([ended], self._clock.now())))
+            return
+        before = self._left_memory.pop(ended.lease_id, NOTHING)
+        ids = self._earlier_ids.pop(ended.lease_id, ())
+        for each in ids:
+            del self._goes_on[each]
+        later = self._leases.successor(ended.lease_id)
+        if later is None or not later.taken_over.is_handed_over:
+            return
+        later_id = self._goes_on.get(later.lease_id, later.lease_id)
+        if self._leases.get(later_id) is not None:
+            cost = before + self.of_lease(ended)
+            self._add(later_id, cost, (*ids, ended.lease_id))
+
+    def _add(self, lease_id: str, cost: SessionCost, earlier_ids: tuple[str, ...] = ()) -> None:
+        if cost != NOTHING:
+            known = self._left_memory.get(lease_id, NOTHING)
+            self._left_memory[lease_id] = cost + known
+        if earlier_ids:
+            self._earlier_ids[lease_id] = (*self._earlier_ids.get(lease_id, ()), *earlier_ids)
+            self._goes_on |= dict.fromkeys(earlier_ids, lease_id)
+
+    def _workers_in_memory(self, head_id: str) -> SessionCost:
+        return _of_workers(*nano_usd(self._leases.workers_of(head_id), self._clock.now()))
 
 
-def settle(leases: LeaseRegistry, ended: Lease, now: datetime) -> None:
-    """Carry the cost of an ended lease along in the one that continues it: it will be forgotten."""
-    later = leases.successor(ended.lease_id)
-    if later is None or later.state not in OPEN or not later.taken_over.is_handed_over:
-        return
-    earlier = earlier_cost(leases, later, now)
-    over = replace(later.taken_over, earlier=earlier, is_settled=True)
-    leases.remember(later.lease_id, taken_over=over)
-
-
-def settle_all(leases: LeaseRegistry, now: datetime) -> None:
-    """Settle all leases that ended before this process began, which are only the last ones of their
-    servers to it."""
-    for lease in list(leases.open()):
-        previous = leases.remembered(lease.continues)
-        if previous is not None and previous.state is LeaseState.ENDED:
-            settle(leases, previous, now)
-
-
-def lease_cost(lease: Lease, now: datetime, on_demand: OnDemand | None = None) -> SessionCost:
-    """The cost of one lease without its workers; `on_demand` by default as the ledger has recorded
-    it."""
-    segments, split = lease.segments, cost_by_purpose(lease, now, ANY_ZONE)
-    listed = {each.instance_type: each.on_demand_usd_per_hour for each in segments}
-    return SessionCost(
-        since=segments[0].start if segments else lease.requested_at,
-        usd=usd(segments, now),
-        known_usd=known_usd(segments, now),
-        used_usd=split[Purpose.USED],
-        idle_usd=split[Purpose.IDLE],
-        saved_usd=saved_usd(segments, now, on_demand or listed.get),
-    )
+def _of_workers(known_nano_usd: int, unknown: int) -> SessionCost:
+    return replace(NOTHING, workers_nano_usd=known_nano_usd, workers_unknown=unknown)

@@ -13,7 +13,7 @@ import pytest
 from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.hub.pages.stop_choice import stop_choice
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
-from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.leases.lease import OPEN, Lease, LeaseState
 from ec2spawner.wire import Cost
 from tests.unit.provisioner.clusters.test_clusters import CLUSTER, joined, workers_of
 from tests.unit.provisioner.world import SPEC, Agent, World, until
@@ -116,6 +116,65 @@ async def test_what_ended_workers_have_cost_remains(priced: World) -> None:
     assert again is not None
     assert (again.count, again.running) == (1, 0), "it has no instance yet"
     assert again.usd == after.usd
+
+
+async def test_a_price_that_is_known_after_the_end_of_a_worker_counts(priced: World) -> None:
+    head, agent, workers = await with_cluster(priced)
+    await passes(priced, 30, agent, *workers)
+    ids = [each.lease_id for each in workers_of(priced, head)]
+    await end(priced, head, workers)
+    leases = priced.provisioner._state.leases
+    for usd_per_hour, expected in ((None, None), (2 * PRICE, 2 * PRICE)):
+        for each in ids:
+            worker = leases.get(each)
+            assert worker is not None
+            known = [replace(x, usd_per_hour=usd_per_hour) for x in worker.segments]
+            leases.remember(each, segments=tuple(known))
+        found = cost(priced, head).workers
+        assert found is not None
+        assert found.usd == (expected and pytest.approx(expected, rel=0.05))
+
+
+async def test_the_cost_of_a_worker_survives_a_hub_that_is_killed_at_its_end(priced: World) -> None:
+    head, agent, workers = await with_cluster(priced)
+    await passes(priced, 30, agent, *workers)
+    await end(priced, head, workers)
+    before = cost(priced, head).workers
+    assert before is not None
+
+    await priced.kill()
+    await priced.start()
+
+    found = cost(priced, head).workers
+    assert found is not None
+    assert found.usd == before.usd
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_workers_that_end_long_after_their_server_has_moved_count(
+    priced: World, restarts: bool
+) -> None:
+    head, agent, workers = await with_cluster(priced, sleep=RESUME)
+    await passes(priced, 30, agent, *workers)
+    second, other = await left(priced, head, agent)
+    if restarts:
+        await priced.restart()
+        priced.provisioner.take_up("ada", "", second.lease_id)
+    await passes(priced, 15, other, *workers)
+    await priced.complete_passes(1)
+    leases = priced.provisioner._state.leases
+    assert leases.get(head.lease_id) is None, "it has left memory"
+    for each in workers:
+        await each.event("stopped")
+    await until(lambda: not [x for x in leases.workers_of(head.lease_id) if x.state in OPEN], "end")
+    for minutes in (0, 15):
+        await passes(priced, minutes, other)
+        await priced.complete_passes(1)
+        found = cost(priced, second)
+        assert found.workers is not None
+        assert found.workers.usd == pytest.approx(1.5 * PRICE, rel=0.05)
+        assert found.today_usd == pytest.approx(found.usd + found.workers.usd, abs=0.005)
+    assert not leases.workers_of(head.lease_id), "they have left memory"
 
 
 async def test_workers_of_an_instance_that_the_server_has_left_still_count(priced: World) -> None:

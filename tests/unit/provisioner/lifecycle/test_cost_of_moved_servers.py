@@ -13,6 +13,7 @@ from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Cost, Market
+from tests.unit.provisioner.lifecycle.test_continue_on_other_hardware import continues_on
 from tests.unit.provisioner.world import Agent, World, until
 
 RESUME = SleepRules(save_seconds=300.0, after_interruption="resume-on-demand")
@@ -84,7 +85,7 @@ async def test_nothing_is_lost_when_the_lease_before_is_forgotten(
 ) -> None:
     lease, agent = await priced.ready(sleep=RESUME)
     await agent.heartbeat_often(7200.0)
-    second, other = await left(priced, lease, agent)
+    _, other = await left(priced, lease, agent)
     await reclaimed(priced, lease, agent)
     cost = (await other.heartbeat()).cost
     if restarts:
@@ -101,7 +102,29 @@ async def test_nothing_is_lost_when_the_lease_before_is_forgotten(
     again = (await other.heartbeat()).cost
     assert again.since == cost.since
     assert again.usd == pytest.approx(cost.usd + 0.526 / 2, abs=0.01)
-    assert priced.now(second).taken_over.is_settled
+
+
+async def test_nothing_is_lost_where_a_restart_follows_a_start_elsewhere_that_failed(
+    priced: World,
+) -> None:
+    """The lease that ended last of the server is then not the one that it has left."""
+    lease, agent = await priced.ready(sleep=RESUME)
+    await agent.heartbeat_often(7200.0)
+    second, other = await left(priced, lease, agent)
+    await reclaimed(priced, lease, agent)
+    await other.heartbeat_often(120.0)
+    for market in Market:
+        priced.cloud.sell_out(market, "g5.xlarge")
+    found = await continues_on(priced, second)
+    await priced.state(found, LeaseState.ENDED)
+    await priced.complete_passes(3)
+    cost = (await other.heartbeat()).cost
+
+    await priced.restart()
+
+    again = (await other.heartbeat()).cost
+    assert again.since == cost.since
+    assert again.usd == pytest.approx(cost.usd, abs=0.01)
 
 
 async def test_a_move_to_another_price_is_said_with_both(priced: World) -> None:
