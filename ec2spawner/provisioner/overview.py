@@ -29,7 +29,7 @@ from .limits.reaches import Reach, Reaches
 from .limits.survey import LimitSurveys
 from .model.cloud.instance import Instance
 from .model.leases.denied_start import DeniedStart
-from .model.leases.lease import Lease, LeaseState
+from .model.leases.lease import OPEN, Lease, LeaseState
 from .model.leases.start import outcome_of, reason_of
 from .offers.discount_coverage import BILLED
 from .offers.market import MarketData
@@ -152,8 +152,15 @@ class Overview:
             interruption_at=contact.interruption_at,
             scheduled_event=self.state.scheduled_events.next_of(instance),
             gpu_percent=contact.gpu_percent,
-            earlier=self.state.session_costs.earlier(lease),
+            earlier=self._earlier(lease),
         )
+
+    def _earlier(self, lease: Lease) -> SessionCost:
+        """What a server has cost that is in no other row: until the lease that it continues has
+        ended, that one has a row of its own."""
+        previous = self.state.leases.get(lease.continues)
+        has_row = previous is not None and previous.state in OPEN
+        return NOTHING if has_row else self.state.session_costs.earlier(lease)
 
     def kept(self) -> tuple[KeptNow, ...]:
         """Instances that are retained for their users."""

@@ -133,7 +133,7 @@ class Usage:
 
 
 def _parts(since: date, until: date, length: timedelta) -> Iterator[tuple[date, date]]:
-    """First and last day of each part."""
+    """Yield the first and the last day of each part."""
     while since <= until:
         yield since, min(since + length - DAY, until)
         since += length

@@ -169,12 +169,13 @@ class PriceChange(Message):
 
 
 class Credit(Message):
-    """By how much `Cost.today_usd` has fallen since it was shown."""
+    """How much less than was shown `Cost.today_usd` is for one reason."""
 
     usd: Annotated[float, Field(ge=0)]
-    why: Literal["free-hour", "correction"]
+    why: Literal["free-hour", "earlier-end", "correction"]
     """`free-hour`: AWS does not charge for a spot instance that it reclaims in its first hour.
-    `correction`: a price was another one."""
+    `earlier-end`: an instance had ended before this was known. `correction`: a price was another
+    one."""
     at: AwareDatetime
 
 
@@ -235,8 +236,8 @@ class Cost(Message):
     known_today_usd: Annotated[float, Field(ge=0)] | None = None
     """As `today_usd`, as far as prices are known; None if none is."""
     known_month_usd: Annotated[float, Field(ge=0)] | None = None
-    credit: Credit | None = None
-    """None where today's amount has not fallen."""
+    credits: Annotated[list[Credit], Field(max_length=3)] = []
+    """One for each reason; empty where today's amount has not fallen."""
     budget_usd: Annotated[float, Field(ge=0)] | None = None
     """What the user may spend in a month; None where no budget is set."""
     payer: ShortText = ""

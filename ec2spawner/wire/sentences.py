@@ -108,6 +108,7 @@ Code = Literal[
     "pay-less",
     "not-charged",
     "price-corrected",
+    "ended-earlier",
     # Replies to a button.
     "extension-bounded",
     "limit-not-extended",

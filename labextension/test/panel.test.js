@@ -470,7 +470,10 @@ test('the price says what it consists of, what it was before, and what is not ch
       now: price(0.42, 'on-demand'),
       asked: price(0.3, 'spot')
     },
-    credit: { usd: 0.12, why: 'free-hour', at: at(-4) }
+    credits: [
+      { usd: 0.12, why: 'free-hour', at: at(-4) },
+      { usd: 0.02, why: 'earlier-end', at: at(-2) }
+    ]
   });
   const lines = costText(changed, NOW, trans).lines;
   const line = kind => lines.find(each => each.kind === kind);
@@ -485,5 +488,8 @@ test('the price says what it consists of, what it was before, and what is not ch
   assert.match(line('change').note, /\$0\.30\/h, spot/);
   assert.match(line('credit').value, /\$0\.120 less today/);
   assert.match(line('credit').note, /AWS does not charge/);
+  const [, second] = lines.filter(({ kind }) => kind === 'credit');
+  assert.match(second.value, /\$0\.020 less today/);
+  assert.match(second.note, /had ended earlier/);
   assert.ok(!costText(changed, NOW, trans, true).lines.some(({ kind }) => kind === 'change'));
 });

@@ -64,7 +64,8 @@ def latest_change(
     """The last difference to report to the user of a server; None if there is none.
 
     `left` is what it cost on the instance that it has left, `asked` what was asked for first, as
-    the page showed it before the start. A rise is no news any more once the price has fallen back.
+    the page showed it before the start. No change is news any more once the price is again what it
+    was before.
     """
     found: PriceChange | None = None
     said: HourlyPrice | None = None
@@ -81,11 +82,20 @@ def latest_change(
                 found = PriceChange("start", segment.start, asked, now)
         elif now.usd_per_hour >= said.usd_per_hour * RISE:
             found, said = PriceChange("rise", segment.start, said, now), now
-        elif found and found.why == "rise" and now.usd_per_hour <= found.before.usd_per_hour:
+        elif found is not None and _is_back(found, now):
             found = None
         if now.usd_per_hour < said.usd_per_hour and _lasted(segment) >= SETTLED:
             said = now
     return found
+
+
+def _is_back(change: PriceChange, now: HourlyPrice) -> bool:
+    """Whether the price is again what it was before the change, or has passed it."""
+    was, became = change.before.usd_per_hour, change.now.usd_per_hour
+    if change.before.market is not now.market:
+        return False
+    has_passed = now.usd_per_hour <= was if became > was else now.usd_per_hour >= was
+    return has_passed or not differs(change.before, now)
 
 
 def _lasted(segment: Segment) -> timedelta:

@@ -20,7 +20,7 @@ class StopChoice(TypedDict):
     keeps_files: bool
     """The home outlives the instance."""
     workers: int
-    """Those of its cluster, which end with it."""
+    """Number of workers of its cluster, which end with it."""
 
 
 def stop_choice(provisioner: Provisioner, lease_id: str, name: str) -> StopChoice | None:

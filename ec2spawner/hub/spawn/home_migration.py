@@ -72,6 +72,6 @@ def duration_text(takes: Estimate) -> str:
 
 
 def _whole(seconds: float) -> float:
-    """In whole minutes from one on, and before in whole tens of seconds: it is an estimate."""
+    """Round to whole minutes from one on, and to tens of seconds before: it is an estimate."""
     unit = 60 if seconds >= 60 else 10
     return unit * max(1, round(seconds / unit))

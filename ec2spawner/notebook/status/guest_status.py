@@ -14,8 +14,8 @@ def for_guest(status: NotebookStatus) -> NotebookStatus:
     cost = status.cost
     if cost is not None:
         totals = ("today_usd", "month_usd", "known_today_usd", "known_month_usd")
-        hidden = dict.fromkeys((*totals, "credit", "budget_usd"))
-        cost = cost.model_copy(update={**hidden, "limits": [], "payer": ""})
+        hidden = dict.fromkeys((*totals, "budget_usd"))
+        cost = cost.model_copy(update={**hidden, "limits": [], "credits": [], "payer": ""})
     changed = {
         "can_control": False,
         "cost": cost,

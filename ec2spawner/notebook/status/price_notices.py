@@ -9,6 +9,12 @@ from ...wire.sentences import Code
 
 TITLES: dict[str, Code] = {"start": "price-started", "move": "price-moved", "rise": "price-rose"}
 
+REASONS: dict[str, Code] = {
+    "free-hour": "not-charged",
+    "earlier-end": "ended-earlier",
+    "correction": "price-corrected",
+}
+
 NOTABLE_RATIO = 1.5
 """From here on, how many times as much it is says more than the two prices."""
 
@@ -23,8 +29,7 @@ def price_notices(status: NotebookStatus) -> Iterator[Notice]:
         return
     if cost.price_change is not None:
         yield _of_change(cost.price_change, cost)
-    if cost.credit is not None and cost.credit.usd >= NOTABLE_USD:
-        yield _of_credit(cost.credit)
+    yield from map(_of_credit, (each for each in cost.credits if each.usd >= NOTABLE_USD))
 
 
 def _of_change(change: PriceChange, cost: Cost) -> Notice:
@@ -57,12 +62,11 @@ def _details(change: PriceChange, cost: Cost) -> Iterator[Sentence]:
 
 
 def _of_credit(credit: Credit) -> Notice:
-    because: Code = "not-charged" if credit.why == "free-hour" else "price-corrected"
     return Notice(
-        id=f"credit-{credit.at.timestamp():.0f}",
+        id=f"credit-{credit.why}-{credit.at.timestamp():.0f}",
         kind="credit",
         level="info",
         title=sentence("today-is-less", usd=credit.usd),
-        details=[sentence(because)],
+        details=[sentence(REASONS[credit.why])],
         actions=["panel"],
     )

@@ -37,7 +37,8 @@ class ServerCosts:
         earlier = self.state.session_costs.earlier(lease)
         whole = earlier + self.state.session_costs.of_lease(lease, self._on_demand)
         workers = self.state.leases.workers_of(lease.lease_id)
-        change = latest_change(lease.segments, left=lease.taken_over.price, asked=_asked(lease))
+        asked = _asked(lease)
+        change = latest_change(lease.segments, left=_left(lease, asked), asked=asked)
         own = current.usd_per_hour if current else None
         all_in = price.usd_per_hour
         return Cost(
@@ -53,13 +54,13 @@ class ServerCosts:
             market=Market(current.market) if current else None,
             on_demand_usd_per_hour=usd_per_hour(instead, now) if instead else None,
             price_source=current.source if current else "",
-            price_change=_said(change, _asked(lease)) if change else None,
+            price_change=_said(change, asked) if change else None,
             saved_usd=whole.saved_usd,
             today_usd=spent.today,
             month_usd=spent.month,
             known_today_usd=spent.known_today,
             known_month_usd=spent.known_month,
-            credit=self._credit(lease, spent.known_today, now),
+            credits=self._credits(lease, spent.known_today, now),
             budget_usd=limits.of(user_payer(lease.user)).usd_per_month,
             payer=self.state.accounts.scope(payer_of(lease)),
             used_usd=whole.used_usd,
@@ -73,11 +74,18 @@ class ServerCosts:
         price = self.prices.on_demand(instance_type)
         return price.usd_per_hour if price else None
 
-    def _credit(self, lease: Lease, today: float | None, now: datetime) -> Credit | None:
+    def _credits(self, lease: Lease, today: float | None, now: datetime) -> list[Credit]:
         spending, leases = self.state.spending, self.state.leases
         theirs = leases.in_scope(user_payer(lease.user))
         found = spending.shown.show(lease.user, today, spending.today(), now, theirs)
-        return Credit(usd=found.usd, why=found.why, at=found.at) if found else None
+        return [Credit(usd=each.usd, why=each.why, at=each.at) for each in found]
+
+
+def _left(lease: Lease, asked: HourlyPrice | None) -> HourlyPrice | None:
+    """The price on the instance that the server has left; None where its user has chosen the next
+    one, and has been shown what it costs."""
+    is_chosen = lease.taken_over.trigger == "hardware" and asked is not None
+    return None if is_chosen else lease.taken_over.price
 
 
 def _asked(lease: Lease) -> HourlyPrice | None:

@@ -49,7 +49,7 @@ export function costText(
       ...savedLine(cost, now, trans),
       ...splitLine(cost, trans),
       ...totalLines(cost, now, trans),
-      ...creditLine(cost, trans),
+      ...creditLines(cost, trans),
       ...payerLine(cost, trans),
       ...limitLine(cost, trans)
     ],
@@ -123,21 +123,22 @@ function changeLine(
 }
 
 /** Why today's amount has fallen. */
-function creditLine({ credit }: ICost, trans: TranslationBundle): ILine[] {
-  if (!credit) {
-    return [];
-  }
-  const isFree = credit.why === 'free-hour';
-  return [
-    {
-      kind: 'credit',
-      name: isFree ? trans.__('Not charged') : trans.__('Corrected'),
-      value: trans.__('%1 less today', format.usd(credit.usd)),
-      note: isFree
-        ? trans.__('AWS does not charge for a spot instance that it reclaims in its first hour.')
-        : trans.__('A price was known only later: today is less than shown before.')
-    }
-  ];
+function creditLines({ credits }: ICost, trans: TranslationBundle): ILine[] {
+  const notes = {
+    'free-hour': trans.__(
+      'AWS does not charge for a spot instance that it reclaims in its first hour.'
+    ),
+    'earlier-end': trans.__(
+      'Your server had ended earlier than was known: today is less than shown before.'
+    ),
+    correction: trans.__('A price was known only later: today is less than shown before.')
+  };
+  return credits.map(({ why, usd }) => ({
+    kind: 'credit',
+    name: why === 'free-hour' ? trans.__('Not charged') : trans.__('Corrected'),
+    value: trans.__('%1 less today', format.usd(usd)),
+    note: notes[why]
+  }));
 }
 
 function savedLine(cost: ICost, now: number, trans: TranslationBundle): ILine[] {

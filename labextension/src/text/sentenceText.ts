@@ -249,6 +249,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__("Today's cost is %1 less than shown before", usd(params.usd));
     case 'not-charged':
       return trans.__('AWS does not charge for a spot instance reclaimed in its first hour.');
+    case 'ended-earlier':
+      return trans.__('Your server had ended earlier than was known.');
     case 'price-corrected':
       return trans.__('A price was known only later.');
     case 'files-kept':

@@ -758,10 +758,15 @@ def test_a_start_that_cost_more_than_asked_for_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "code"), [("free-hour", "not-charged"), ("correction", "price-corrected")]
+    ("why", "code"),
+    [
+        ("free-hour", "not-charged"),
+        ("earlier-end", "ended-earlier"),
+        ("correction", "price-corrected"),
+    ],
 )
 def test_an_amount_that_falls_is_explained(why: Any, code: str) -> None:
-    cost = Cost(as_of=NOW, since=NOW, credit=Credit(usd=0.12, why=why, at=NOW))
+    cost = Cost(as_of=NOW, since=NOW, credits=[Credit(usd=0.12, why=why, at=NOW)])
     found = only(notices(status(cost=cost)))
     assert (found.kind, found.title.code, codes(found)) == ("credit", "today-is-less", [code])
     assert found.title.params == {"usd": 0.12}
@@ -770,4 +775,4 @@ def test_an_amount_that_falls_is_explained(why: Any, code: str) -> None:
 
 def test_an_amount_that_falls_by_less_than_a_cent_interrupts_nobody() -> None:
     credit = Credit(usd=0.002, why="free-hour", at=NOW)
-    assert notices(status(cost=Cost(as_of=NOW, since=NOW, credit=credit))) == []
+    assert notices(status(cost=Cost(as_of=NOW, since=NOW, credits=[credit]))) == []

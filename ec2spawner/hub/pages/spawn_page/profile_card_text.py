@@ -324,7 +324,7 @@ def _way(card: Card, word: str) -> WayText:
 
 
 def _parts(card: Card, first: OfferSeen | None) -> str:
-    """As the panel of the notebook says it."""
+    """Name the parts of the price as the panel of the notebook does."""
     own, beside = first.offer.usd_per_hour if first else None, card.beside
     if own is None or not beside.name:
         return ""

@@ -32,8 +32,8 @@ export interface ICost {
   /** The same as far as prices are known. */
   known_today_usd: number | null;
   known_month_usd: number | null;
-  /** Null where today's amount has not fallen since it was shown. */
-  credit: ICredit | null;
+  /** One for each reason; empty where today's amount has not fallen since it was shown. */
+  credits: ICredit[];
   /** What the user may spend in a month; null where no budget is set. */
   budget_usd: number | null;
   /** `user:ann`, `group:research` or `project:nlp`; empty where it is not said. */
@@ -77,10 +77,10 @@ export interface IPriceChange {
   asked: IHourlyPrice | null;
 }
 
-/** By how much today's amount has fallen. */
+/** How much less than was shown today costs for one reason. */
 export interface ICredit {
   usd: number;
-  why: 'free-hour' | 'correction';
+  why: 'free-hour' | 'earlier-end' | 'correction';
   at: string;
 }
 

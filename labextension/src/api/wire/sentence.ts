@@ -96,6 +96,7 @@ export interface ISentenceParameters {
   'pay-less': object;
   'not-charged': object;
   'price-corrected': object;
+  'ended-earlier': object;
   'extension-bounded': object;
   'limit-not-extended': { scope: string; name: string; at: number };
   'idle-time-bounded': { min_seconds: number; max_seconds: number; seconds: number };

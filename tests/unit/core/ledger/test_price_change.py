@@ -87,3 +87,13 @@ def test_a_move_that_costs_more_than_shown_is_said_also_where_it_costs_as_much_a
     left, asked = HourlyPrice(0.526, SPOT), HourlyPrice(0.20, SPOT)
     change = latest_change(course(0.526), left=left, asked=asked)
     assert prices(change) == ("start", 0.20, 0.526)
+
+
+def test_a_price_that_is_again_what_it_was_is_no_change() -> None:
+    asked = HourlyPrice(0.20, SPOT)
+    assert latest_change(course(0.20, 0.40, 0.205)) is None, "nobody would call it another price"
+    assert latest_change(course(0.40, 0.205), asked=asked) is None
+    assert latest_change(course(0.40, 0.205), left=asked) is None
+    assert latest_change(course(0.40, 0.10), left=asked) is None, "it costs no more any longer"
+    assert latest_change(course(0.17, 0.195), left=asked) is None
+    assert latest_change(course(0.20), asked=HourlyPrice(0.20, ON_DEMAND)) is not None

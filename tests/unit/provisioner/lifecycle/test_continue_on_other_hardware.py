@@ -38,6 +38,7 @@ async def continues_on(
         token_sha256="",
         segments=(),
         ready_at=None,
+        attempts=(),
         continues=lease.lease_id,
         taken_over=TakenOver(trigger="hardware"),
     )

@@ -10,9 +10,11 @@ import pytest
 
 from ec2spawner.core.ledger.cost import usd
 from ec2spawner.core.sleep.rules import SleepRules
+from ec2spawner.hub.api.instances import server_model
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
 from ec2spawner.wire import Cost, Market
+from tests.unit.provisioner.lifecycle.test_continuation import boot_for
 from tests.unit.provisioner.lifecycle.test_continue_on_other_hardware import continues_on
 from tests.unit.provisioner.world import Agent, World, until
 
@@ -142,21 +144,57 @@ async def test_a_move_to_another_price_is_said_with_both(priced: World) -> None:
     assert (change.now.usd_per_hour, change.now.market) == (0.526, Market.ON_DEMAND)
 
 
+async def test_a_price_that_its_user_has_chosen_is_no_news(priced: World) -> None:
+    """*Continue on…* has shown it."""
+    lease, agent = await priced.ready()
+    await agent.heartbeat_often(120.0)
+    before = (await agent.heartbeat()).cost
+    zones = {zone for _, zone in priced.cloud.prices}
+    dearer = {("g5.xlarge", zone): 0.50 for zone in zones}
+    priced.cloud.prices = {**priced.cloud.prices, **dearer}
+    prices = priced.provisioner.market.prices
+    prices.want({"g5.xlarge"})
+    await until(lambda: prices._spot.keys() >= dearer.keys(), "prices")
+    found = await continues_on(priced, lease)
+    other = await boot_for(priced, lease)
+    serving = asyncio.create_task(other.serve())
+    await priced.state(lease, LeaseState.ENDING)
+    await agent.event("stopped")
+    await serving
+    cost = (await other.heartbeat()).cost
+    assert priced.now(found).state is LeaseState.READY
+    assert cost.usd_per_hour > 2 * before.usd_per_hour
+    assert cost.price_change is None
+
+
+async def test_each_server_on_the_page_costs_its_own_while_it_moves(priced: World) -> None:
+    lease, agent = await priced.ready(sleep=RESUME)
+    await agent.heartbeat_often(7200.0)
+    await left(priced, lease, agent)
+    shown = [server_model(x, priced.clock()) for x in priced.provisioner.overview.servers("ada")]
+    assert sum(each.usd or 0.0 for each in shown) == pytest.approx(0.41, abs=0.02)
+    await reclaimed(priced, lease, agent)
+    [shown_after] = priced.provisioner.overview.servers("ada")
+    model = server_model(shown_after, priced.clock())
+    assert model.usd == pytest.approx(0.41, abs=0.03)
+    assert model.since == priced.now(lease).segments[0].start
+
+
 async def test_what_is_not_charged_is_said(priced: World) -> None:
     """AWS does not charge for a spot instance that it takes back in its first hour."""
     lease, agent = await priced.ready(sleep=RESUME)
     await agent.heartbeat_often(1800.0)
     _, other = await left(priced, lease, agent)
     before = (await other.heartbeat()).cost
-    assert before.credit is None
+    assert before.credits == []
 
     await reclaimed(priced, lease, agent)
 
     cost = (await other.heartbeat()).cost
-    assert cost.credit is not None
-    assert cost.credit.why == "free-hour"
-    assert cost.credit.usd == pytest.approx(_today(before) - _today(cost), abs=1e-6)
-    assert cost.credit.usd == pytest.approx(0.10, abs=0.02)
+    [credit] = cost.credits
+    assert credit.why == "free-hour"
+    assert credit.usd == pytest.approx(_today(before) - _today(cost), abs=1e-6)
+    assert credit.usd == pytest.approx(0.10, abs=0.02)
     change = cost.price_change
     assert change is not None
     assert change.before.usd_per_hour == 0.20, "it was not free while it ran"
