@@ -47,6 +47,7 @@ const cost = (changes = {}) => ({
   month_usd: 62.1,
   known_today_usd: 4.2,
   known_month_usd: 62.1,
+  credits: [],
   budget_usd: null,
   payer: 'user:ann',
   used_usd: 1.1,

@@ -23,7 +23,7 @@ class SessionCosts:
     """Sums up the leases that continue each other, and the workers of their clusters.
 
     A lease in memory is counted as it is: its price may be known only later, and EC2 may not charge
-    it. One that leaves memory is added to a sum of the lease by which its server goes on. A new
+    it. One that leaves memory is added to a sum of the lease under which its server continues. A new
     process of the hub makes these sums from what the store has.
     """
 
@@ -35,8 +35,8 @@ class SessionCosts:
         self._earlier_ids: dict[str, tuple[str, ...]] = {}
         """By lease id: the leases of its server that have left memory; their workers may have
         not."""
-        self._goes_on: dict[str, str] = {}
-        """By id of such a lease: the lease by which its server goes on."""
+        self._present: dict[str, str] = {}
+        """By id of such a lease: the lease under which its server continues."""
 
     def load(self, snapshot: Snapshot) -> None:
         """Take over what an earlier process has stored."""
@@ -82,20 +82,20 @@ class SessionCosts:
         )
 
     def forget(self, ended: Lease) -> None:
-        """Keep the cost of an ended lease that leaves memory, as long as its server goes on."""
+        """Keep the cost of an ended lease that leaves memory, as long as its server continues."""
         if ended.head:
-            head_id = self._goes_on.get(ended.head, ended.head)
+            head_id = self._present.get(ended.head, ended.head)
             if self._leases.get(head_id) is not None:
                 self._add(head_id, _of_workers(*nano_usd([ended], self._clock.now())))
             return
         before = self._left_memory.pop(ended.lease_id, NOTHING)
         ids = self._earlier_ids.pop(ended.lease_id, ())
         for each in ids:
-            del self._goes_on[each]
+            del self._present[each]
         later = self._leases.successor(ended.lease_id)
         if later is None or not later.taken_over.is_handed_over:
             return
-        later_id = self._goes_on.get(later.lease_id, later.lease_id)
+        later_id = self._present.get(later.lease_id, later.lease_id)
         if self._leases.get(later_id) is not None:
             cost = before + self.of_lease(ended)
             self._add(later_id, cost, (*ids, ended.lease_id))
@@ -106,7 +106,7 @@ class SessionCosts:
             self._left_memory[lease_id] = cost + known
         if earlier_ids:
             self._earlier_ids[lease_id] = (*self._earlier_ids.get(lease_id, ()), *earlier_ids)
-            self._goes_on |= dict.fromkeys(earlier_ids, lease_id)
+            self._present |= dict.fromkeys(earlier_ids, lease_id)
 
     def _workers_in_memory(self, head_id: str) -> SessionCost:
         return _of_workers(*nano_usd(self._leases.workers_of(head_id), self._clock.now()))
