@@ -23,8 +23,8 @@ class SessionCosts:
     """Sums up the leases that continue each other, and the workers of their clusters.
 
     A lease in memory is counted as it is: its price may be known only later, and EC2 may not charge
-    it. One that leaves memory is added to a sum of the lease under which its server continues. A new
-    process of the hub makes these sums from what the store has.
+    it. One that leaves memory is added to a sum of the lease under which its server continues. A
+    new process of the hub makes these sums from what the store has.
     """
 
     def __init__(self, leases: LeaseRegistry, clock: Clock) -> None:
