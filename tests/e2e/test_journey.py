@@ -49,7 +49,7 @@ PATIENT = {"server": "10m", "warn": PATIENT_WARN, "user_may_extend": "4h", "kern
 
 EPOCHS = 500 if FOR_THE_DOCS else 250
 
-MAX_BYTES = 220_000
+MAX_BYTES = 240_000
 """Of a picture."""
 
 NOTEBOOK = "Untitled.ipynb"
@@ -332,7 +332,7 @@ async def is_warned(page: Any) -> None:
     await expect(warning(page)).to_contain_text(
         "This server has been idle since", timeout=IDLE_SECONDS * 1000
     )
-    await expect(warning(page)).to_contain_text("Files are kept")
+    await expect(warning(page)).to_contain_text("Files and variables are kept")
 
 
 async def press_keep(page: Any) -> None:
