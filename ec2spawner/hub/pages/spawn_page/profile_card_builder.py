@@ -97,7 +97,7 @@ def _card(
     return replace(
         card,
         line=_line(provisioner, card, now),
-        value=_value(kind, first.offer.usd_per_hour if first else None),
+        value=_value(kind, card.usd_per_hour(first)),
         several=_several(provisioner, kind),
     )
 
