@@ -214,5 +214,6 @@ async def stops_it_at_the_hub(hub: Hub, page: Any) -> None:
     # The page loads its script after itself, and its buttons do nothing before.
     await home.wait_for_function("() => window._jupyterhub_page_loaded")
     await home.get_by_role("button", name="Stop My Server").click()
+    await home.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
     await expect(home.get_by_role("button", name="Stop My Server")).to_be_hidden()
     await home.close()
