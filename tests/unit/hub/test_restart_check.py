@@ -282,19 +282,39 @@ async def test_a_server_under_check_is_not_started(spawner: Any) -> None:
     assert refused.value.status_code == 400
 
 
-async def test_the_check_continues_where_jupyterhub_refuses_the_stop(
-    world: World, ours: EC2Spawner, spawner: Any, routes: list[str]
-) -> None:
-    """For which it was cut short: a default server cannot be removed."""
-    lease, _ = await world.ready()
+async def checked_through_the_api(
+    world: World, spawner: Any
+) -> tuple[Agent, asyncio.Task[Lease | None]]:
+    """The agent of a server and the server's check, of which the handlers know."""
+    world.silence_agents()
+    lease, agent = await world.ready()
     await world.restart()
     hub = service.current()
     assert hub is not None
     hub.provisioner = world.provisioner
     spawner.start_check = RestartCheck()
-    task = await checked(world, spawner.start_check, spawner, lease)
+    return agent, await checked(world, spawner.start_check, spawner, lease)
+
+
+async def test_the_check_goes_on_where_jupyterhub_will_refuse_the_stop(
+    world: World, ours: EC2Spawner, spawner: Any
+) -> None:
+    agent, task = await checked_through_the_api(world, spawner)
     with pytest.raises(HTTPError, match="default server"):
         await OfAdmin(spawner, b'{"remove": true}').delete("ada")
+    assert spawner._check_pending
+    world.cloud.end(agent.instance_id)
+    assert await task is None, "what its own instance says ends it"
+
+
+async def test_the_check_begins_anew_where_jupyterhub_refuses_the_stop(
+    world: World, ours: EC2Spawner, spawner: Any, routes: list[str]
+) -> None:
+    """For which it was cut short: a server that is being renamed is not stopped."""
+    _, task = await checked_through_the_api(world, spawner)
+    spawner.pending = "rename"
+    with pytest.raises(HTTPError, match="being renamed"):
+        await OfAdmin(spawner).delete("ada")
     assert await task is None
     assert spawner._check_pending
     await world.settle()

@@ -96,7 +96,7 @@ def test_prices_and_credits_are_the_owners_to_act_upon() -> None:
         as_of=NOW,
         since=NOW,
         price_change=PriceChange(why="rise", at=NOW, before=before, now=now),
-        credit=Credit(usd=0.12, why="free-hour", at=NOW),
+        credits=[Credit(usd=0.12, why="free-hour", at=NOW)],
     )
     status = NotebookStatus(managed=True, agent_connected=True, now=NOW, cost=cost)
     assert [each.kind for each in notices(status)] == ["price", "credit"]
