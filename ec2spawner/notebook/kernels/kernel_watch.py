@@ -104,6 +104,14 @@ class KernelWatch:
             return "busy"
         return "idle"
 
+    def runs_anything(self) -> bool:
+        """Whether it runs anything now, be it for a moment: what is asked of it would wait.
+
+        An execution that began before we listened is known by Jupyter Server alone.
+        """
+        self.check()
+        return bool(self._running) or self._busy_since is not None
+
     def _check_start(self) -> State:
         if self._starting_since is None:
             # Somebody has started it, or it died at work.
@@ -211,9 +219,10 @@ class KernelWatches:
         return sorted(found, key=lambda kernel: kernel.execution_state != "busy")[:MAX]
 
     def is_busy(self, kernel_id: str) -> bool:
-        """Whether a kernel runs something now."""
+        """Whether a kernel runs anything now, also one that has only just started."""
+        self._follow()
         watch = self._watches.get(kernel_id)
-        return watch is not None and watch.check() == "busy"
+        return watch is not None and watch.runs_anything()
 
     def runs_nothing_younger(self, kernel_id: str, seconds: float) -> bool:
         """Whether a kernel is idle, or whatever it runs has been running for so long; 0: idle."""

@@ -14,7 +14,7 @@ import pytest
 import zmq
 from zmq.eventloop.zmqstream import ZMQStream
 
-from ec2spawner.notebook.kernels.kernel_watch import CALLBACK_SECONDS, KernelWatch
+from ec2spawner.notebook.kernels.kernel_watch import CALLBACK_SECONDS, KernelWatch, KernelWatches
 from ec2spawner.notebook.observer import Observer
 
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
@@ -167,10 +167,21 @@ def test_an_execution_begun_before_we_listened_is_detected(kernel: Kernel) -> No
     kernel.execution_state = "busy"
     watch = kernel.watch()
     assert watch.check() == "idle"
+    assert watch.runs_anything(), "what saves its variables waits for it"
     kernel.later(CALLBACK_SECONDS.total_seconds())
     assert watch.check() == "busy"
     kernel.execution_state = "idle"
     assert watch.check() == "idle"
+    assert not watch.runs_anything()
+
+
+def test_a_kernel_that_started_since_the_last_look_is_busy_with_its_first_cell() -> None:
+    started = Kernel()
+    started.execution_state = "busy"
+    manager: Any = SimpleNamespace(list_kernel_ids=lambda: ["k"], get_kernel=lambda _: started)
+    watches = KernelWatches(manager, lambda: NOW, lambda: None)
+    assert watches.is_busy("k")
+    assert not watches.is_busy("gone")
 
 
 async def test_the_end_of_a_cell_that_prints_faster_than_we_read_is_not_lost(
