@@ -13,7 +13,7 @@ from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.hub.api.instances import server_model
 from ec2spawner.provisioner.model.cloud.instance import SPOT_TERMINATION
 from ec2spawner.provisioner.model.leases.lease import Lease, LeaseState
-from ec2spawner.wire import Cost, Market
+from ec2spawner.wire import Cost, Market, Stop
 from tests.unit.provisioner.lifecycle.test_continuation import boot_for
 from tests.unit.provisioner.lifecycle.test_continue_on_other_hardware import continues_on
 from tests.unit.provisioner.world import Agent, World, until
@@ -95,11 +95,7 @@ async def test_nothing_is_lost_when_the_lease_before_is_forgotten(
         await other.heartbeat()
         assert (await other.heartbeat()).cost.usd == pytest.approx(cost.usd, abs=0.01)
 
-    leases = priced.provisioner._state.leases
-    await other.heartbeat_often(1800.0)
-    await priced.complete_passes(1)
-    leases.forget_last_ended(priced.clock())
-    assert leases.remembered(lease.lease_id) is None
+    await forget(priced, other, lease)
 
     again = (await other.heartbeat()).cost
     assert again.since == cost.since
@@ -127,6 +123,44 @@ async def test_nothing_is_lost_where_a_restart_follows_a_start_elsewhere_that_fa
     again = (await other.heartbeat()).cost
     assert again.since == cost.since
     assert again.usd == pytest.approx(cost.usd, abs=0.01)
+
+
+async def test_nothing_is_lost_where_the_end_of_a_move_given_up_is_not_stored_yet(
+    priced: World,
+) -> None:
+    """Two open leases then continue the one that has ended."""
+    lease, agent = await priced.ready(sleep=replace(RESUME, after_interruption="resume"))
+    await agent.heartbeat_often(7200.0)
+    given_up = await continues_on(priced, lease)
+    await priced.provisioner.moves.give_up("ada", "", Stop(reason="user"))
+    await priced.state(given_up, LeaseState.ENDED)
+    second, other = await left(priced, lease, agent)
+    await reclaimed(priced, lease, agent)
+    cost = (await other.heartbeat()).cost
+    await priced.kill()
+    priced.run_sql(f"UPDATE lease SET state = 'ending' WHERE lease_id = '{given_up.lease_id}'")
+
+    await priced.start()
+    priced.provisioner.take_up("ada", "", second.lease_id)
+    await priced.state(given_up, LeaseState.ENDED)
+    await forget(priced, other, given_up)
+    _, last = await left(priced, second, other)
+    await reclaimed(priced, second, other)
+    await forget(priced, last, second)
+
+    again = (await last.heartbeat()).cost
+    assert again.since == cost.since
+    half_an_hour = 0.10  # of `last`: AWS does not charge `second`, reclaimed in its first hour
+    assert again.usd == pytest.approx(cost.usd + half_an_hour, abs=0.02)
+
+
+async def forget(world: World, other: Agent, ended: Lease) -> None:
+    """Half an hour later."""
+    leases = world.provisioner._state.leases
+    await other.heartbeat_often(1800.0)
+    await world.complete_passes(1)
+    leases.forget_last_ended(world.clock())
+    assert leases.remembered(ended.lease_id) is None
 
 
 async def test_a_move_to_another_price_is_said_with_both(priced: World) -> None:
