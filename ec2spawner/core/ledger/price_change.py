@@ -64,16 +64,18 @@ def latest_change(
     """The last difference to report to the user of a server; None if there is none.
 
     `left` is what it cost on the instance that it has left, `asked` what was asked for first, as
-    the page showed it before the start. No change is news any more once the price is again what it
-    was before.
+    the page showed it before the start. A change is no news while the price is again what it was
+    before; it is the same one when that is over.
     """
     found: PriceChange | None = None
     said: HourlyPrice | None = None
+    last: HourlyPrice | None = None
     instance_id = ""
     for segment in segments:
         now = price_of(segment)
         if now is None:
             continue
+        last = now
         if said is None or segment.instance_id != instance_id:
             instance_id, said, found = segment.instance_id, now, None
             if left is not None and differs(left, now):
@@ -82,11 +84,9 @@ def latest_change(
                 found = PriceChange("start", segment.start, asked, now)
         elif now.usd_per_hour >= said.usd_per_hour * RISE:
             found, said = PriceChange("rise", segment.start, said, now), now
-        elif found is not None and _is_back(found, now):
-            found = None
         if now.usd_per_hour < said.usd_per_hour and _lasted(segment) >= SETTLED:
             said = now
-    return found
+    return None if found and last and _is_back(found, last) else found
 
 
 def _is_back(change: PriceChange, now: HourlyPrice) -> bool:

@@ -45,7 +45,7 @@ def test_a_price_that_goes_up_and_down_is_reported_once() -> None:
     said = latest_change(course(0.40, 0.50))
     assert latest_change(course(0.40, 0.50, 0.45, 0.50)) == said
     assert latest_change(course(0.40, 0.50, 0.40)) is None, "it has fallen back"
-    assert latest_change(course(0.40, 0.50, 0.40, 0.50)) is None, "it was said"
+    assert latest_change(course(0.40, 0.50, 0.40, 0.50)) == said, "it was said"
 
 
 def test_after_an_hour_at_a_lower_price_the_next_rise_is_news() -> None:
@@ -96,4 +96,6 @@ def test_a_price_that_is_again_what_it_was_is_no_change() -> None:
     assert latest_change(course(0.40, 0.205), left=asked) is None
     assert latest_change(course(0.40, 0.10), left=asked) is None, "it costs no more any longer"
     assert latest_change(course(0.17, 0.195), left=asked) is None
+    dip = latest_change(course(0.50, 0.20, 0.50), left=asked)
+    assert dip == latest_change(course(0.50), left=asked), "only while it lasts"
     assert latest_change(course(0.20), asked=HourlyPrice(0.20, ON_DEMAND)) is not None
