@@ -269,9 +269,10 @@ class State:
             if (lease.user, lease.server) != (user, server) or not lease.saves_session:
                 continue
             assert lease.stop is not None
-            # The time that the stop itself may take begins now.
+            # The time that the stop itself may take begins now, or has begun.
             waited = self.stopping_seconds(lease)
-            stop = lease.stop.model_copy(update={"sleep": None, "save_seconds": waited})
+            used = min(waited, lease.stop.save_seconds)
+            stop = lease.stop.model_copy(update={"sleep": None, "save_seconds": used})
             log.info("Saving the session of %s no further, as asked", lease.lease_id)
             self.leases.notify_agent(lease.lease_id)
             try:

@@ -135,6 +135,17 @@ async def test_a_save_that_is_cut_short_leaves_all_of_the_stops_own_time(
     assert world.settings.stop_timeout <= took < world.settings.stop_timeout + 10
 
 
+async def test_a_save_that_is_cut_short_after_its_time_lengthens_no_stop(world: World) -> None:
+    await world.restart(stop_timeout=60.0)
+    lease, agent = await serving(world)
+    began = virtual_loop().time()
+    await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "You put it to sleep")
+    await pass_time(world, 350)
+    await cut_short(world, agent)
+    await world.state(lease, LeaseState.ENDED)
+    assert virtual_loop().time() - began < 370, "300 to save, and 60"
+
+
 async def test_a_save_that_is_cut_short_before_the_hub_is_restarted_is_awaited_once(
     world: World,
 ) -> None:
