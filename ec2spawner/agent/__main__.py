@@ -32,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     memory_protection.close_to_others()
+    memory_protection.expendable()  # tries choom(1): on the event loop, that would block it
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

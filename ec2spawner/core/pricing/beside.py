@@ -17,7 +17,7 @@ class Beside:
 
     @property
     def usd_per_hour(self) -> float:
-        """Both together."""
+        """Price of disks and address together."""
         return self.disk_usd_per_hour + self.address_usd_per_hour
 
     @property

@@ -7,7 +7,7 @@ created or changed with for later starts, without a look at it.
 
 A stop that JupyterHub requests saves the session where idle stops do, whoever asks for it: an
 admin, JupyterHub's admin page, an idle culler, a logout that ends servers, a hub that ends with
-them. `sleep` in the body of the call chooses; what is deleted afterwards is not saved.
+them. `sleep` in the body of the call chooses; the deletion of a server begins no save.
 """
 
 from __future__ import annotations
@@ -126,9 +126,6 @@ class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
         if chosen and not is_removed:
             self._check_sleep(user_name, server_name)
         remember_caller(self, False if is_removed else chosen)
-        await self._end_move(user_name, server_name)
-        if chosen is False:
-            await self._cut_sleep_short(user_name, server_name)
         spawner = self._under_check(user_name, server_name)
         if spawner is not None and not await spawner.start_check.cut_short(spawner):
             raise HTTPError(
@@ -137,6 +134,9 @@ class ServerHandler(TakesTurns, UserServerAPIHandler, StrictBody):
                 "now. Try again in a minute",
             )
         try:
+            await self._end_move(user_name, server_name)
+            if chosen is False:
+                await self._cut_sleep_short(user_name, server_name)
             await super().delete(user_name, server_name)
         except Exception:
             self._resume_check(spawner)

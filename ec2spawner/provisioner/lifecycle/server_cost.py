@@ -111,7 +111,7 @@ def _beside_of(current: Segment) -> list[str]:
 
 
 def _said(change: PriceChange, asked: HourlyPrice | None) -> ChangeSaid:
-    """`asked` is said of a move whose user had been shown another price."""
+    """Add `asked` to a move whose user had been shown another price."""
     is_other = asked is not None and differs(asked, change.now)
     has_asked = change.why == "move" and is_other
     return ChangeSaid(

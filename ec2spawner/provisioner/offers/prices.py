@@ -260,7 +260,7 @@ class PriceCache:
         return Beside((disks or 0.0) / HOURS_PER_MONTH, address or 0.0)
 
     def beside_spec(self, spec: LaunchSpec) -> Beside:
-        """The same of an instance of this spec."""
+        """Prices of what comes with an instance of this spec."""
         return self.beside(spec.disk_gib, snapshots_of(spec))
 
     def disks_usd_per_hour(self, root_gib: float, snapshots: Sequence[str]) -> float | None:

@@ -34,8 +34,8 @@ def continued() -> Select[tuple[str]]:
 
 
 def ended_workers(connection: Connection) -> dict[str, tuple[int, int]]:
-    """By id of a server's lease that is open or `continued`: what its ended workers have cost as
-    far as prices are known, in 1e-9 USD, and how many prices are unknown.
+    """Return what the ended workers of servers that are on have cost: by id of the server's lease,
+    open or `continued`, the known part in 1e-9 USD, and how many prices are unknown.
 
     A worker is of the owner of its server: so an index finds it.
     """

@@ -38,8 +38,8 @@ export interface IView {
   readonly now: number;
   /** What the server itself says of its failure; empty where it does not respond. */
   readonly problem: string;
-  /** Whether the server answers, and refuses this page's login: it is another process than the one that the
-   * page was opened from, or the login has ended. */
+  /** Whether the server answers, and refuses this page's login: it is another process than the one
+   * that the page was opened from, or the login has ended. */
   readonly isSignedOut: boolean;
   /** What the hub says of a server that does not answer; null where it has not been asked. */
   readonly end: IServerEnd | null;

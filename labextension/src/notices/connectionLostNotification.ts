@@ -126,8 +126,8 @@ export class ConnectionLostNotification implements IDisposable {
     this._open(`${spawnUrl()}${next}`);
   }
 
-  /** As this page, which leads through the login. The login is the browser's: once another tab has it, what is
-   * unsaved here is saved. */
+  /** As this page, which leads through the login. The login is the browser's: once another tab has
+   * it, what is unsaved here is saved. */
   private _signIn(event: MouseEvent): void {
     event.preventDefault(); // Until the server answers: the toast stays.
     const { location } = window;

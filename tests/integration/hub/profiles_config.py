@@ -35,3 +35,4 @@ c.EC2Spawner.group_overrides = {
     "small disks": {"groups": ["students"], "spawner_override": {"disk_gib": 80}}
 }
 c.JupyterHub.load_groups = {"research": {"users": ["rita"]}, "students": {"users": ["stu"]}}
+c.Authenticator.admin_users = {"observer"}

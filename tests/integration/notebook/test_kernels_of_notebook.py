@@ -175,7 +175,7 @@ def test_an_execution_begun_before_we_listened_is_detected(kernel: Kernel) -> No
     assert not watch.runs_anything()
 
 
-def test_a_kernel_that_started_since_the_last_look_is_busy_with_its_first_cell() -> None:
+def test_a_kernel_that_has_only_just_started_is_busy_with_its_first_cell() -> None:
     started = Kernel()
     started.execution_state = "busy"
     manager: Any = SimpleNamespace(list_kernel_ids=lambda: ["k"], get_kernel=lambda _: started)

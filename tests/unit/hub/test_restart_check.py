@@ -296,7 +296,7 @@ async def checked_through_the_api(
     return agent, await checked(world, spawner.start_check, spawner, lease)
 
 
-async def test_the_check_goes_on_where_jupyterhub_will_refuse_the_stop(
+async def test_the_check_continues_where_jupyterhub_will_refuse_the_stop(
     world: World, ours: EC2Spawner, spawner: Any
 ) -> None:
     agent, task = await checked_through_the_api(world, spawner)

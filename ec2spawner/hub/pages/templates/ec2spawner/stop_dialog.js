@@ -55,12 +55,17 @@ async function stopAsAsked(server, sleep) {
   clearTimeout(stopOffer);
   if (sleep) stopOffer = setTimeout(offerToStopNow, LONG_SAVE_MS);
   stopPart("doing").textContent = sleep ? "Your session is being saved…" : "Your server is stopping…";
+  const before = { ...ownServers[server] };
+  let isAccepted = false;
+  // At once: the dialog may be opened again before the hub answers.
+  if (sleep) Object.assign(ownServers[server], { can_sleep: false, is_saving: true });
   try {
     await stopServer(stopDialog.dataset.user, server, sleep);
-    if (sleep) Object.assign(ownServers[server], { can_sleep: false, is_saving: true });
+    isAccepted = true;
     await untilStopped(server);
     window.location.reload();
   } catch (error) {
+    if (!isAccepted) ownServers[server] = before;
     if (server !== asked) return;
     clearTimeout(stopOffer);
     stopPart("doing").textContent = "";
