@@ -66,7 +66,8 @@ export function hasUnsaved(shell: JupyterFrontEnd.IShell): boolean {
   return unsavedDocuments(shell).length > 0 || [...shell.widgets('main')].some(isMarked);
 }
 
-/** The open document of this path; null where none is open. */
+/** The open document of this path; null where none is open, or it has not been loaded yet: until
+ * then its model is empty, and its file is what there is. */
 export function openDocument(
   shell: JupyterFrontEnd.IShell,
   path: string
@@ -74,7 +75,7 @@ export function openDocument(
   for (const widget of shell.widgets('main')) {
     const { context } = widget as Widget & Partial<Pick<IDocumentWidget, 'context'>>;
     if (context?.path === path) {
-      return context;
+      return context.isReady ? context : null;
     }
   }
   return null;
