@@ -81,7 +81,8 @@ async def charged_per_hour(hub: Hub) -> float:
         return grown if grown[1] > CHARGED_HOURS else None
 
     # Of a price that changed in the first minute of an instance, all of that minute is charged.
-    usd, hours = await until(more, 90, "the ledger to charge more")
+    # A reader of costs may ask for them every few seconds.
+    usd, hours = await until(more, 90, "the ledger to charge more", pause=2)
     return usd / hours
 
 

@@ -232,8 +232,10 @@ async def test_its_user_stops_it_while_it_moves(hub: Hub, embedded: Embedded) ->
     reply = await hub.api.delete(hub.server_path("eva"))
     assert reply.status_code in {202, 204}, reply.text
     await hub.wait_gone("eva")
+    # A launch may have been under way. 3 seconds: longer than the hub's pause between two scans.
+    await until_none_is_left_for(embedded, 3)
     bought = len(await embedded.calls("CreateFleet"))
-    await until_none_is_left_for(embedded, 3)  # longer than the hub's pause between two looks
+    await until_none_is_left_for(embedded, 3)
     assert len(await embedded.calls("CreateFleet")) == bought
     assert not await hub.server_tokens("eva")
 
