@@ -18,9 +18,9 @@ const silence = () => {
   throw new TypeError('Failed to fetch');
 };
 
-/** What becomes of a move where the server answers so, one after the other: how often it was asked
- * after that began, and the errors shown. */
-async function moved(context, ...answers) {
+/** What becomes of a choice where the server answers so, one after the other: how often it was
+ * asked, and the errors shown. */
+async function chosen(context, ...answers) {
   const append = () => {};
   const createElement = name => (name === 'a' ? new URL(SERVER) : { append, setAttribute: append });
   const document = { cookie: '', createElement };
@@ -35,14 +35,26 @@ async function moved(context, ...answers) {
   const errors = [];
   Notification.error = message => errors.push(message);
   const choice = { profile: 'a10g', name: 'A10G, 24 GB', usd_per_hour: 1, refusal: '' };
-  const replies = [() => Response.json({ choices: [choice] }), () => move('looking'), ...answers];
+  const replies = [() => Response.json({ choices: [choice] }), ...answers];
   let asked = 0;
   const fetch = async () => replies[Math.min(asked++, replies.length - 1)]();
   const app = { serviceManager: { serverSettings: { ...SETTINGS, fetch } } };
   const model = { view: { phase: 'live', status: { stop: null, cost: null } }, refresh: () => {} };
   await new HardwareChange({ app, model, trans }).run();
-  return { asked: asked - 2, errors };
+  return { asked: asked - 1, errors };
 }
+
+/** The same of a move that has begun: how often it was asked after that. */
+async function moved(context, ...answers) {
+  const { asked, errors } = await chosen(context, () => move('looking'), ...answers);
+  return { asked: asked - 1, errors };
+}
+
+test('a choice that is refused changes nothing', async context => {
+  const { asked, errors } = await chosen(context, () => refusal(409));
+  assert.equal(asked, 1);
+  assert.match(errors[0], /stays as it is/);
+});
 
 test('a move is followed over the answers of whoever stands in for its server', async context => {
   const standIns = [404, 424, 502, 503, 504].map(status => () => refusal(status));
@@ -54,6 +66,7 @@ for (const status of [400, 403, 409, 429, 500]) {
   test(`a refusal with ${status} ends the wait for a move at once`, async context => {
     const { asked, errors } = await moved(context, () => refusal(status));
     assert.deepEqual([asked, errors.length], [1, 1]);
+    assert.match(errors[0], /may still move/, 'the move has begun');
   });
 }
 

@@ -41,7 +41,8 @@ export class HardwareChange {
         await this._follow((await this._ask('continue', { profile: chosen.profile })) as IMove);
       }
     } catch (reason) {
-      this._reportFailure(reason);
+      const why = failureText(reason, this._trans);
+      this._report(this._trans.__('Your server stays as it is. %1', why));
     } finally {
       this._isUnderWay = false;
     }
@@ -60,7 +61,8 @@ export class HardwareChange {
       Notification.dismiss(id);
       // A server that moves may be gone before it has answered.
       if (!isStopping(this._model.view)) {
-        throw reason;
+        const why = failureText(reason, this._trans);
+        this._report(this._trans.__('Your server may still move. %1', why));
       }
       return;
     }
@@ -91,9 +93,7 @@ export class HardwareChange {
     return request(this._app.serviceManager.serverSettings, path, body);
   }
 
-  private _reportFailure(reason: unknown): void {
-    const why = failureText(reason, this._trans);
-    const what = this._trans.__('Your server stays as it is. %1', why);
+  private _report(what: string): void {
     Notification.error(what, { autoClose: false });
   }
 
