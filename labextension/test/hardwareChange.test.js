@@ -56,6 +56,14 @@ test('a choice that is refused changes nothing', async context => {
   assert.match(errors[0], /stays as it is/);
 });
 
+for (const answer of [silence, () => refusal(503)]) {
+  test('a choice without an answer may have begun a move', async context => {
+    const { asked, errors } = await chosen(context, answer);
+    assert.equal(asked, 1);
+    assert.match(errors[0], /may still move/);
+  });
+}
+
 test('a move is followed over the answers of whoever stands in for its server', async context => {
   const standIns = [404, 424, 502, 503, 504].map(status => () => refusal(status));
   const { asked, errors } = await moved(context, silence, ...standIns, () => move('none'));

@@ -38,7 +38,7 @@ export class HardwareChange {
       }
       const chosen = await chooseHardware(hardware, this._model.view.status, this._trans);
       if (chosen) {
-        await this._follow((await this._ask('continue', { profile: chosen.profile })) as IMove);
+        await this._move(chosen.profile);
       }
     } catch (reason) {
       const why = failureText(reason, this._trans);
@@ -46,6 +46,21 @@ export class HardwareChange {
     } finally {
       this._isUnderWay = false;
     }
+  }
+
+  /** Ask for the move. Without an answer it may have begun; with a refusal it has not. */
+  private async _move(profile: string): Promise<void> {
+    let first: IMove;
+    try {
+      first = (await this._ask('continue', { profile })) as IMove;
+    } catch (reason) {
+      if (!isUnanswered(reason)) {
+        throw reason;
+      }
+      this._reportUnknown(reason);
+      return;
+    }
+    await this._follow(first);
   }
 
   /** One notification until it is decided; the notice of the stop says what follows. */
@@ -59,11 +74,7 @@ export class HardwareChange {
       }
     } catch (reason) {
       Notification.dismiss(id);
-      // A server that moves may be gone before it has answered.
-      if (!isStopping(this._model.view)) {
-        const why = failureText(reason, this._trans);
-        this._report(this._trans.__('Your server may still move. %1', why));
-      }
+      this._reportUnknown(reason);
       return;
     }
     if (move.state === 'failed') {
@@ -91,6 +102,14 @@ export class HardwareChange {
 
   private _ask(path: 'hardware' | 'continue', body?: unknown): Promise<unknown> {
     return request(this._app.serviceManager.serverSettings, path, body);
+  }
+
+  /** What becomes of a move is not known; a server that is away says so itself. */
+  private _reportUnknown(reason: unknown): void {
+    if (!isStopping(this._model.view)) {
+      const why = failureText(reason, this._trans);
+      this._report(this._trans.__('Your server may still move. %1', why));
+    }
   }
 
   private _report(what: string): void {
