@@ -143,6 +143,32 @@ async def test_a_save_that_takes_long_can_be_cut_short(hub: Hub, visit: Visit) -
     assert sent == ['{"sleep":true}', WITHOUT]
 
 
+async def test_a_dialog_opened_again_before_the_hub_answers_offers_no_second_sleep(
+    hub: Hub, visit: Visit
+) -> None:
+    await hub.start_server("bob")
+    page = await home_of(hub, visit, "bob")
+    held: list[Any] = []
+
+    async def hold(route: Any) -> None:
+        held.append(route)
+
+    await page.route(CALLS, hold)
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="Stop My Server").click()
+    await dialog.get_by_role("button", name="Sleep").click()
+    await dialog.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Stop My Server").click()
+    offered = ["Cancel", "Stop now without saving"]
+    await expect(dialog.locator("button:visible")).to_have_text(offered)
+    [deletion] = held
+    await deletion.fulfill(status=409, json={"message": "Nothing can be saved."})
+    await expect(dialog.get_by_role("alert")).to_be_visible()
+    await dialog.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Stop My Server").click()
+    await expect(dialog.locator("button:visible")).to_have_text(["Cancel", "Sleep", "Stop"])
+
+
 async def test_a_save_under_way_changes_no_dialog_of_another_server(hub: Hub, visit: Visit) -> None:
     await hub.start_server("bob")
     named = {"display_name": "Lab", "user_options": {}}

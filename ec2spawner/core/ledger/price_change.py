@@ -64,8 +64,8 @@ def latest_change(
     """The last difference to report to the user of a server; None if there is none.
 
     `left` is what it cost on the instance that it has left, `asked` what was asked for first, as
-    the page showed it before the start. A change is no news while the price is again what it was
-    before; it is the same one when that is over.
+    the page showed it before the start. A change is not reported while the price is again
+    what it was before it; afterwards it is the same change, not another.
     """
     found: PriceChange | None = None
     said: HourlyPrice | None = None

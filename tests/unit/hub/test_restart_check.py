@@ -13,6 +13,7 @@ from jupyterhub.scopes import Scope
 from tornado.web import HTTPError
 
 from ec2spawner.config import validate_options
+from ec2spawner.core.sleep.rules import SleepRules
 from ec2spawner.hub.api.jupyterhub_server_api import ServerHandler
 from ec2spawner.hub.app import restart_check, service
 from ec2spawner.hub.app.restart_check import RestartCheck
@@ -305,6 +306,19 @@ async def test_the_check_continues_where_jupyterhub_will_refuse_the_stop(
     assert spawner._check_pending
     world.cloud.end(agent.instance_id)
     assert await task is None, "what its own instance says ends it"
+
+
+async def test_a_stop_that_is_refused_during_a_check_ends_no_save(
+    world: World, ours: EC2Spawner, spawner: Any
+) -> None:
+    rules = SleepRules(save_seconds=300, max_bytes=2**30)
+    lease, _ = await world.ready(home_kind="ebs", sleep=rules)
+    await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "You put it to sleep")
+    spawner.start_check = RestartCheck()  # which no answer of EC2 has let begin
+    with pytest.raises(HTTPError, match="no answer from EC2") as refused:
+        await OfAdmin(spawner, b'{"sleep": false}').delete("ada")
+    assert refused.value.status_code == 503
+    assert world.now(lease).saves_session
 
 
 async def test_the_check_begins_anew_where_jupyterhub_refuses_the_stop(

@@ -247,7 +247,10 @@ def test_prices_are_those_of_the_notebook_with_disk_and_address() -> None:
     assert "Prices include the machine's own disk and public address;" in shown.text
     private = page(replace(card, beside=Beside(0.1))).text
     assert "instance $0.19/h + its disk $0.10/h" in private
+    assert "Prices include the machine's own disk; the disk of your home costs extra." in private
     assert "address" not in private, "instances of this hub have none"
+    public = page(replace(card, beside=Beside(address_usd_per_hour=0.005))).text
+    assert "Prices include the machine's own public address; disks cost extra." in public
     assert "Disks cost extra." in page(T4).text
 
 

@@ -44,10 +44,9 @@ class SessionCosts:
         for lease in snapshot.leases:
             cost = _of_workers(*snapshot.ended_workers.get(lease.lease_id, (0, 0)))
             ids: list[str] = []
-            later = self._leases.successor(lease.continues)
-            # Also the start of a move that was given up may still be open.
-            is_later = later is not None and later.lease_id == lease.lease_id
-            previous = ended.get(lease.continues) if is_later else None
+            # The start of a move that was given up may still be open, beside what continues it now.
+            is_given_up = self._leases.successor(lease.continues) is not lease
+            previous = None if is_given_up else ended.get(lease.continues)
             while previous is not None:
                 workers = snapshot.ended_workers.get(previous.lease_id, (0, 0))
                 cost = self.of_lease(previous) + _of_workers(*workers) + cost
@@ -94,7 +93,7 @@ class SessionCosts:
         before = self._left_memory.pop(ended.lease_id, NOTHING)
         ids = self._earlier_ids.pop(ended.lease_id, ())
         for each in ids:
-            self._present.pop(each, None)
+            del self._present[each]
         later = self._leases.successor(ended.lease_id)
         if later is None or not later.taken_over.is_handed_over:
             return

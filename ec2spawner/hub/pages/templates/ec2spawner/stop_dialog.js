@@ -55,23 +55,29 @@ async function stopAsAsked(server, sleep) {
   clearTimeout(stopOffer);
   if (sleep) stopOffer = setTimeout(offerToStopNow, LONG_SAVE_MS);
   stopPart("doing").textContent = sleep ? "Your session is being saved…" : "Your server is stopping…";
-  const before = { ...ownServers[server] };
-  let isAccepted = false;
-  // At once: the dialog may be opened again before the hub answers.
-  if (sleep) Object.assign(ownServers[server], { can_sleep: false, is_saving: true });
   try {
-    await stopServer(stopDialog.dataset.user, server, sleep);
-    isAccepted = true;
+    await askHubToStop(server, sleep);
     await untilStopped(server);
     window.location.reload();
   } catch (error) {
-    if (!isAccepted) ownServers[server] = before;
     if (server !== asked) return;
     clearTimeout(stopOffer);
     stopPart("doing").textContent = "";
     stopPart("error").textContent = sentence(error.message);
     stopPart("error").hidden = false;
     allowChoice(true);
+  }
+}
+
+/** The dialog may be opened again before the hub answers: it offers no second sleep. */
+async function askHubToStop(server, sleep) {
+  const before = ownServers[server];
+  if (sleep) ownServers[server] = { ...before, can_sleep: false, is_saving: true };
+  try {
+    await stopServer(stopDialog.dataset.user, server, sleep);
+  } catch (error) {
+    ownServers[server] = before;
+    throw error;
   }
 }
 
