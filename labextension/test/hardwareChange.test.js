@@ -6,6 +6,7 @@ import { trans } from './trans.js';
 
 const { Notification } = await import('@jupyterlab/apputils');
 const { ServerConnection } = await import('@jupyterlab/services');
+const { Signal } = await import('@lumino/signaling');
 const { HardwareChange } = await import('../lib/commands/hardwareChange.js');
 
 const SERVER = 'http://server/';
@@ -19,7 +20,7 @@ const silence = () => {
 };
 
 /** What becomes of a choice where the server answers so, one after the other: how often it was
- * asked, and the errors shown. */
+ * asked, the errors shown, and what dismisses them when the view of the server becomes another. */
 async function chosen(context, ...answers) {
   const append = () => {};
   const createElement = name => (name === 'a' ? new URL(SERVER) : { append, setAttribute: append });
@@ -34,14 +35,23 @@ async function chosen(context, ...answers) {
   });
   const errors = [];
   Notification.error = message => errors.push(message);
+  const dismissed = [];
+  context.mock.method(Notification, 'dismiss', id => dismissed.push(id));
   const choice = { profile: 'a10g', name: 'A10G, 24 GB', usd_per_hour: 1, refusal: '' };
   const replies = [() => Response.json({ choices: [choice] }), ...answers];
   let asked = 0;
   const fetch = async () => replies[Math.min(asked++, replies.length - 1)]();
   const app = { serviceManager: { serverSettings: { ...SETTINGS, fetch } } };
   const model = { view: { phase: 'live', status: { stop: null, cost: null } }, refresh: () => {} };
+  model.changed = new Signal(model);
   await new HardwareChange({ app, model, trans }).run();
-  return { asked: asked - 1, errors };
+  const afterwards = view => {
+    dismissed.length = 0;
+    model.view = view;
+    model.changed.emit();
+    return dismissed.length;
+  };
+  return { asked: asked - 1, errors, afterwards };
 }
 
 /** The same of a move that has begun: how often it was asked after that. */
@@ -63,6 +73,14 @@ for (const answer of [silence, () => refusal(503)]) {
     assert.match(errors[0], /may still move/);
   });
 }
+
+test('what is not known of a move is shown until the server stops for it', async context => {
+  const { afterwards } = await chosen(context, silence);
+  const live = { phase: 'live', status: { stop: null } };
+  assert.equal(afterwards(live), 0);
+  assert.equal(afterwards({ phase: 'live', status: { stop: { reason: 'user' } } }), 1);
+  assert.equal(afterwards({ phase: 'away', status: null }), 0, 'once');
+});
 
 test('a move is followed over the answers of whoever stands in for its server', async context => {
   const standIns = [404, 424, 502, 503, 504].map(status => () => refusal(status));

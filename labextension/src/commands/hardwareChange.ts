@@ -104,16 +104,24 @@ export class HardwareChange {
     return request(this._app.serviceManager.serverSettings, path, body);
   }
 
-  /** What becomes of a move is not known; a server that is away says so itself. */
+  /** What becomes of a move is not known, until its server stops for it, which says so itself. */
   private _reportUnknown(reason: unknown): void {
-    if (!isStopping(this._model.view)) {
-      const why = failureText(reason, this._trans);
-      this._report(this._trans.__('Your server may still move. %1', why));
+    if (isStopping(this._model.view)) {
+      return;
     }
+    const why = failureText(reason, this._trans);
+    const id = this._report(this._trans.__('Your server may still move. %1', why));
+    const onChanged = (model: StatusModel): void => {
+      if (isStopping(model.view)) {
+        model.changed.disconnect(onChanged);
+        Notification.dismiss(id);
+      }
+    };
+    this._model.changed.connect(onChanged);
   }
 
-  private _report(what: string): void {
-    Notification.error(what, { autoClose: false });
+  private _report(what: string): string {
+    return Notification.error(what, { autoClose: false });
   }
 
   private readonly _app: JupyterFrontEnd;
