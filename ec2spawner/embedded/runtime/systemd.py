@@ -71,7 +71,9 @@ run() {
     trap '' TERM  # for journald, which ends with its input
     open_output
     trap exit TERM
-    {unit_variable}=$unit setsid "$0" --run "$(command_line)" >&"$output" 2>&1 {output}>&- &
+    # What a shell's `&` ignores in its children, or `nohup` did further up, systemd does not.
+    {unit_variable}=$unit setsid env --default-signal=HUP,INT,QUIT \\
+        "$0" --run "$(command_line)" >&"$output" 2>&1 {output}>&- &
     wait $!
     status=$?
     exec {output}>&-

@@ -30,6 +30,8 @@ Type=oneshot
 ExecStart=/bin/bash -c "journalctl _SYSTEMD_UNIT=it.service --lines=1 --output=cat >failed"
 """
 
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+
 STARTS = "echo $$$$ >>starts; echo start of $$$$; "
 
 
@@ -105,6 +107,25 @@ def test_a_signal_that_asks_for_an_end_restarts_nothing(
     service.until_over()
     assert service.words("starts") == [str(main)]
     assert not service.words("failed")
+
+
+def test_signals_that_end_a_service_are_not_ignored_where_ec2_was_started_so(
+    new_service: NewService,
+) -> None:
+    """As by `nohup`, or by a shell's `&`: what a process ignores, its children do."""
+    ignored = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
+    try:
+        service = new_service("exec sleep 600")
+        [main] = service.starts(1)
+    finally:
+        for number, handler in ignored.items():
+            signal.signal(number, handler)
+    bits = sum(1 << number - 1 for number in ENDING)
+    service.until(lambda: Path(f"/proc/{main}/comm").read_text() == "sleep\n")
+    status = Path(f"/proc/{main}/status").read_text()
+    assert int(status.partition("SigIgn:")[2].split()[0], 16) & bits == 0
+    os.kill(main, signal.SIGHUP)
+    service.until_over()
 
 
 def test_an_error_starts_a_service_again_and_success_does_not(new_service: NewService) -> None:
