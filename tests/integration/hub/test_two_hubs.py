@@ -46,6 +46,8 @@ async def serve_one_each(hub: Hub, staging: Hub, embedded: Embedded) -> tuple[se
 
     The staging copy does not take Ann's home.
     """
+    # To a hub that starts while EC2 does not show her volume yet, Ann has no home.
+    await embedded.control("lag", {"seconds": 0})
     await hub.start_server("ann")
     anns = await instances(embedded)
     await staging.start()
