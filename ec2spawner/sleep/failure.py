@@ -27,10 +27,6 @@ class Failure(NamedTuple):
     detail: str = ""
 
 
-class NotRestorable(Exception):
-    """It was saved, and could not be loaded."""
-
-
 def attempt(work: Callable[[], T], seconds: float) -> T | Failure:
     """What `work` returns, or why it failed: one variable must not end the save of the others.
 
@@ -58,8 +54,6 @@ def failure_of(error: BaseException) -> Failure:
         return Failure("not-storable", str(error))
     if issubclass(kind, pickling.NoDill):
         return Failure("no-dill")
-    if issubclass(kind, NotRestorable):
-        return Failure("not-restorable", str(error))
     if issubclass(kind, MemoryError):
         return Failure("memory")
     if issubclass(kind, RecursionError):

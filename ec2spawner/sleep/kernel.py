@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from . import naming, report
 from .bounds.memory import memory
-from .saving import CarriedOver, Report, save_namespace
+from .outcome import CarriedOver, Report
+from .saving import save_namespace
 from .storage import earlier, owned
 from .storage import folder as folders
 from .storage import manifest as manifests

@@ -126,6 +126,9 @@ class SleepMagics:
 def load(shell: Any) -> None:
     """Register the magics, in place of those registered before."""
     unload(shell)
+    from . import settings
+
+    settings.remember_environment()
     magics = SleepMagics(shell)
     for name in NAMES:
         shell.register_magic_function(getattr(magics, name), "line", name)

@@ -16,6 +16,11 @@ HISTORY: Final = re.compile(r"_+|_i{0,3}\d*|_(oh|dh|ih|ii|iii)|_exit_code")
 """IPython's names for what was typed and shown."""
 IPYTHON: Final = frozenset({"In", "Out", "get_ipython"})
 """Never the user's, whatever their values are: many notebooks import `get_ipython`."""
+OF_MODULE: Final = frozenset(
+    "__annotate__ __annotations__ __builtin__ __builtins__ __cached__ __conditional_annotations__"
+    " __debug__ __doc__ __file__ __loader__ __name__ __package__ __path__ __spec__".split()
+)
+"""What Python and IPython put into every module: another one has its own."""
 IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 LISTING: Final = re.compile(r"\b(dir|globals|locals|vars|who(_ls|s)?)\b")
 """What shows the names that there are."""
@@ -55,7 +60,7 @@ def of_user(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> list[str
         for name, value in list(namespace.items())
         if isinstance(name, str)
         and name.isidentifier()
-        and not (name.startswith("__") and name.endswith("__"))
+        and name not in OF_MODULE
         and not HISTORY.fullmatch(name)
         and name not in IPYTHON
         and not is_of_shell(name, value, hidden)

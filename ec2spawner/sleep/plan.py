@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 BYTES_PER_SECOND: Final = 100e6
 """What a gp3 volume writes at its default throughput is 125 MiB/s."""
@@ -51,6 +53,48 @@ def order(found: Iterable[Group]) -> list[Group]:
     So most of the names are saved when the time ends, and what fails late delays few.
     """
     return sorted(found, key=lambda g: (not g.definition, not g.kept, cost_seconds(g), g.names))
+
+
+def merged(groups: Sequence[Group]) -> Group:
+    """One group of several."""
+    return Group(
+        tuple(name for each in groups for name in each.names),
+        size_bytes=sum(each.size_bytes for each in groups),
+        in_child=any(each.in_child for each in groups),
+        definition=all(each.definition for each in groups),
+        kept=any(each.kept for each in groups),
+        runs_code=any(each.runs_code for each in groups),
+        in_process=any(each.in_process for each in groups),
+        gpu=any(each.gpu for each in groups),
+        plain=all(each.plain for each in groups),
+    )
+
+
+def cycles(needs: Mapping[T, Collection[T]]) -> list[list[T]]:
+    """Those that need each other, also by others between them, together; in their first order.
+
+    None of these can be restored before the other.
+    """
+    left = dict(needs)
+    while leaves := [each for each, its in left.items() if left.keys().isdisjoint(its)]:
+        for each in leaves:
+            del left[each]
+    reached = {each: _reached(each, left) for each in left}
+    found: list[list[T]] = []
+    for each, below in reached.items():
+        if each in below and not any(each in others for others in found):
+            found.append([other for other in reached if other in below and each in reached[other]])
+    return found
+
+
+def _reached(start: T, needs: Mapping[T, Collection[T]]) -> set[T]:
+    found: set[T] = set()
+    waiting = [start]
+    while waiting:
+        new = [each for each in needs[waiting.pop()] if each in needs and each not in found]
+        found.update(new)
+        waiting += new
+    return found
 
 
 def limit_seconds(group: Group, remaining: float, waiting: int) -> float:

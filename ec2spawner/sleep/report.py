@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from ..core.sleep.unsavable import cannot_be_saved
-from .storage.manifest import MODULE, Entry, Manifest
+from .storage.manifest import CHANGED, MODULE, Entry, Manifest
 from .waking.restoring import Restored
 
 MIME: Final = "application/vnd.ec2spawner.sleep+json"
@@ -39,8 +39,11 @@ REASONS: Final = {
 
 
 DIFFERENCES: Final = {
+    "changed": "changed",
     "copied": "as an array in memory, which was a map of a file",
     "no-longer-shared": "with a copy of what it shared with others",
+    "released": "with a lock that nobody holds",
+    "without-cache": "without what it had cached",
     "without-graph": "without the graph of its gradients",
 }
 
@@ -121,15 +124,21 @@ def saved_rows(manifest: Manifest) -> list[tuple[str, str, str, str]]:
     """Name, type, size and what became of it: what is lost first, then what differs."""
     entries = [each for each in manifest.entries if each.kind != MODULE or not each.saved]
     entries.sort(key=lambda each: (each.saved, not each.differs, -each.size_bytes, each.name))
-    return [(e.name, e.type, size(e.size_bytes), _became(e)) for e in entries]
+    rows = [(e.name, e.type, size(e.size_bytes), _became(e)) for e in entries]
+    return [*((PROCESS, "", "", f"not saved: {each}") for each in manifest.unkept), *rows]
 
 
 def _became(entry: Entry) -> str:
     if not entry.saved:
         return f"not saved: {reason(entry)}"
-    if entry.differs:
-        return f"saved {difference(entry.differs)}"
-    return "saved, perhaps apart from what it shares" if entry.sharing == "partial" else "saved"
+    if CHANGED in entry.differs:
+        return f"saved, but comes back changed: {entry.detail}"
+    became = f"saved {difference(entry.differs)}" if entry.differs else "saved"
+    if entry.sharing == "partial" and not entry.differs:
+        became = "saved, perhaps apart from what it shares"
+    if entry.proved:
+        return f"{became}, and proved"
+    return f"{became}, not proved: {entry.unproved}" if entry.unproved else became
 
 
 def difference(codes: Iterable[str]) -> str:
@@ -140,18 +149,26 @@ def difference(codes: Iterable[str]) -> str:
 def saved_sentence(manifest: Manifest) -> str:
     """One line about a sleep."""
     saved = f"Saved {_count(len(manifest.saved), 'variable')}, {size(manifest.size_bytes)}"
+    proved = sum(each.proved for each in manifest.saved)
+    proved_words = f", {proved} proved" if proved else ""
     lost = f"; {len(manifest.lost)} not saved" if manifest.lost else ""
-    return f"{saved}, in {manifest.seconds:.1f} s{lost}."
+    return f"{saved}, in {manifest.seconds:.1f} s{proved_words}{lost}."
 
 
 def restored_rows(found: Restored) -> list[tuple[str, str, str, str]]:
     """What did not come back as it was, or not yet."""
     rows = [(e.name, e.type, "", f"not restored: {reason(e)}") for e in found.lost]
+    rows += [(PROCESS, "", "", f"not restored: {each}") for each in found.unkept]
     rows += [(name, "", "", "restored when a cell names it") for name in found.later]
     rows += [(name, "", "", "kept as you have it now") for name in found.yours]
-    rows += [(e.name, e.type, "", difference(e.differs)) for e in found.differing]
+    rows += [(e.name, e.type, "", _differing(e)) for e in found.differing]
     rows += [(name, "", "", "on the CPU: its GPU is not here") for name in found.moved]
     return rows
+
+
+def _differing(entry: Entry) -> str:
+    changed = f": {entry.detail}" if CHANGED in entry.differs else ""
+    return f"{difference(entry.differs)}{changed}"
 
 
 def restored_sentence(found: Restored) -> str:
@@ -162,6 +179,8 @@ def restored_sentence(found: Restored) -> str:
     return f"Restored {names} in {found.seconds:.1f} s{later}{lost}."
 
 
+PROCESS: Final = "(kernel)"
+"""In place of a name: what is said is of the process."""
 HEADINGS: Final = ("Name", "Type", "Size", "")
 
 

@@ -2,49 +2,42 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from . import naming, plan, search_path
+from . import naming, plan, search_path, settings
 from .bounds import children, recursion
 from .bounds.muted import muted
 from .bounds.time_limit import is_possible, limited
-from .failure import NO_SPACE, Failure, NotRestorable, attempt, failure_of
+from .failure import Failure, attempt, failure_of
+from .outcome import CarriedOver, Outcome, Report
 from .plan import Group
+from .proving.proof import Proofs
 from .storage import earlier, owned
-from .storage import manifest as manifests
 from .storage.earlier import Earlier
 from .storage.files import Files
-from .storage.manifest import DEFINITION, MODULE, NOT_SHARED, Entry, Journal, Manifest
+from .storage.manifest import DEFINITION, MODULE, Entry, Manifest
 from .survey.grouping import grouping
 from .survey.walk import entry_of, survey
-from .values import pickling, source, unpickling
+from .values import pickling, source
 
 SURVEY_SHARE: Final = 0.15
 """Of the time: the search for shared objects ends then."""
 MANIFEST_SECONDS: Final = 1.0
 """Left for the manifest, or a tenth of the time where that is less."""
-VERIFIED_BYTES: Final = 4 << 20
-"""Up to this size, what a child saved is loaded there once: what cannot be, is not saved."""
+PROOF_SECONDS: Final = 0.5
+PROOF_SHARE: Final = 0.3
+"""Of the time that saving took, or `PROOF_SECONDS` where that is more: proving it may take as much,
+within the time that there is."""
 NEEDS_DILL: Final = (pickle.PicklingError, TypeError, AttributeError, NotImplementedError)
 DETAIL_SECONDS: Final = 1.0
 """For the type of one variable, or the source of a definition, which may be on a slow disk."""
 
 EMPTY: Final[Mapping[str, Earlier]] = {}
-
-Report = Callable[[dict[str, Any]], None]
-
-
-class CarriedOver(NamedTuple):
-    """A variable that was not restored since the last wake: its file is still there."""
-
-    entry: Entry
-    folder: Path
 
 
 def save_namespace(
@@ -101,23 +94,18 @@ class _Saving:
         self._names = [e.name for e in entries.values() if e.code != earlier.NOT_RESTORED]
         """Those that the namespace had; a thread may remove one meanwhile."""
         self._kept = kept
-        self._report = report
         self._seconds = seconds
-        self._entries = dict(entries)
-        self._sizes: dict[str, int] = {}
-        """As estimated in memory."""
-        self._manifest = Manifest(
-            tuple(self._entries.values()),
+        manifest = Manifest(
+            tuple(entries.values()),
             saved_at=time.time(),
             kept=tuple(kept),
             forgotten=tuple(forgotten),
             search_path=search_path.added(),
             directory=_directory(),
         )
-        self._journal = Journal(folder, self._manifest)
+        self._outcome = Outcome(folder, self._files, manifest, report)
+        self._entries = self._outcome.entries
         self._surveyed = survey({}, (), 0)
-        self._apart: list[tuple[str, ...]] = []
-        """The names of the groups that could not be saved as one."""
 
     def run(self, carried_over: Iterable[CarriedOver], known: Mapping[str, Earlier]) -> Manifest:
         """Save everything, and write the manifest."""
@@ -126,49 +114,19 @@ class _Saving:
             mine = {*self._names}
             for each in carried_over:
                 if each.entry.name not in mine:
-                    self._carry_over(each, _saved_at(known.get(each.entry.name)))
+                    self._outcome.carry_over(each, _saved_at(known.get(each.entry.name)))
             self._save(plan.order(self._groups()))
-            return self._complete()
+            self._save(self._outcome.take_cycles())
+            self._save_settings()
+            self._prove()
+            return self._outcome.complete()
         finally:
-            self._journal.close()
-
-    def _forget_what_nobody_sees(self) -> None:
-        """A name has no copy if nothing that it shared with was saved."""
-        for names in self._apart:
-            saved = [name for name in names if self._entries[name].saved]
-            if len(saved) == 1:
-                entry = self._entries[saved[0]]
-                differs = tuple(each for each in entry.differs if each != NOT_SHARED)
-                self._entries[entry.name] = replace(entry, differs=differs)
-
-    def _complete(self) -> Manifest:
-        """Write the manifest; on a full disk, without the largest file."""
-        self._forget_what_nobody_sees()
-        while True:
-            done = replace(
-                self._manifest,
-                entries=tuple(self._entries.values()),
-                seconds=time.monotonic() - self._started,
-            )
-            try:
-                manifests.write(self._folder, done)
-            except OSError as error:
-                written = [each for each in done.saved if each.file not in self._files.linked]
-                largest = max(written, key=lambda each: each.size_bytes, default=None)
-                if error.errno not in NO_SPACE or largest is None or not largest.file:
-                    raise
-                (self._folder / largest.file).unlink(missing_ok=True)
-                for each in done.entries:
-                    if each.file == largest.file:
-                        lost = replace(each, saved=False, file="", code="no-space")
-                        self._entries[each.name] = lost
-            else:
-                return done
+            self._outcome.close()
 
     def _groups(self) -> list[Group]:
         """What is saved together; what cannot be is noted."""
         mine = [self._entries[name] for name in self._names]
-        self._note([each for each in mine if each.kind == MODULE or each.code])
+        self._outcome.note([each for each in mine if each.kind == MODULE or each.code])
         names = [each.name for each in mine if each.kind != MODULE and not each.code]
         surveyed = survey(self._namespace, names, self._seconds * SURVEY_SHARE)
         self._surveyed = surveyed
@@ -179,9 +137,7 @@ class _Saving:
             kept=self._kept,
             can_be_limited=is_possible(),
         )
-        self._entries |= entries
-        self._sizes = {name: each.size_bytes for name, each in entries.items()}
-        self._note([each for each in entries.values() if each.code])
+        self._outcome.begin(entries)
         return groups
 
     # --- saving ---
@@ -210,7 +166,9 @@ class _Saving:
         try:
             # Not within the limit, which ends code wherever it is.
             with muted("stdout"), muted("stderr"), recursion.bounded():
-                size = limited(lambda: self._write(group, number, fast_only=not runs_code), limit)
+                written = limited(
+                    lambda: self._write(group, number, fast_only=not runs_code), limit
+                )
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a value's own code raises
@@ -221,7 +179,7 @@ class _Saving:
             if failure.code == "deadline" and time.monotonic() < self._deadline:
                 failure = Failure("timed-out")
             return self._failed(group, failure)
-        self._saved(group, number, size, time.monotonic() - started)
+        self._saved(group, number, written, time.monotonic() - started)
         return []
 
     def _as_code(self, group: Group) -> Group:
@@ -255,43 +213,27 @@ class _Saving:
                 failure = Failure("deadline" if late else "timed-out")
             elif isinstance(result, children.Died):
                 failure = Failure("crashed", str(result))
-            elif isinstance(result, list):
-                failure = Failure(*result)
+            elif "failure" in result:
+                failure = Failure(*result["failure"])
             if failure is None:
-                self._saved(group, numbers[group], result, time.monotonic() - started)
+                written = pickling.Written(*result["written"])
+                self._saved(group, numbers[group], written, time.monotonic() - started)
             else:
                 self._files.remove(numbers[group])
                 again += self._failed(group, failure)
         return again
 
     def _work_in_child(self, group: Group, number: int) -> Any:
-        """The size of the file, or a failure."""
+        """The file, or a failure, as JSON has it."""
         try:
             with recursion.bounded():
-                size = self._write(group, number, fast_only=False)
-            if size <= VERIFIED_BYTES:
-                self._verify(group, number)
-            self._files.used += size  # as the parent will know
-            return size
+                written = self._write(group, number, fast_only=False)
+            self._files.used += written.size_bytes  # as the parent will know
+            return {"written": written}
         except BaseException as error:
-            return list(failure_of(error))
+            return {"failure": failure_of(error)}
 
-    def _verify(self, group: Group, number: int) -> None:
-        # Without the names that the file itself is to bring.
-        others = {n: v for n, v in self._namespace.items() if n not in group.names}
-        try:
-            unpickling.load(
-                self._files.path(number),
-                namespace=self._namespace,
-                definition=others.__getitem__,
-                bytecode=True,
-                may_use_gpu=False,
-            )
-        except BaseException as error:
-            failure = failure_of(error)
-            raise NotRestorable(failure.detail or failure.code) from None
-
-    def _write(self, group: Group, number: int, *, fast_only: bool) -> int:
+    def _write(self, group: Group, number: int, *, fast_only: bool) -> pickling.Written:
         return pickling.save(
             {name: self._namespace[name] for name in group.names},
             self._files.path(number),
@@ -301,41 +243,62 @@ class _Saving:
             fast_only=fast_only,
         )
 
+    def _save_settings(self) -> None:
+        """Those of the process. Without them, the variables are saved regardless."""
+        shell = naming.shell()
+        limit = min(DETAIL_SECONDS, self._deadline - time.monotonic())
+        unkept = attempt(lambda: settings.unkept(shell, self._namespace), limit)
+        number = self._files.new_number()
+        known = pickling.Definitions(self._namespace)
+
+        def write() -> pickling.Written:
+            found = settings.read(shell)
+            path, free = self._files.path(number), self._files.free
+            return pickling.save(found, path, known=known, whole=(), free=free, fast_only=True)
+
+        written = attempt(write, limit)
+        if isinstance(written, Failure):
+            self._files.remove(number)
+        self._outcome.describe_process(
+            "" if isinstance(written, Failure) else self._files.path(number).name,
+            [] if isinstance(unkept, Failure) else unkept,
+        )
+
+    # --- proving ---
+
+    def _prove(self) -> None:
+        """Load what was saved, as long as there is time: what cannot be loaded is saved in another
+        way, or not at all."""
+        now = time.monotonic()
+        share = max(PROOF_SECONDS, PROOF_SHARE * (now - self._started))
+        until = min(self._deadline, now + share)
+        proofs = Proofs(self._namespace, self._outcome, until, self._deadline)
+        while failures := proofs.run():
+            again: list[Group] = []
+            for group, failure in failures:
+                self._outcome.discard(group)
+                again += self._failed(group, failure)
+            self._save(again)
+
     # --- what became of it ---
 
-    def _saved(self, group: Group, number: int, size: int, seconds: float) -> None:
-        self._files.used += size
-        whole = sum(self._sizes[name] for name in group.names) or 1
-        left = size
-        done = []
-        for place, name in enumerate(group.names):
-            share = size * self._sizes[name] // whole
-            share = left if place == len(group.names) - 1 else share
-            left -= share
-            entry = replace(
-                self._entries[name],
-                saved=True,
-                size_bytes=share,
-                seconds=seconds,
-                file=f"{number}.sleep",
-                source=self._source(name) if self._entries[name].kind == DEFINITION else "",
-            )
-            done.append(entry)
-        self._note(done)
+    def _saved(self, group: Group, number: int, written: pickling.Written, seconds: float) -> None:
+        sources = {
+            name: self._source(name)
+            for name in group.names
+            if self._entries[name].kind == DEFINITION
+        }
+        self._outcome.saved(group, number, written, seconds, sources)
 
     def _failed(self, group: Group, failure: Failure) -> list[Group]:
         """Note it; or what is left to try: the names of a group one by one."""
         if len(group.names) > 1 and failure.code != "deadline":
-            shared = [n for n in group.names if NOT_SHARED not in self._entries[n].differs]
-            self._apart.append(tuple(shared))
-            for name in shared:
-                differs = tuple(sorted((*self._entries[name].differs, NOT_SHARED)))
-                self._entries[name] = replace(self._entries[name], differs=differs)
+            self._outcome.part(group.names)
             return [
                 replace(
                     group,
                     names=(name,),
-                    size_bytes=self._sizes[name],
+                    size_bytes=self._outcome.sizes[name],
                     in_child=group.in_child or failure.code not in ("no-space", "not-storable"),
                 )
                 for name in group.names
@@ -348,7 +311,7 @@ class _Saving:
                 why = "from its source"
                 entry = replace(entry, saved=True, code="", detail=why, source=text, size_bytes=0)
             entries.append(entry)
-        self._note(entries)
+        self._outcome.note(entries)
         return []
 
     def _source(self, name: str) -> str:
@@ -356,40 +319,6 @@ class _Saving:
         limit = min(DETAIL_SECONDS, self._deadline - time.monotonic())
         text = attempt(lambda: source.of(self._namespace[name]), limit)
         return "" if isinstance(text, Failure) else self._files.write_source(text)
-
-    def _carry_over(self, each: CarriedOver, saved_at: float) -> None:
-        """What was never restored stays as it is, by a link."""
-        entry = each.entry
-        try:
-            names = {f: self._files.link(each.folder, f) for f in (entry.file, entry.source) if f}
-            self._files.used += entry.size_bytes
-            entry = replace(
-                entry,
-                file=names.get(entry.file, ""),
-                source=names.get(entry.source, ""),
-                saved=True,
-            )
-        except OSError as error:
-            failure = failure_of(error)
-            entry = replace(entry, saved=False, code=failure.code, detail=failure.detail)
-            entry = replace(entry, file="", source="", earlier=saved_at)
-        self._note([entry])
-
-    def _note(self, entries: list[Entry]) -> None:
-        self._entries |= {each.name: each for each in entries}
-        with contextlib.suppress(OSError):  # a full disk: the manifest may still find room
-            self._journal.note(entries)
-        done = [each for each in self._entries.values() if each.saved or each.code]
-        self._report(
-            {
-                "kind": "progress",
-                "name": entries[-1].name if entries else "",
-                "done": len(done),
-                "of": len(self._entries),
-                "size_bytes": self._files.used,
-                "seconds": round(time.monotonic() - self._started, 2),
-            }
-        )
 
 
 def _entry(name: str, namespace: Mapping[str, Any]) -> Entry:

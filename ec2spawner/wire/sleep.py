@@ -66,12 +66,17 @@ class SavedKernel(Message):
     kernel_name: ShortText
     """Of its kernel spec."""
     variables: Count
+    proved: Count = 0
+    """Of these, those that were loaded after they were saved and compared with what was saved."""
     size_bytes: Bytes
     gpu_bytes: Bytes = 0
     """Of those that were in GPU memory, all together."""
     largest: Annotated[list[SavedVariable], Field(max_length=MAX_LARGEST)] = []
     lost: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
     lost_count: Count = 0
+    changed: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
+    """Those of which it is known that they will come back changed."""
+    changed_count: Count = 0
     code: ShortText = ""
     """Why nothing or not all of it was saved: `busy`, `no-extension`, `timed-out`, `not-python`,
     `no-space`, `died`; empty where all was done."""
@@ -166,8 +171,10 @@ class WokenKernel(Message):
     """Those that were not saved, then those that did not come back."""
     lost_count: Count = 0
     differing: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
-    """Those that are back, but not in all as they were: `copied`, `no-longer-shared`,
-    `without-graph`."""
+    """Those that are back, but not in all as they were: `changed`, `copied`, `no-longer-shared`,
+    `released`, `without-cache`, `without-graph`."""
+    unkept: Annotated[list[ShortText], Field(max_length=MAX_LOST)] = []
+    """What of the kernel's process is not as it was, in the kernel's words."""
     code: ShortText = ""
     """Why the kernel itself is not back, or without variables: `notebook-gone`,
     `kernel-spec-gone`, `kernel-failed`, `died`, `timed-out`, `no-extension`, `damaged`, or the code

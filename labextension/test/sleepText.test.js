@@ -27,6 +27,7 @@ const kernel = (changes = {}) => ({
   lost: [],
   lost_count: 0,
   differing: [],
+  unkept: [],
   code: '',
   values_of: null,
   interrupted_cell: null,

@@ -20,7 +20,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import interruption, offers, spawn
+from tests.bench import interruption, offers, proof, spawn
 from tests.bench.bench_hub import StartFailedError
 from tests.bench.cluster import bench as cluster
 from tests.bench.faults import bench as faults
@@ -35,6 +35,7 @@ BENCHES: dict[str, Callable[..., Result]] = {
     "interruption": interruption.run,
     "kill": kill.run,
     "offers": offers.run,
+    "proof": proof.run,
     "scale": scale.run,
     "spawn": spawn.run,
     "widget": widget.run,
@@ -88,7 +89,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_count,
         metavar="N",
         help="starts of each hub; of `cluster`, repetitions; of `offers`, hubs; of `kill` and "
-        "`faults`, hubs at once; of `scale`, starts at once; of `widget`, kernels",
+        "`faults`, hubs at once; of `proof`, rounds; of `scale`, starts at once; of `widget`, "
+        "kernels",
     )
     parser.add_argument("--list", action="store_true", help="of `kill`: name its points")
     parser.add_argument(

@@ -38,6 +38,7 @@ UNSAVABLE: Final[Mapping[str, str]] = {
     "subprocess.Popen": "a process",
     "tempfile._TemporaryFileWrapper": "an open file",
     "threading.Thread": "a thread",
+    "weakref.finalize": "a finalizer",
     "zmq.sugar.context.Context": "a network connection",
     "zmq.sugar.socket.Socket": "a network connection",
 }

@@ -28,11 +28,14 @@ def saved_kernel(path: str, kernel_name: str, report: Mapping[str, Any]) -> Save
             path=path,
             kernel_name=kernel_name,
             variables=report.get("variables", 0),
+            proved=report.get("proved", 0),
             size_bytes=report.get("size_bytes", 0),
             gpu_bytes=report.get("gpu_bytes", 0),
             largest=_listed(report.get("largest"), SavedVariable, MAX_LARGEST),
             lost=_listed(report.get("lost"), LostVariable, MAX_LOST),
             lost_count=report.get("lost_count", 0),
+            changed=_listed(report.get("changed"), LostVariable, MAX_LOST),
+            changed_count=report.get("changed_count", 0),
             code=str(report.get("code", ""))[:LONGEST_NAME],
         )
     except (ValidationError, TypeError):
@@ -62,6 +65,9 @@ def woken_kernel(saved: SavedKernel, report: Mapping[str, Any], names: Set[str])
             lost=_listed(report.get("lost"), LostVariable, MAX_LOST),
             lost_count=len(_dicts(report.get("lost"))),
             differing=_listed(report.get("differing"), LostVariable, MAX_LOST),
+            unkept=[_short(each, LONGEST_DETAIL) for each in sorted(_texts(report, "unkept"))][
+                :MAX_LOST
+            ],
             code=str(report.get("code", "") or saved.code)[:LONGEST_NAME],
             values_of=saved.values_of,
             interrupted_cell=saved.interrupted_cell,
@@ -118,10 +124,12 @@ def _listed(value: Any, kind: type[M], most: int) -> list[M]:
 def _cut(report: Mapping[str, Any]) -> dict[str, Any]:
     """Texts of limited length, and of valid Unicode: an error's may be neither."""
     return {
-        key: value[: LONGEST_DETAIL if key == "detail" else LONGEST_NAME]
-        .encode(errors="replace")
-        .decode()
+        key: _short(value, LONGEST_DETAIL if key == "detail" else LONGEST_NAME)
         if isinstance(value, str)
         else value
         for key, value in report.items()
     }
+
+
+def _short(text: str, most: int) -> str:
+    return text[:most].encode(errors="replace").decode()

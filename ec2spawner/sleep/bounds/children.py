@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import json
 import os
 import resource
 import select
@@ -21,6 +20,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
+
+from . import own_json
 
 PR_SET_PDEATHSIG: Final = 1
 """From <linux/prctl.h>."""
@@ -45,16 +46,17 @@ def run(
     work: Callable[[Task], Any],
     limit: Callable[[Task], float],
     memory_bytes: Callable[[Task], int] = lambda _: 0,
+    prepare: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Task, Any]]:
     """Each task with what `work` returned for it, as JSON, or with Died or Hung.
 
     `limit`: seconds for a task, asked when it begins; `memory_bytes`: what a task may need beyond
-    `MEMORY_BYTES`. What `work` prints is dropped.
+    `MEMORY_BYTES`; `prepare`: called once in each child. What `work` prints is dropped.
     """
     waiting = list(tasks)
     while waiting:
         try:
-            child = _Child(waiting, work, max(map(memory_bytes, waiting)))
+            child = _Child(waiting, work, max(map(memory_bytes, waiting)), prepare)
         except OSError as why:  # no memory for another process
             yield waiting.pop(0), Died(f"no process could be started: {why.strerror}")
             continue
@@ -71,7 +73,13 @@ def run(
 
 
 class _Child:
-    def __init__(self, tasks: Sequence[Any], work: Callable[[Any], Any], memory: int) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Any],
+        work: Callable[[Any], Any],
+        memory: int,
+        prepare: Callable[[], None],
+    ) -> None:
         prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
         self._answers = b""
         with warnings.catch_warnings():
@@ -79,7 +87,8 @@ class _Child:
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pipe, writing = os.pipe()
             try:
-                self._id = os.fork()
+                with _without_hooks():
+                    self._id = os.fork()
             except OSError:
                 os.close(self._pipe)
                 os.close(writing)
@@ -88,7 +97,9 @@ class _Child:
             try:
                 prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
                 if os.getppid() == parent:
-                    _work(tasks, work, writing, memory)
+                    _prepare(memory)
+                    prepare()
+                    _work(tasks, work, writing)
             finally:
                 os._exit(1)
         os.close(writing)
@@ -108,7 +119,7 @@ class _Child:
             self._answers += more
         line, _, self._answers = self._answers.partition(b"\n")
         try:
-            return json.loads(line)
+            return own_json.loads(line)
         except ValueError:
             raise Died("its answer was not understood") from None
 
@@ -141,12 +152,27 @@ class _Child:
         return "its process closed its pipe"
 
 
-def _work(tasks: Sequence[Any], work: Callable[[Any], Any], writing: int, memory: int) -> NoReturn:
+@contextlib.contextmanager
+def _without_hooks() -> Iterator[None]:
+    """A child of a fork within has no function that traces or profiles: it would be called there
+    for what is no work of the user's."""
+    trace, profile = sys.gettrace(), sys.getprofile()
+    parent = os.getpid()
+    sys.settrace(None)
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        if os.getpid() == parent:
+            sys.settrace(trace)
+            sys.setprofile(profile)
+
+
+def _work(tasks: Sequence[Any], work: Callable[[Any], Any], writing: int) -> NoReturn:
     """In the child. It ends without any cleanup: that is the parent's."""
     try:
-        _prepare(memory)
         for task in tasks:
-            answer = json.dumps(work(task)).encode() + b"\n"
+            answer = own_json.dumps(work(task)).encode() + b"\n"
             while answer:
                 answer = answer[os.write(writing, answer) :]
         os._exit(0)
@@ -164,6 +190,7 @@ def _prepare(memory: int) -> None:
     # A destructor that ran here would act for the parent: on a file, a connection, a GPU.
     gc.disable()
     gc.freeze()
+    gc.callbacks.clear()
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)

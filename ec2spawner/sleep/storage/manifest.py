@@ -6,7 +6,7 @@ reported by `Unreadable`, never by another error.
 
 from __future__ import annotations
 
-import json
+import errno
 import math
 import os
 import re
@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ..bounds import own_json
 from . import owned
 
 FORMAT: Final = 1
@@ -31,9 +32,12 @@ MODULE: Final = "module"
 DEFINITION: Final = "definition"
 VALUE: Final = "value"
 
+CHANGED: Final = "changed"
 COPIED: Final = "copied"
+NO_CACHE: Final = "without-cache"
 NO_GRAPH: Final = "without-graph"
 NOT_SHARED: Final = "no-longer-shared"
+RELEASED: Final = "released"
 
 
 class Unreadable(Exception):
@@ -61,15 +65,24 @@ class Entry:
     """The file with a definition's source."""
     target: str = ""
     """The name to import a module by."""
+    submodules: tuple[str, ...] = ()
+    """Of a package: what else of it was imported."""
     gpu: bool = False
     plain: bool = False
     """Restoring it runs no code of the notebook's own, and none of unknown libraries."""
     sharing: str = "complete"
     """`partial`: the search for objects shared with others was not complete."""
     differs: tuple[str, ...] = ()
-    """In what the restored value will differ: `copied`, it was a map of a file outside the home,
-    and will be an array with its content; `no-longer-shared`, it shares memory or objects with
-    others, and will have copies of them; `without-graph`, of tensors, which cannot go backward."""
+    """In what the restored value will differ: `changed`, as `detail` says; `copied`, it was a map
+    of a file outside the home, and will be an array with its content; `no-longer-shared`, it
+    shares memory or objects with others, and will have copies of them; `released`, a lock that was
+    held will be free;
+    `without-cache`, what a function had cached is computed again; `without-graph`, of tensors,
+    which cannot go backward."""
+    proved: bool = False
+    """It was loaded after it was saved, and is what it was, apart from `differs`."""
+    unproved: str = ""
+    """Why that is not known, where there is a reason in the value."""
     libraries: dict[str, str] = field(default_factory=dict)
     """The versions of what it was made of: another one is a reason to try it first."""
     earlier: float = 0.0
@@ -94,6 +107,10 @@ class Manifest:
     search_path: tuple[str, ...] = ()
     """What was added to `sys.path`."""
     directory: str = ""
+    settings: str = ""
+    """The file with settings of the process."""
+    unkept: tuple[str, ...] = ()
+    """What of the process will not be there after a wake, in words."""
     format: int = FORMAT
 
     @property
@@ -120,6 +137,7 @@ def python_version() -> str:
 def summary(manifest: Manifest) -> dict[str, Any]:
     """What others show of it: the form of a saved kernel in `ec2spawner.wire.sleep`."""
     saved = manifest.saved
+    changed = [each for each in saved if CHANGED in each.differs]
     by_size = sorted(saved, key=lambda each: -each.size_bytes)
     return {
         "variables": len(saved),
@@ -129,8 +147,11 @@ def summary(manifest: Manifest) -> dict[str, Any]:
             {"name": e.name, "type": e.type, "size_bytes": e.size_bytes, "gpu": e.gpu}
             for e in by_size[:5]
         ],
+        "proved": sum(each.proved for each in saved),
         "lost": [lost(each) for each in manifest.lost[:10]],
         "lost_count": len(manifest.lost),
+        "changed": [lost(replace(each, code=CHANGED)) for each in changed[:10]],
+        "changed_count": len(changed),
         "code": manifest.code,
     }
 
@@ -145,9 +166,12 @@ def lost(entry: Entry) -> dict[str, Any]:
 
 
 def write(folder: Path, manifest: Manifest) -> bool:
-    """Complete the generation, unless it is complete: whether this call did. Raises OSError."""
+    """Complete the generation, unless it is complete: whether this call did. Raises OSError,
+    Unreadable."""
     mine = folder / f"{owned.MANIFEST}.{os.getpid()}"
-    owned.replace_file(mine, json.dumps(asdict(manifest)).encode())
+    owned.replace_file(mine, own_json.dumps(asdict(manifest)).encode())
+    if _manifest(_json(_content(mine))) != manifest:
+        raise OSError(errno.EIO, "the list of what was saved is not as it was written", str(mine))
     owned.sync(folder)
     try:
         # Whoever is first: a kernel that was given up on may still write its own.
@@ -185,7 +209,7 @@ class Journal:
 
     def _write(self, value: Any) -> None:
         # Not synced: it is for another process of this machine.
-        self._file.write(json.dumps(value).encode() + b"\n")
+        self._file.write(own_json.dumps(value).encode() + b"\n")
         self._file.flush()
 
 
@@ -234,7 +258,7 @@ def _content(path: Path) -> bytes:
 
 def _json(content: bytes) -> Any:
     try:
-        return json.loads(content)
+        return own_json.loads(content)
     except (ValueError, RecursionError):
         raise Unreadable("it is damaged") from None
 
@@ -252,6 +276,8 @@ def _manifest(value: Any) -> Manifest:
     if type(version) is int and version > FORMAT:
         raise Unreadable("a newer version of ec2spawner saved it")
     given = _fields(Manifest, value, "entries")
+    if given.get("settings") and not FILE.fullmatch(given["settings"]):
+        raise Unreadable("a file name in it is not valid")
     entries = tuple(_entry(each) for each in _list(value.get("entries")))
     if len({each.name for each in entries}) != len(entries):
         raise Unreadable("it has a name twice")

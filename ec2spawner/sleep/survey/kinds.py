@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copyreg
+import functools
+import threading
 import types
 from typing import Any, Final, NamedTuple
 
@@ -43,7 +45,9 @@ ATOMIC: Final = frozenset(
     }
 )
 ATOMIC_NAMES: Final = frozenset(
-    "datetime.date datetime.datetime datetime.time datetime.timedelta datetime.timezone"
+    "dataclasses._FIELD_BASE dataclasses._HAS_DEFAULT_FACTORY_CLASS dataclasses._KW_ONLY_TYPE"
+    " dataclasses._MISSING_TYPE"
+    " datetime.date datetime.datetime datetime.time datetime.timedelta datetime.timezone"
     " decimal.Decimal fractions.Fraction logging.Logger logging.RootLogger re.Pattern"
     " torch.Size torch.device torch.dtype uuid.UUID".split()
 )
@@ -61,6 +65,10 @@ HOOKS: Final = (
     "__setstate__",
 )
 """What saving calls of a class, or loading: what a child saves is loaded there once."""
+
+CACHE: Final = type(functools.lru_cache(len))
+_LOCK: Final = type(threading.Lock())
+_REENTRANT_LOCK: Final = type(threading.RLock())
 
 _ATOMIC_KINDS: Final = frozenset(map(id, ATOMIC))
 _CONTAINERS: Final = frozenset(map(id, (dict, frozenset, list, set, tuple)))
@@ -117,6 +125,26 @@ def are_atomic(values: Any) -> bool:
 def is_container(kind: type) -> bool:
     """Whether it is one of Python's own that may have many items."""
     return id(kind) in _CONTAINERS
+
+
+def is_cache(kind: type) -> bool:
+    """Whether it is `functools.lru_cache`'s."""
+    return kind is CACHE
+
+
+def is_lock(kind: type) -> bool:
+    """Whether it is one of Python's own locks."""
+    return kind is _LOCK or kind is _REENTRANT_LOCK
+
+
+def is_held(lock: Any) -> bool:
+    """Whether somebody holds a lock of Python's own."""
+    if type(lock) is _LOCK:
+        return bool(lock.locked())
+    if not lock.acquire(blocking=False):
+        return True
+    lock.release()
+    return bool(lock._is_owned())
 
 
 def _has_hook(kind: type) -> bool:

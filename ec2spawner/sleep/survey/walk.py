@@ -13,12 +13,22 @@ import sys
 import time
 import types
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from ..failure import Failure, attempt, shown
-from ..storage.manifest import COPIED, MAX_TEXT, MODULE, NO_GRAPH, NOT_SHARED, Entry, python_version
+from ..storage.manifest import (
+    COPIED,
+    MAX_TEXT,
+    MODULE,
+    NO_CACHE,
+    NO_GRAPH,
+    NOT_SHARED,
+    RELEASED,
+    Entry,
+    python_version,
+)
 from ..values import arrays, classes, definitions, pickling, tensors
 from ..values.classes import is_a
 from . import frames, kinds, memory
@@ -34,6 +44,11 @@ UNKNOWN_BYTES: Final = 1 << 30
 """Taken for the size of what has more objects: it is saved late, and has time."""
 MIN_SHARE: Final = 0.02
 """Of the time of a survey: for each name even when that is over."""
+LARGE: Final = 1 << 16
+"""Bytes of text that is not saved twice."""
+MAX_SUBMODULES: Final = 10_000
+"""Of one package: PyTorch has two thousand."""
+SIZED: Final = (bytes, float, int, str)
 LONG: Final = 1000
 """Items of a list whose types are looked at in one go."""
 
@@ -53,7 +68,8 @@ class Surveyed(NamedTuple):
 
 def survey(namespace: Mapping[str, Any], names: Iterable[str], seconds: float) -> Surveyed:
     """Walk over what these names refer to."""
-    walk = Survey(namespace, seconds)
+    names = [*names]
+    walk = Survey(namespace, names, seconds)
     found = [walk.visit(name) for name in names]
     return walk.surveyed(found)
 
@@ -68,16 +84,28 @@ def entry_of(name: str, value: Any) -> Entry:
         return entry
     target = classes.module_name(value)
     if sys.modules.get(target) is value:
-        return replace(entry, kind=MODULE, target=target, saved=True)
+        below = tuple(_submodules(target))
+        return replace(entry, kind=MODULE, target=target, submodules=below, saved=True)
     why = "a module that cannot be imported by its name"
     return replace(entry, kind=MODULE, code="not-storable", detail=why)
+
+
+def _submodules(package: str) -> Iterable[str]:
+    """What was imported of a package, without what is its own: after `import a.b`, `a` is all that
+    the namespace has, and importing `a` need not bring `a.b`."""
+    begin = f"{package}."
+    below = sorted(name for name in list(sys.modules) if name.startswith(begin))
+    for name in below[:MAX_SUBMODULES]:
+        spec = getattr(sys.modules[name], "__spec__", None)
+        if "._" not in name and getattr(spec, "name", "") == name:
+            yield name
 
 
 class Survey:
     """The walk over a namespace."""
 
-    def __init__(self, namespace: Mapping[str, Any], seconds: float) -> None:
-        self._definitions = pickling.Definitions(namespace)
+    def __init__(self, namespace: Mapping[str, Any], names: Iterable[str], seconds: float) -> None:
+        self._definitions = pickling.Definitions(namespace, names)
         self._shared: list[tuple[str, str]] = []
         self._namespace = namespace
         self._owners: dict[int, str] = {}
@@ -152,9 +180,7 @@ class Survey:
         kind = type(value)
         about = self._kinds.get(id(kind)) or self._kinds.setdefault(id(kind), kinds.about(kind))
         if about.is_atomic:
-            if kind in (bytes, str, int):
-                found.size_bytes += sys.getsizeof(value)
-            return ()
+            return self._of_atomic(value, kind, found)
         if kind is types.BuiltinFunctionType:
             return _bound_to(value)
         if about.is_never_saved:  # what is below is its own, not shared
@@ -166,11 +192,10 @@ class Survey:
             return ()
         if is_a(value, type) or kind is types.FunctionType:
             return self._of_definition(value, found, is_root)
-        if (kind is tuple or kind is frozenset) and not (value and gc.is_tracked(value)):
-            # Of atomic objects only, and Python has one empty tuple for all.
+        if (kind is tuple or kind is frozenset) and kinds.are_atomic(value):
+            # Python has one empty tuple for all.
             found.size_bytes += sys.getsizeof(value)
-            found.size_bytes += sum(map(sys.getsizeof, filter(_is_sized, value)))
-            return ()
+            return _of_atoms(value, found)
         if not self._claim(id(value), found):
             return ()
         _note_kind(about, found)
@@ -178,15 +203,30 @@ class Survey:
             return [*self._of_array(value, found), *self._of_subclass(value, found)]
         if about.library in ("pandas", "polars", "pyarrow", "torch"):
             return self._of_library(value, about.library, found)
-        if kind is weakref.ref:
-            below = value()
-            return () if below is None else (below,)
+        if is_a(value, weakref.ref):
+            return [each for each in (value(), value.__callback__) if each is not None]
+        if kinds.is_cache(kind):
+            if value.cache_info().currsize:
+                found.differs.add(NO_CACHE)
+            return (value.__wrapped__, value.__dict__)
+        if kinds.is_lock(kind):
+            if kinds.is_held(value):
+                found.differs.add(RELEASED)
+            return ()
         if is_a(value, definitions.WEAK_PROXIES):
             below = definitions.behind_weak_proxy(value)
             return () if below is None else (below,)
         if kind is types.MappingProxyType:
             return definitions.mappings_behind(value)
         return self._of_container(value, found)
+
+    def _of_atomic(self, value: Any, kind: type, found: Found) -> Iterable[Any]:
+        """Its identity does not matter, but a large one is saved once."""
+        if kind in SIZED:
+            size = sys.getsizeof(value)
+            if size < LARGE or self._claim(id(value), found):
+                found.size_bytes += size
+        return ()
 
     def _claim(self, identity: int, found: Found) -> bool:
         """Whether this name is the first that reaches an object."""
@@ -213,11 +253,14 @@ class Survey:
             pass
         if kinds.is_container(type(value)) and len(value) > LONG:
             return self._of_long(value, found)
-        if type(value) is dict and not gc.is_tracked(value):  # of atomic objects only
-            items = [*value, *value.values()]
-            found.size_bytes += sum(map(sys.getsizeof, filter(_is_sized, items)))
-            return ()
-        return [each for each in gc.get_referents(value) if not is_a(each, type)]
+        if type(value) is dict and kinds.are_atomic(value) and kinds.are_atomic(value.values()):
+            return _of_atoms([*value, *value.values()], found)
+        below = gc.get_referents(value)
+        return [each for each in below if not is_a(each, type) or self._is_by_content(each)]
+
+    def _is_by_content(self, kind: type) -> bool:
+        """Whether a class comes with each file that needs it: it is the notebook's, and unnamed."""
+        return classes.module(kind) == "__main__" and self._definitions.name_of(kind) is None
 
     def _of_long(self, value: Any, found: Found) -> Iterable[Any]:
         """A long container: a million numbers are one object for the bound."""
@@ -340,10 +383,15 @@ class Survey:
                 return ()
             # Not the insides of dataclasses and abstract classes, some of which all of them share.
             named = classes.attributes(value).items()
-            own = {n: each for n, each in named if not n.startswith("__")}
-            below = [each for each in own.values() if not _is_descriptor(each)]
+            below = [
+                each
+                for name, own in named
+                for each in _functions(own)
+                if type(each) is types.FunctionType or not _is_inside(name)
+            ]
+            below += filter(self._is_by_content, (type(value), *value.__bases__))
         else:
-            if value.__globals__ is not self._namespace:
+            if value.__globals__ is not self._namespace and definitions.is_importable(value):
                 return ()
             # Cells: functions that share a variable are one group.
             below = [
@@ -352,6 +400,9 @@ class Survey:
                 value.__kwdefaults__,
                 value.__dict__,
             ]
+            if value.__globals__ is not self._namespace and not definitions.module_of(value):
+                self._claim(id(value.__globals__), found)
+                below += definitions.own_globals(value).values()
         if not is_root and self._definitions.name_of(value) is not None:
             return ()
         found.runs_code, found.plain = True, False
@@ -368,6 +419,13 @@ def _note_kind(about: Kind, found: Found) -> None:
     found.plain = found.plain and about.plain
 
 
+def _of_atoms(values: Collection[Any], found: Found) -> Iterable[Any]:
+    """Counts atomic objects at once; the large ones are left, see `Survey._of_atomic`."""
+    sizes = {id(each): sys.getsizeof(each) for each in values if type(each) in SIZED}
+    found.size_bytes += sum(size for size in sizes.values() if size < LARGE)
+    return [each for each in values if sizes.get(id(each), 0) >= LARGE]
+
+
 def _version(library: str) -> str:
     """Empty where it has none."""
     version = getattr(sys.modules.get(library), "__version__", None)
@@ -381,10 +439,16 @@ def _bound_to(function: Any) -> Iterable[Any]:
     return () if is_of_module else (owner,)
 
 
-def _is_sized(value: Any) -> bool:
-    return type(value) in (bytes, str, int, float)
+def _is_inside(name: str) -> bool:
+    return name.startswith("__")
 
 
-def _is_descriptor(value: Any) -> bool:
-    descriptors = (types.FunctionType, classmethod, staticmethod, property)
-    return is_a(value, (*descriptors, types.GetSetDescriptorType, types.MemberDescriptorType))
+def _functions(own: Any) -> Iterable[Any]:
+    """An attribute of a class; of a descriptor, its functions."""
+    if is_a(own, (classmethod, staticmethod)):
+        return (own.__func__,)
+    if type(own) is property:
+        return [each for each in (own.fget, own.fset, own.fdel) if each is not None]
+    if is_a(own, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        return ()
+    return (own,)

@@ -8,7 +8,8 @@ of the file says where what is.
 from __future__ import annotations
 
 import io
-import json
+import itertools
+import mmap
 import os
 import struct
 import zlib
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
+from ..bounds import own_json
 from ..storage import owned
 
 MAGIC: Final = b"ec2spawner sleep 1\n"
@@ -95,7 +97,7 @@ class Writer:
     def commit(self) -> int:
         """The file is there, under its name and on the disk; its size in bytes."""
         self._flush()
-        index = json.dumps(
+        index = own_json.dumps(
             {
                 "pickle": self._pickle,
                 "checksum": self._checksum,
@@ -181,6 +183,19 @@ class Reader:
         """Bytes of a block."""
         return sum(size for _, size in self._blocks[number])
 
+    def mapped(self, number: int) -> memoryview | None:
+        """A block as memory that is read as it is used, and private; None for a small one."""
+        extents = self._blocks[number]
+        start, size = extents[0][0], self.block_size(number)
+        is_one = all(one[0] + one[1] == other[0] for one, other in itertools.pairwise(extents))
+        if size < SMALL or not is_one:
+            return None
+        before = start % mmap.ALLOCATIONGRANULARITY
+        found = mmap.mmap(
+            self._file.fileno(), before + size, access=mmap.ACCESS_COPY, offset=start - before
+        )
+        return memoryview(found)[before:]
+
     def into(self, number: int, target: Any, offset: int = 0) -> None:
         """Fill a writable buffer with as much of a block, from this offset in the block."""
         view = memoryview(target).cast("B")
@@ -227,7 +242,7 @@ class Reader:
             raise ValueError
         index = bytearray(length)
         self._fill(self._size - end - length, memoryview(index))
-        found = json.loads(index)
+        found = own_json.loads(index)
         if not isinstance(found, dict):
             raise ValueError
         return found

@@ -34,6 +34,11 @@ def is_supported(kind: type) -> bool:
     return classes.library(kind) == "numpy" and kind.__name__ in KINDS
 
 
+def is_masked(kind: type) -> bool:
+    """Whether it is NumPy's own class of arrays with a mask."""
+    return classes.full_name(kind) in ("numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray")
+
+
 def owner(array: Any) -> Any:
     """The array whose memory this one uses; itself if it has its own."""
     while is_array(array.base):
@@ -116,6 +121,20 @@ def reduce_standalone(array: Any, writer: Writer) -> Any:
     return array_block, (number, array.shape, array.dtype, order, writable, _name(array))
 
 
+def reduce_masked(array: Any) -> Any:
+    """As NumPy pickles it, with what NumPy leaves out: whether its mask is hard."""
+    make, args, state = array.__reduce__()
+    about = {"_hardmask": bool(array._hardmask), "_sharedmask": bool(array._sharedmask)}
+    return make, args, (state, about), None, None, fill_masked
+
+
+def fill_masked(array: Any, state: Any) -> None:
+    """Give an array its values, its mask, and how its mask behaves."""
+    values, about = state
+    array.__setstate__(values)
+    vars(array).update(about)
+
+
 def _is_plain(dtype: Any) -> bool:
     return not dtype.hasobject or dtype.kind == "O"
 
@@ -196,6 +215,7 @@ def array_block(
 
 def read(
     reader: Reader,
+    is_mapped: bool,
     number: int,
     shape: tuple[int, ...],
     dtype: Any,
@@ -203,11 +223,16 @@ def read(
     writable: bool,
     kind: str,
 ) -> Any:
-    """The array of a block, with memory of its own."""
+    """The array of a block, with memory of its own; mapped, that of the file, until it is written
+    to."""
     import numpy
 
-    array: Any = numpy.empty(shape, dtype, order=order)
-    if array.size:
+    mapped = reader.mapped(number) if is_mapped else None
+    array: Any = numpy.ndarray(shape, dtype, buffer=mapped, order=order)
+    if mapped is not None:
+        if array.nbytes != len(mapped):
+            raise ValueError("an array and its block have different sizes")
+    elif array.size:
         reader.into(number, _bytes(_flat(array, order)))
     elif reader.block_size(number):
         raise ValueError("an array is empty, its block is not")

@@ -7,6 +7,7 @@ type of an object, and what `type` itself knows of a class, run nothing.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any, Final
@@ -59,6 +60,14 @@ def name(kind: type) -> str:
 def full_name(kind: type) -> str:
     """With its module."""
     return f"{module(kind)}.{name(kind)}"
+
+
+def is_importable(kind: type) -> bool:
+    """Whether its module has it under its name."""
+    found: Any = sys.modules.get(module(kind))
+    for step in name(kind).split("."):
+        found = getattr(found, step, None)
+    return found is kind
 
 
 def module_name(value: types.ModuleType) -> str:

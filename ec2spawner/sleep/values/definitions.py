@@ -7,7 +7,9 @@ unpickler under these names, so their signatures are part of the format.
 
 from __future__ import annotations
 
+import abc
 import collections
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -19,10 +21,12 @@ import threading
 import types
 import typing
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
 
-from .classes import attributes, is_a, module
+from . import enumerations
+from .classes import attributes, full_name, is_a, module, with_bases
+from .classes import name as name_of
 
 Reduced = Any
 """What `__reduce__` may return, or NotImplemented."""
@@ -42,14 +46,17 @@ FUNCTION_STATE: Final = (
     "__qualname__",
 )
 
-MADE_WITH: Final = ("__doc__", "__module__", "__orig_bases__", "__qualname__", "__slots__")
+MADE_WITH: Final = ("__doc__", "__module__", "__orig_bases__", "__slots__")
 """Of a class: what it has from its beginning."""
 
 NOT_STATE: Final = frozenset(
-    {"__annotations_cache__", "__dict__", "__weakref__", "_abc_impl", *MADE_WITH}
+    {"__annotations_cache__", "__dict__", "__weakref__", "__slotnames__", "_abc_impl", *MADE_WITH}
 )
-PLAIN_ENUM: Final = frozenset(vars(enum.Enum("Plain", "A"))) | {"_value_repr_", "__new__"}
-"""What an enumeration has that its definition does not say."""
+SLOTS: Final = (dict, frozenset, list, set, str, tuple)
+"""What `__slots__` may be, to be used again."""
+REGISTERED: Final = "_abc_registered"
+"""Among the attributes of an abstract class: its virtual subclasses."""
+
 WEAK_PROXIES: Final = (weakref.ProxyType, weakref.CallableProxyType)
 PLAIN_TUPLE: Final = frozenset(vars(collections.namedtuple("PLAIN_TUPLE", "a"))) - {"__doc__"}
 
@@ -73,17 +80,37 @@ def is_importable(function: types.FunctionType) -> bool:
     return found is function
 
 
-def reduce(value: Any, namespace: Mapping[str, Any]) -> Reduced:
+class Around(Protocol):
+    """What a definition needs to know of the notebook."""
+
+    namespace: Mapping[str, Any]
+
+    def globals_of(self, function: types.FunctionType) -> Globals:
+        """The globals of a function that `exec` made."""
+
+
+class Globals:
+    """Globals that belong to no module. Each function brings the names that it uses, and all of
+    them have one dict again."""
+
+    def __init__(self, around: dict[str, Any]) -> None:
+        self.around = around
+
+    def __reduce__(self) -> Reduced:
+        return dict, ()
+
+
+def reduce(value: Any, around: Around) -> Reduced:
     """A function, class or type variable of the notebook by its content.
 
     Also functions of a library that are not importable, such as those that a decorator makes.
     """
     if type(value) is types.FunctionType:
-        return _function(value, namespace)
+        return _function(value, around)
     if is_a(value, TYPING):
         return _typing(value)
     if is_a(value, enum.EnumMeta):
-        return _enum(value)
+        return enumerations.reduce(value)
     if value.__bases__ == (tuple,) and hasattr(value, "_field_defaults"):
         return _named_tuple(value)
     return _class(value)
@@ -92,19 +119,37 @@ def reduce(value: Any, namespace: Mapping[str, Any]) -> Reduced:
 # --- functions ---
 
 
-def _function(value: Any, namespace: Mapping[str, Any]) -> Reduced:
+def _function(value: Any, around: Around) -> Reduced:
     cells = value.__closure__ or ()
     contents = [(cell, _content(cell)) for cell in cells]
     state = {name: getattr(value, name) for name in FUNCTION_STATE}
     state["__dict__"] = dict(value.__dict__)
     state["cells"] = [(cell, found[0]) for cell, found in contents if found]
-    around = value.__globals__
-    home = NOTEBOOK if around is namespace else str(around.get("__name__", ""))
-    if home != NOTEBOOK and getattr(sys.modules.get(home), "__dict__", None) is not around:
-        home = ""  # made by `exec`, with globals of its own
-        state["globals"] = {n: around[n] for n in {"__name__", *_names(value.__code__)} & {*around}}
+    home: Any = NOTEBOOK
+    if value.__globals__ is not around.namespace:
+        home = module_of(value)
+    if not home:
+        home = around.globals_of(value)
+        state["globals"] = own_globals(value)
     args = (value.__code__, value.__name__, value.__defaults__, cells or None, home)
     return make_function, args, state, None, None, fill_function
+
+
+def module_of(function: types.FunctionType) -> str:
+    """The name of the module whose globals a function has; empty if they are no module's."""
+    name = function.__globals__.get("__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    return str(name) if getattr(module, "__dict__", None) is function.__globals__ else ""
+
+
+def own_globals(function: types.FunctionType) -> dict[str, Any]:
+    """What a function that `exec` made may use of its globals."""
+    there = function.__globals__
+    return {
+        name: there[name]
+        for name in sorted(_names(function.__code__) | {"__name__"})
+        if name in there
+    }
 
 
 def _content(cell: Any) -> tuple[Any, ...]:
@@ -120,7 +165,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*map(_names, nested))
 
 
-def make_function(code: Any, name: str, defaults: Any, cells: Any, home: str) -> Any:
+def make_function(code: Any, name: str, defaults: Any, cells: Any, home: Any) -> Any:
     """Found by the unpickler under this name, which gives it the namespace."""
     raise TypeError("only an archive can be read")
 
@@ -128,10 +173,10 @@ def make_function(code: Any, name: str, defaults: Any, cells: Any, home: str) ->
 def function_in(namespace: dict[str, Any]) -> Callable[..., Any]:
     """`make_function` for a namespace."""
 
-    def make(code: Any, name: str, defaults: Any, cells: Any, home: str) -> Any:
-        around = namespace if home == NOTEBOOK else {}
-        if home and home != NOTEBOOK:
-            around = vars(importlib.import_module(home))
+    def make(code: Any, name: str, defaults: Any, cells: Any, home: Any) -> Any:
+        around = namespace if home == NOTEBOOK else home
+        if type(around) is str:  # empty for what `exec` made in the first format
+            around = vars(importlib.import_module(home)) if home else {}
         return types.FunctionType(code, around, name, defaults, cells)
 
     return make
@@ -164,17 +209,17 @@ def make_cell() -> Any:
 def _class(kind: type) -> Reduced:
     own = attributes(kind)
     begin = {name: own[name] for name in MADE_WITH if name in own}
-    slots = begin.get("__slots__", ())
-    slots = {slots} if isinstance(slots, str) else set(slots)
+    begin["__qualname__"] = name_of(kind)
     state = {
         name: value
         for name, value in own.items()
         if name not in NOT_STATE
         and type(value) not in (types.MemberDescriptorType, types.GetSetDescriptorType)
     }
-    if "__slots__" in begin:
-        begin["__slots__"] = tuple(sorted(slots - {"__dict__", "__weakref__"}))
-        begin["__slots__"] += tuple(n for n in ("__dict__", "__weakref__") if n in slots)
+    if type(begin.get("__slots__", ())) not in SLOTS:  # an iterator, which is at its end
+        begin["__slots__"] = tuple(n for n, v in own.items() if is_a(v, types.MemberDescriptorType))
+    if "_abc_impl" in own:
+        state[REGISTERED] = virtual_subclasses(kind)
     args = (type(kind), kind.__name__, kind.__bases__, begin)
     return make_class, args, state, None, None, fill_class
 
@@ -185,11 +230,37 @@ def make_class(meta: Any, name: str, bases: Any, begin: dict[str, Any]) -> Any:
     A metaclass of the notebook is not asked: what it did is among the attributes.
     """
     makers = (each for each in meta.__mro__ if each.__module__ != "__main__")
-    return next(makers).__new__(meta, name, bases, begin)
+    with _unasked(bases):
+        return next(makers).__new__(meta, name, bases, begin)
+
+
+@contextlib.contextmanager
+def _unasked(bases: Iterable[type]) -> Iterator[None]:
+    """Within, no base of the notebook's is asked about a class that is empty yet: what its
+    `__init_subclass__` did is among the attributes of both."""
+    hook = "__init_subclass__"
+    ours = {each for base in bases for each in with_bases(base) if module(each) == "__main__"}
+    hooks = [(each, attributes(each)[hook]) for each in ours if hook in attributes(each)]
+    for each, _ in hooks:
+        type.__setattr__(each, hook, classmethod(lambda cls, **_: None))
+    try:
+        yield
+    finally:
+        for each, own in hooks:
+            type.__setattr__(each, hook, own)
+
+
+def virtual_subclasses(kind: Any) -> list[type]:
+    """The virtual subclasses of an abstract class."""
+    references, *_ = abc._get_dump(kind)  # type: ignore[attr-defined]
+    found = (each() for each in references)
+    return sorted((each for each in found if each is not None), key=full_name)
 
 
 def fill_class(kind: Any, state: dict[str, Any]) -> None:
     """Give a class its attributes."""
+    for each in state.pop(REGISTERED, ()):
+        abc.ABCMeta.register(kind, each)
     for name, value in state.items():
         # Python 3.14 keeps it under another name than the one to set it by.
         type.__setattr__(kind, "__annotate__" if name == "__annotate_func__" else name, value)
@@ -207,29 +278,6 @@ def make_named_tuple(name: str, qualname: str, fields: Any, defaults: Any) -> An
     made = collections.namedtuple(name, fields, defaults=defaults, module="__main__")  # type: ignore[misc]
     made.__qualname__ = qualname
     return made
-
-
-def _enum(kind: Any) -> Reduced:
-    members = [(name, each._value_) for name, each in kind.__members__.items()]
-    more = {
-        name: value
-        for name, value in vars(kind).items()
-        if name not in PLAIN_ENUM and name not in kind.__members__
-    }
-    return make_enum, (type(kind), kind.__name__, kind.__bases__, kind.__qualname__, members, more)
-
-
-def make_enum(
-    meta: Any, name: str, bases: Any, qualname: str, members: Any, more: Mapping[str, Any]
-) -> Any:
-    """An enumeration as its definition makes it."""
-    space = meta.__prepare__(name, bases)
-    space["__module__"], space["__qualname__"] = "__main__", qualname
-    for each, value in more.items():
-        space[each] = value
-    for each, value in members:
-        space[each] = value
-    return meta(name, bases, space)
 
 
 def _typing(value: Any) -> Reduced:
@@ -266,12 +314,9 @@ def make_cached_property(function: Any, name: str | None, doc: str | None) -> An
     return made
 
 
-def make_lock(is_locked: bool) -> Any:
-    """A lock in this state."""
-    lock = threading.Lock()
-    if is_locked:
-        lock.acquire()
-    return lock
+def make_lock(is_locked: bool = False) -> Any:
+    """A lock that nobody holds: whoever held it is gone."""
+    return threading.Lock()
 
 
 def make_proxy(mapping: Any) -> Any:
@@ -279,13 +324,18 @@ def make_proxy(mapping: Any) -> Any:
     return types.MappingProxyType(mapping)
 
 
-def make_reference(target: Any) -> Any:
+def make_reference(target: Any, callback: Any = None) -> Any:
     """A weak reference; to nothing, if it was to nothing."""
 
     class Gone:
         pass
 
-    return weakref.ref(target if target is not None else Gone())
+    return weakref.ref(target, callback) if target is not None else weakref.ref(Gone())
+
+
+def make_keyed_reference(target: Any, callback: Any, key: Any) -> Any:
+    """What a `WeakValueDictionary` consists of."""
+    return weakref.KeyedRef(target, callback, key)
 
 
 def make_weak_proxy(target: Any) -> Any:
@@ -314,7 +364,11 @@ def _singleton(value: Any) -> Reduced:
 
 
 def _reference(value: Any) -> Reduced:
-    return make_reference, (value(),)
+    return make_reference, (value(), value.__callback__)
+
+
+def _keyed_reference(value: Any) -> Reduced:
+    return make_keyed_reference, (value(), value.__callback__, value.key)
 
 
 class _Operand:
@@ -365,9 +419,10 @@ PARTS: Final[dict[type, Callable[[Any], Reduced]]] = {
     type(dataclasses.MISSING): _singleton,
     type(dataclasses._FIELD): _singleton,  # type: ignore[attr-defined]
     type(dataclasses._HAS_DEFAULT_FACTORY): _singleton,  # type: ignore[attr-defined]
-    type(threading.Lock()): lambda value: (make_lock, (value.locked(),)),
+    type(threading.Lock()): lambda value: (make_lock, ()),
     type(threading.RLock()): lambda value: (threading.RLock, ()),
     weakref.ref: _reference,
+    weakref.KeyedRef: _keyed_reference,
     weakref.ProxyType: _weak_proxy,
     weakref.CallableProxyType: _weak_proxy,
 }

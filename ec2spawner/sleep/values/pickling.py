@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 import pickle
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...core.sleep.unsavable import UNSAVABLE
 from . import arrays, blocks, classes, definitions, registry, tensors
@@ -36,20 +36,37 @@ class NoDill(Exception):
     """Only dill can save this value, and the kernel's environment has none."""
 
 
+class Written(NamedTuple):
+    """An archive."""
+
+    size_bytes: int
+    needs: list[str]
+    """The definitions that it refers to by name, sorted."""
+
+
 class Definitions:
-    """Functions and classes that have a name in the namespace.
+    """Functions and classes that are saved under a name of the namespace.
 
     Other values refer to them by that name: so an object is an instance of the class that the
-    notebook has after waking.
+    notebook has after waking. Not by a name that is not saved, such as `_`, which has what a cell
+    showed last: that one comes with each value.
     """
 
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, namespace: Mapping[str, Any], names: Iterable[str] = ()) -> None:
+        """`names`: those that are saved, in their order; a thread may remove one meanwhile."""
         self.namespace = namespace
+        there = [(name, namespace.get(name)) for name in names]
         self._names = {
             id(value): name
-            for name, value in reversed(list(namespace.items()))
+            for name, value in reversed(there)
             if definitions.is_ours(value, namespace)
         }
+        self._globals: dict[int, definitions.Globals] = {}
+
+    def globals_of(self, function: types.FunctionType) -> definitions.Globals:
+        """The globals of a function that `exec` made: the same for all that have them."""
+        around = function.__globals__
+        return self._globals.setdefault(id(around), definitions.Globals(around))
 
     def name_of(self, value: Any) -> str | None:
         """The first name of a definition; None for all else."""
@@ -64,8 +81,8 @@ def save(
     whole: Collection[int],
     free: Callable[[int], int],
     fast_only: bool,
-) -> int:
-    """Write these names to an archive; its size in bytes.
+) -> Written:
+    """Write these names to an archive.
 
     `known`: what values refer to by name; `whole`: see `arrays.reduce`; `free`: see
     `archive.Writer`; `fast_only`: without dill. Raises
@@ -74,8 +91,7 @@ def save(
     names = {id(value): name for name, value in values.items()}
     try:
         with Writer(path, free) as writer:
-            _FastPickler(writer, names, known, whole).dump(dict(values))
-            return writer.commit()
+            return _FastPickler(writer, names, known, whole).archive(values)
     except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as why:
         if fast_only:
             raise
@@ -84,8 +100,8 @@ def save(
     if slow is None:
         raise NoDill(str(fast)) from None
     with Writer(path, free) as writer:
-        slow(writer, names, known, whole).dump(dict(values))
-        return writer.commit()
+        found: Written = slow(writer, names, known, whole).archive(values)
+        return found
 
 
 class _Reductions:
@@ -104,6 +120,12 @@ class _Reductions:
         self._whole = whole
         self._storages = tensors.StorageWriter(writer)
         self._kinds: dict[type, tuple[registry.Ways | None, str]] = {}
+        self._needs: set[str] = set()
+
+    def archive(self, values: Mapping[str, Any]) -> Written:
+        """Pickle these names, and complete the archive."""
+        self.dump(dict(values))  # type: ignore[attr-defined]
+        return Written(self._writer.commit(), sorted(self._needs))
 
     def reducer_override(self, value: Any) -> Any:
         """Called by the pickler for what is not a builtin value, by dill's for all."""
@@ -113,7 +135,7 @@ class _Reductions:
         if kind is types.FunctionType:
             if definitions.is_importable(value):
                 return NotImplemented
-            return definitions.reduce(value, self._definitions.namespace)
+            return definitions.reduce(value, self._definitions)
         part = definitions.PARTS.get(kind)
         if part is not None:
             return part(value)
@@ -123,6 +145,8 @@ class _Reductions:
             return importlib.import_module, (value.__name__,)
         if arrays.is_supported(kind) and arrays.is_array(value):
             return arrays.reduce(value, self._writer, self._whole)
+        if arrays.is_masked(kind):
+            return arrays.reduce_masked(value)
         if kind is blocks.Standalone:
             return arrays.reduce_standalone(value.array, self._writer)
         if blocks.is_block(kind):
@@ -142,17 +166,20 @@ class _Reductions:
         """By its name, unless this file is to bring it or it has none."""
         name = self._definitions.name_of(value)
         if name is not None and id(value) not in self._of_file:
+            self._needs.add(name)
             return definition, (name,)
         outer, _, inner = getattr(value, "__qualname__", "").rpartition(".")
         holder: Any = self._definitions.namespace.get(outer)
+        name = self._definitions.name_of(holder)
         if (
-            self._definitions.name_of(holder) is not None
+            name is not None
             and classes.is_a(holder, type)
             and id(holder) not in self._of_file
             and classes.attributes(holder).get(inner) is value
         ):
+            self._needs.add(name)
             return getattr, (holder, inner)
-        return definitions.reduce(value, self._definitions.namespace)
+        return definitions.reduce(value, self._definitions)
 
     def _known(self, kind: type) -> tuple[registry.Ways | None, str]:
         """How a class's values are saved, if by functions of the registry; what is never saved."""

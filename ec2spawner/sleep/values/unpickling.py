@@ -42,12 +42,14 @@ def load(
     definition: Callable[[str], Any],
     bytecode: bool,
     may_use_gpu: bool,
+    is_proof: bool = False,
 ) -> tuple[dict[str, Any], set[str]]:
     """The names of an archive and their values; the devices whose tensors are on the CPU now.
 
     `definition`: the function or class of a name, restored if need be; `bytecode`: whether it is
-    of this Python. Raises OtherPython, Damaged, `owned.NotOurs`, OSError, and whatever the
-    values' own code raises.
+    of this Python; `is_proof`: large blocks stay in the file, and classes have no `__del__`,
+    because what is loaded is thrown away. Raises OtherPython, Damaged, `owned.NotOurs`, OSError,
+    and whatever the values' own code raises.
     """
     with Reader(path) as reader:
         storages = tensors.StorageReader(reader, may_use_gpu)
@@ -63,18 +65,25 @@ def load(
             return load(io.BytesIO(reader.block(number)))
 
         own = {
-            (arrays.__name__, "array_block"): lambda *about: arrays.read(reader, *about),
+            (arrays.__name__, "array_block"): functools.partial(arrays.read, reader, is_proof),
             (tensors.__name__, "storage_block"): storages.read,
             (registry.__name__, "registered"): registered,
             (definitions.__name__, "make_function"): definitions.function_in(namespace),
             (pickling.__name__, "definition"): definition,
             (pickling.__name__, "namespace"): lambda: namespace,
         }
+        if is_proof:
+            own[definitions.__name__, "fill_class"] = _fill_class_without_end
         unpickler = _Unpickler(reader.pickle(), reader.buffers(), own, definition, bytecode)
         found = unpickler.load()
         if not isinstance(found, dict):
             raise Damaged("the file has no names")
         return found, storages.moved
+
+
+def _fill_class_without_end(kind: Any, state: dict[str, Any]) -> None:
+    state.pop("__del__", None)
+    definitions.fill_class(kind, state)
 
 
 class _Unpickler(pickle.Unpickler):

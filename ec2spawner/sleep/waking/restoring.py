@@ -17,11 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from .. import naming, plan, search_path
+from .. import naming, plan, search_path, settings
 from ..bounds.memory import memory
 from ..bounds.muted import muted
 from ..bounds.time_limit import limited
-from ..saving import CarriedOver, Report
+from ..failure import Failure, attempt
+from ..outcome import CarriedOver, Report
 from ..storage import manifest as manifests
 from ..storage import owned
 from ..storage.manifest import DEFINITION, MODULE, Entry, Manifest, python_version
@@ -51,6 +52,8 @@ class Restored:
     differing: list[Entry] = field(default_factory=list)
     """They are not as they were in all: see `Entry.differs`."""
     lost: list[Entry] = field(default_factory=list)
+    unkept: list[str] = field(default_factory=list)
+    """What of the process is not as it was, in words."""
     seconds: float = 0.0
 
     def message(self) -> dict[str, Any]:
@@ -62,11 +65,12 @@ class Restored:
             "yours": self.yours,
             "moved": self.moved,
             "differing": [
-                {"name": each.name, "type": each.type, "code": code}
+                {"name": each.name, "type": each.type, "code": code, "detail": each.detail}
                 for each in self.differing
                 for code in each.differs
             ],
             "lost": [manifests.lost(each) for each in self.lost],
+            "unkept": self.unkept,
             "seconds": round(self.seconds, 2),
         }
 
@@ -163,6 +167,7 @@ class Restoring:
         self.result.differing = [
             each for each in self._manifest.entries if each.differs and each.name in there
         ]
+        self._restore_settings()
         self.result.seconds = time.monotonic() - started
         return self.result
 
@@ -245,12 +250,23 @@ class Restoring:
             if self._manifest.directory:
                 os.chdir(self._manifest.directory)
 
+    def _restore_settings(self) -> None:
+        """Those of the process, unless it had variables: then it has settings of its own."""
+        self.result.unkept += self._manifest.unkept
+        if not self._manifest.settings or self.result.yours:
+            return
+        path = self._folder / self._manifest.settings
+        found = attempt(lambda: self._load_file(path, bytecode=False)[0], LOAD_SECONDS)
+        if not isinstance(found, Failure):
+            self.result.unkept += settings.apply(naming.shell(), found)
+
     def _import(self) -> None:
         """The modules, and the libraries of what waits: once here, instead of in each trial."""
         entries, self._modules = self._modules, []
         waiting = self._waiting.all
         libraries = sorted({name for each in waiting for name in each.libraries} - {"__main__"})
-        names = dict.fromkeys([*(each.target for each in entries), *libraries])
+        modules = [name for each in entries for name in (each.target, *each.submodules)]
+        names = dict.fromkeys([*modules, *libraries])
         self._imports.prepare(names, in_doubt=imports.is_changed([*entries, *waiting]))
         with self._crashes:
             for entry in entries:
@@ -259,17 +275,31 @@ class Restoring:
                 self._imports.library(name)
 
     def _import_module(self, entry: Entry) -> None:
-        if why := self._imports.refused.get(entry.target):
+        if why := self._why_not_imported(entry.target):
             self._lose([entry], *why)
-            return
+        else:
+            self._namespace[entry.name] = sys.modules[entry.target]
+            self.result.restored.append(entry.name)
+            self._import_submodules(entry)
+
+    def _why_not_imported(self, name: str) -> Failure | None:
+        """Import a module; why that failed."""
+        if name in self._imports.refused:
+            return self._imports.refused[name]
         try:
-            self._namespace[entry.name] = self._imports.module(entry.target)
+            self._imports.module(name)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a module raises
-            self._lose([entry], *why_not_imported(error))
-        else:
-            self.result.restored.append(entry.name)
+            return why_not_imported(error)
+        return None
+
+    def _import_submodules(self, entry: Entry) -> None:
+        """Those that importing the package did not bring; the first that fails is reported."""
+        missing = [name for name in entry.submodules if name not in sys.modules]
+        failures = list(filter(None, map(self._why_not_imported, missing)))
+        if failures:
+            self._lose([entry], *failures[0])
 
     # --- restoring ---
 
@@ -344,13 +374,17 @@ class Restoring:
                 text = source.read(self._folder / file)
                 made = source.run(text, self._namespace, self._restore_needed)
                 return {entries[0].name: made}, set()
-            return unpickling.load(
-                self._folder / file,
-                namespace=self._namespace,
-                definition=self._definition,
-                bytecode=all(map(self._same_python, entries)),
-                may_use_gpu=not self._is_trial,
-            )
+            bytecode = all(map(self._same_python, entries))
+            return self._load_file(self._folder / file, bytecode=bytecode)
+
+    def _load_file(self, path: Path, *, bytecode: bool) -> tuple[dict[str, Any], set[str]]:
+        return unpickling.load(
+            path,
+            namespace=self._namespace,
+            definition=self._definition,
+            bytecode=bytecode,
+            may_use_gpu=not self._is_trial,
+        )
 
     def _definition(self, name: str) -> Any:
         """The function or class of a name, which another value needs now."""

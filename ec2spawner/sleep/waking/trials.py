@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..bounds import children
+from ..bounds import children, isolation
 from ..bounds.memory import memory
 from ..failure import Failure
 from .crashes import Crashes
@@ -33,7 +33,18 @@ def failures(
         elif not has_same(waiting.of(file)):
             why = "saved by other versions of its libraries, and too large to try first"
             yield file, Failure("library-version", why)
-    tried = children.run(affordable, load, limit, lambda file: 2 * waiting.size(file))
+    with isolation.scratch() as prepare:
+        yield from _tried(affordable, waiting, load, limit, prepare)
+
+
+def _tried(
+    files: Sequence[str],
+    waiting: Waiting,
+    load: Callable[[str], None],
+    limit: Callable[[str], float],
+    prepare: Callable[[], None],
+) -> Iterator[tuple[str, Failure]]:
+    tried = children.run(files, load, limit, lambda file: 2 * waiting.size(file), prepare)
     for file, result in tried:
         if isinstance(result, children.Hung):
             yield file, Failure("timed-out")

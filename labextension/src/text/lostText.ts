@@ -51,6 +51,8 @@ export function unsavableText(kind: string, trans: TranslationBundle): string {
       return trans.__('a coroutine cannot be saved');
     case 'a database connection':
       return trans.__('a database connection cannot be saved');
+    case 'a finalizer':
+      return trans.__('a finalizer cannot be saved');
     case 'a generator':
       return trans.__('a generator cannot be saved');
     case 'a network connection':
@@ -90,10 +92,16 @@ export function oldValuesText(code: string, when: string, trans: TranslationBund
 /** In what a variable that is back is not as it was. */
 export function differenceText(code: string, trans: TranslationBundle): string {
   switch (code) {
+    case 'changed':
+      return trans.__('came back changed');
     case 'copied':
       return trans.__('an array in memory now, which was a map of a file');
     case 'no-longer-shared':
       return trans.__('has a copy of what it shared with other variables');
+    case 'released':
+      return trans.__('with a lock that nobody holds');
+    case 'without-cache':
+      return trans.__('without what it had cached');
     case 'without-graph':
       return trans.__('without the graph of its gradients');
     default:

@@ -126,7 +126,11 @@ function kernelLine(kernel: IWokenKernel, trans: TranslationBundle): IWokenText 
       .join(' '),
     lost: [
       ...kernel.lost.map(each => lostLine(each, trans)),
-      ...kernel.differing.map(({ name, code }) => `${name}: ${differenceText(code, trans)}`)
+      ...kernel.differing.map(({ name, code, detail }) => {
+        const difference = `${name}: ${differenceText(code, trans)}`;
+        return code === 'changed' && detail ? `${difference} (${detail})` : difference;
+      }),
+      ...kernel.unkept.map(what => trans.__('Not kept: %1', what))
     ],
     more: unnamed ? trans._n('and %1 more', 'and %1 more', unnamed, unnamed) : ''
   };

@@ -36,6 +36,7 @@ def kernel(path: str = "train.ipynb", **words: Any) -> SavedKernel:
     given: dict[str, Any] = {
         "kernel_name": "python3",
         "variables": 12,
+        "proved": 10,
         "size_bytes": 3_100_000_000,
         "gpu_bytes": 900_000_000,
         "largest": [
@@ -83,7 +84,7 @@ def test_the_card_says_what_comes_back_and_what_does_not() -> None:
     text = shown(card(saved=session(kernel(), kernel("b.ipynb", variables=2, lost=[])))).text
     assert "Your session is asleep" in text
     assert "Nobody used it." in text
-    assert "12 variables, 3.1 GB: df 2.2 GB, model 900 MB (GPU) and 10 more" in text
+    assert "12 variables, 3.1 GB, 10 proved: df 2.2 GB, model 900 MB (GPU) and 10 more" in text
     assert "It costs $0.01 a day to keep (an estimate)" in text
     assert "Wake on T4, 16 GB · $0.19/h" in text
     assert "about 45 seconds, then 8 seconds for your variables" in text
@@ -100,13 +101,25 @@ def test_values_that_are_older_than_the_session_say_so() -> None:
     assert f"as of {before:%H:%M} UTC" in text
 
 
+@pytest.mark.parametrize(
+    ("proved", "words"), [(12, "GB, proved"), (1, "GB, 1 proved"), (0, "GB, not proved")]
+)
+def test_the_card_says_what_was_proved_and_what_comes_back_changed(proved: int, words: str) -> None:
+    changed = [LostVariable(name=f"x{n}", code="changed", detail="<b>") for n in range(9)]
+    saved = session(kernel(proved=proved, changed=changed, changed_count=30))
+    text = shown(card(saved=saved)).text
+    assert words in text
+    assert "changed: x0, x1, x2, " in text
+    assert "<b>" not in text
+
+
 def test_the_sizes_of_small_variables_are_not_said() -> None:
     small = [
         SavedVariable(name="cfg", size_bytes=230),
         SavedVariable(name="t", size_bytes=1, gpu=1),
     ]
     text = shown(card(saved=session(kernel(largest=small)))).text
-    assert "12 variables, 3.1 GB: cfg, t (GPU) and 10 more" in text
+    assert "12 variables, 3.1 GB, 10 proved: cfg, t (GPU) and 10 more" in text
 
 
 def test_a_session_that_expires_soon_says_when() -> None:

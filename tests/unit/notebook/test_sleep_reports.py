@@ -25,7 +25,7 @@ ANYTHING = st.recursive(
 )
 KEYS = (
     "variables size_bytes gpu_bytes largest lost lost_count code restored yours later moved"
-    " differing kind name"
+    " differing unkept proved changed changed_count kind name"
 ).split()
 REPORTS = st.dictionaries(st.sampled_from(KEYS), ANYTHING)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -9,8 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
+
+from ec2spawner.sleep.storage import manifest as manifests
+from tests.unit.sleep.random_programs import Program
 
 MIME = "application/vnd.ec2spawner.sleep+json"
 ROOT = Path(__file__).parents[3]
@@ -87,3 +92,42 @@ def test_a_client_gets_progress_and_the_result_of_silent_requests(tmp_path: Path
         assert run(client, seen)[0]["text"] == "True True\n", "imports are not counted"
         missing = f"sleep.restore({folder + 'x'!r}, eager_bytes=10_000)"
         assert run(client, missing, silent=True)[-1]["code"] == "damaged"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(300))
+def test_variables_of_a_random_program_are_as_they_were_or_are_listed(
+    seed: int, tmp_path: Path
+) -> None:
+    program = Program(seed)
+    folder = tmp_path / "sleep" / "kernels" / "key" / "20260101000000000-00000000"
+    with kernel(tmp_path) as client:
+        for cell in program.cells:
+            client.execute_interactive(cell, timeout=60, output_hook=lambda message: None)
+        before = _described(client, program.names, tmp_path)
+        run(client, "from ec2spawner import sleep", silent=True)
+        save = f"sleep.save({str(folder)!r}, seconds=30, max_bytes=1 << 30)"
+        assert run(client, save, silent=True)[-1]["kind"] == "saved"
+    with kernel(tmp_path) as client:
+        run(client, "from ec2spawner import sleep", silent=True)
+        restore = f"sleep.restore({str(folder)!r}, eager_bytes=1 << 30)"
+        restored = run(client, restore, silent=True)[-1]
+        after = _described(client, program.names, tmp_path)
+    entries = manifests.read(folder).entries
+    said = {each.name for each in entries if each.differs or not each.saved}
+    wrong = {key for key, was in before.items() if after.get(key) != was}
+    assert {key for key in wrong if said.isdisjoint(key.split())} == set()
+    assert {each["name"] for each in restored["lost"]} <= said
+
+
+def _described(client: BlockingKernelClient, names: list[str], home: Path) -> dict[str, str]:
+    """What each variable is, without a name of ours among them."""
+    path = home / "described.json"
+    code = (
+        f"(lambda: __import__('pathlib').Path({str(path)!r}).write_text(__import__('json').dumps("
+        f"__import__('importlib').import_module('tests.unit.sleep.random_programs')"
+        f".described(globals(), {names!r}))))()"
+    )
+    run(client, code, silent=True)
+    found: dict[str, str] = json.loads(path.read_text())
+    return found

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ec2spawner.sleep import naming
-from ec2spawner.sleep.saving import CarriedOver, save_namespace
+from ec2spawner.sleep.outcome import CarriedOver
+from ec2spawner.sleep.saving import save_namespace
 from ec2spawner.sleep.storage import earlier
 from ec2spawner.sleep.storage.manifest import Entry
 from tests.unit.sleep.notebook import Notebook, entries

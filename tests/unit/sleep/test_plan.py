@@ -67,3 +67,22 @@ def test_what_is_restored_at_once_fits(sizes: dict[str, int], bound: int) -> Non
     assert sorted(now + later) == sorted(sizes)
     assert sum(sizes[each] for each in now) <= bound
     assert all(sizes[a] <= sizes[b] for a in now for b in later)
+
+
+NEEDS = st.dictionaries(st.integers(0, 9), st.sets(st.integers(0, 12)))
+
+
+@given(NEEDS)
+def test_what_needs_each_other_is_found_together(needs: dict[int, set[int]]) -> None:
+    reached = {each: {each} & needs[each] | (needs[each] & needs.keys()) for each in needs}
+    for _ in needs:
+        for below in reached.values():
+            below.update(*(reached[each] for each in list(below)))
+    mutual = {
+        frozenset(other for other in below if each in reached[other])
+        for each, below in reached.items()
+        if each in below
+    }
+    found = plan.cycles(needs)
+    assert set(map(frozenset, found)) == mutual
+    assert len(found) == len(mutual)

@@ -68,7 +68,7 @@ class AsleepKernel:
 
     name: str
     comes_back: str
-    """Such as `12 variables, 3.1 GB`."""
+    """Such as `12 variables, 3.1 GB, 10 proved`."""
     values_of: datetime | None = None
     """When they were saved, where that is before the session."""
     largest: tuple[Back, ...] = ()
@@ -81,6 +81,9 @@ class AsleepKernel:
     lost_more: int = 0
     """Variables that do not come back and are in `lost_folded`, or not named."""
     lost_unnamed: int = 0
+    changed: tuple[str, ...] = ()
+    """Names of variables that come back changed."""
+    changed_more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +240,8 @@ def _kernel(kernel: SavedKernel) -> AsleepKernel:
         lost_folded=_by_reason(lost[LOST_SHOWN:]),
         lost_more=max(kernel.lost_count, len(lost)) - len(lost[:LOST_SHOWN]),
         lost_unnamed=max(kernel.lost_count - len(lost), 0),
+        changed=tuple(_short(each.name) for each in kernel.changed[:LOST_SHOWN]),
+        changed_more=max(kernel.changed_count - LOST_SHOWN, 0),
     )
 
 
@@ -249,7 +254,9 @@ def _count(kernel: SavedKernel) -> str:
     if not kernel.variables:
         return "nothing" if kernel.code else "no variables"
     word = "variable" if kernel.variables == 1 else "variables"
-    return f"{kernel.variables} {word}, {in_words(kernel.size_bytes)}"
+    proved = "not proved" if not kernel.proved else f"{kernel.proved} proved"
+    proved = "proved" if kernel.proved >= kernel.variables else proved
+    return f"{kernel.variables} {word}, {in_words(kernel.size_bytes)}, {proved}"
 
 
 def _by_reason(lost: Sequence[LostVariable]) -> tuple[Lost, ...]:

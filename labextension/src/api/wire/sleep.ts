@@ -42,6 +42,8 @@ export interface IWokenKernel {
   lost_count: number;
   /** Those that are back, but not in all as they were. */
   differing: ILostVariable[];
+  /** What of the kernel's process is not as it was, in the kernel's words. */
+  unkept: string[];
   /** Why the kernel itself is not back, or without variables; empty where all is well. */
   code: string;
   /** When its variables were saved, where they are older than the session. */

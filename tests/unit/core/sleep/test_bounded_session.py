@@ -22,6 +22,8 @@ def session(kernels: int, text: str) -> SavedSession:
         largest=[SavedVariable(name=text, type=text, size_bytes=1)] * 5,
         lost=[LostVariable(name=text, code="timed-out", detail=text)] * 10,
         lost_count=12,
+        changed=[LostVariable(name=text, code="changed", detail=text)] * 10,
+        changed_count=11,
     )
     return SavedSession(
         id="a",

@@ -1,0 +1,1 @@
+"""Proving that what was saved comes back as it is."""
