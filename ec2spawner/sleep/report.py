@@ -45,6 +45,7 @@ DIFFERENCES: Final = {
     "released": "with a lock that nobody holds",
     "without-cache": "without what it had cached",
     "without-graph": "without the graph of its gradients",
+    "without-traceback": "without its traceback",
 }
 
 

@@ -172,7 +172,7 @@ class WokenKernel(Message):
     lost_count: Count = 0
     differing: Annotated[list[LostVariable], Field(max_length=MAX_LOST)] = []
     """Those that are back, but not in all as they were: `changed`, `copied`, `no-longer-shared`,
-    `released`, `without-cache`, `without-graph`."""
+    `released`, `without-cache`, `without-graph`, `without-traceback`."""
     unkept: Annotated[list[ShortText], Field(max_length=MAX_LOST)] = []
     """What of the kernel's process is not as it was, in the kernel's words."""
     code: ShortText = ""

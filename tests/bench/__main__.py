@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_count,
         metavar="N",
         help="starts of each hub; of `cluster`, repetitions; of `offers`, hubs; of `kill` and "
-        "`faults`, hubs at once; of `proof`, rounds; of `scale`, starts at once; of `widget`, "
+        "`faults`, hubs at once; of `proof`, repetitions; of `scale`, starts at once; of `widget`, "
         "kernels",
     )
     parser.add_argument("--list", action="store_true", help="of `kill`: name its points")

@@ -19,8 +19,8 @@ from tests.bench.figures import Figure, Goal, Result, median, ratio
 from tests.bench.machine import describe_machine
 from tests.bench.saved_session import Save
 
-ROUNDS = 5
-ROUNDS_SHORT = 1
+REPETITIONS = 5
+REPETITIONS_SHORT = 1
 MIB = 1024
 MIB_SHORT = 64
 
@@ -31,9 +31,12 @@ GOALS = {
 """Shares of the save without the proof."""
 
 
-def run(rounds: int | None, short: bool, console: Console) -> Result:
+def run(repetitions: int | None, short: bool, console: Console) -> Result:
     """Measure, show a table, and say what was found."""
-    count, mib = rounds or (ROUNDS_SHORT if short else ROUNDS), MIB_SHORT if short else MIB
+    count, mib = (
+        repetitions or (REPETITIONS_SHORT if short else REPETITIONS),
+        MIB_SHORT if short else MIB,
+    )
     saves: dict[bool, list[Save]] = {True: [], False: []}
     for number in range(count):
         for proves in (number % 2 == 0, number % 2 == 1):
@@ -43,7 +46,7 @@ def run(rounds: int | None, short: bool, console: Console) -> Result:
 
 
 def figures_of(proved: list[Save], plain: list[Save]) -> dict[str, Figure]:
-    """The figures by their names; medians of the rounds."""
+    """The figures by their names; medians of the repetitions."""
     seconds, plain_seconds = (median([s.seconds for s in each]) for each in (proved, plain))
     cpu, plain_cpu = (median([s.cpu_seconds for s in each]) for each in (proved, plain))
     return {
@@ -54,7 +57,7 @@ def figures_of(proved: list[Save], plain: list[Save]) -> dict[str, Figure]:
         "size_mib": proved[0].size_bytes >> 20,
         "variables": proved[0].variables,
         "proved": min(save.proved for save in proved),
-        "rounds": len(proved),
+        "repetitions": len(proved),
     }
 
 

@@ -33,6 +33,8 @@ PROTOCOL_NAMES: Final = frozenset(
     "__getnewargs__ __getnewargs_ex__ __getstate__ __reduce__ __reduce_ex__ __setstate__".split()
 )
 PROTOCOL: Final = 4
+STATE: Final = 2
+"""The place of the state in what `__reduce__` returns."""
 
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -302,7 +304,7 @@ def _of_protocol(original: Any, copy: Any) -> Iterable[Part]:
             raise Differs("has another value")
         return
     for place, (own, its) in enumerate(zip(one, other, strict=False)):
-        if place == 2 and type(own) is type(its) is dict:
+        if place == STATE and type(own) is type(its) is dict:
             yield from _of_mappings(own, its, ".{}")
         elif place == 1:
             yield from _of_sequences(own, its, "'s argument {}")
@@ -310,6 +312,11 @@ def _of_protocol(original: Any, copy: Any) -> Iterable[Part]:
             yield from _of_sequences(list(own), list(its))
         else:
             yield "'s state", own, its
+    is_known = len(one) > STATE and one[STATE] is not None
+    if not is_known and classes.library(type(original)) in ("__main__", "collections"):
+        yield from _of_attributes(original, copy)
+    if is_a(original, BaseException):
+        yield from _by("__cause__", "__context__", "__suppress_context__")(original, copy)
 
 
 def _reduced(value: Any) -> Any:

@@ -36,6 +36,7 @@ CHANGED: Final = "changed"
 COPIED: Final = "copied"
 NO_CACHE: Final = "without-cache"
 NO_GRAPH: Final = "without-graph"
+NO_TRACEBACK: Final = "without-traceback"
 NOT_SHARED: Final = "no-longer-shared"
 RELEASED: Final = "released"
 
@@ -76,9 +77,8 @@ class Entry:
     """In what the restored value will differ: `changed`, as `detail` says; `copied`, it was a map
     of a file outside the home, and will be an array with its content; `no-longer-shared`, it
     shares memory or objects with others, and will have copies of them; `released`, a lock that was
-    held will be free;
-    `without-cache`, what a function had cached is computed again; `without-graph`, of tensors,
-    which cannot go backward."""
+    held will be free; `without-cache`, what a function had cached is computed again;
+    `without-graph`, of tensors, which cannot go backward; `without-traceback`, of exceptions."""
     proved: bool = False
     """It was loaded after it was saved, and is what it was, apart from `differs`."""
     unproved: str = ""

@@ -24,6 +24,7 @@ from ..storage.manifest import (
     MODULE,
     NO_CACHE,
     NO_GRAPH,
+    NO_TRACEBACK,
     NOT_SHARED,
     RELEASED,
     Entry,
@@ -48,6 +49,7 @@ LARGE: Final = 1 << 16
 """Bytes of text that is not saved twice."""
 MAX_SUBMODULES: Final = 10_000
 """Of one package: PyTorch has two thousand."""
+_traceback_of: Final = vars(BaseException)["__traceback__"].__get__
 SIZED: Final = (bytes, float, int, str)
 LONG: Final = 1000
 """Items of a list whose types are looked at in one go."""
@@ -213,6 +215,8 @@ class Survey:
             if kinds.is_held(value):
                 found.differs.add(RELEASED)
             return ()
+        if is_a(value, BaseException) and _traceback_of(value) is not None:
+            found.differs.add(NO_TRACEBACK)
         if is_a(value, definitions.WEAK_PROXIES):
             below = definitions.behind_weak_proxy(value)
             return () if below is None else (below,)

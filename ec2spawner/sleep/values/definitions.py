@@ -268,7 +268,7 @@ def fill_class(kind: Any, state: dict[str, Any]) -> None:
 
 def _named_tuple(kind: Any) -> Reduced:
     more = {name: value for name, value in vars(kind).items() if name not in PLAIN_TUPLE}
-    defaults = tuple(kind._field_defaults.values())
+    defaults = getattr(kind.__new__, "__defaults__", None)  # none at all, or an empty tuple
     args = (kind.__name__, kind.__qualname__, kind._fields, defaults)
     return make_named_tuple, args, more, None, None, fill_class
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ...core.sleep.unsavable import UNSAVABLE
-from . import arrays, blocks, classes, definitions, registry, tensors
+from . import arrays, blocks, classes, definitions, instances, registry, tensors
 from .archive import Writer
 
 PROTOCOL: Final = 5
@@ -104,6 +104,18 @@ def save(
         return found
 
 
+class _Kind(NamedTuple):
+    """How objects of a class are saved."""
+
+    itself: type
+    """Held: its identity is what it is known by, for its metaclass may have `__eq__`."""
+    ways: registry.Ways | None
+    """By functions of the registry."""
+    never: str
+    """What it is, if it is never saved."""
+    reduce: instances.Reduce | None
+
+
 class _Reductions:
     """How both picklers reduce what they should not pickle in their own way."""
 
@@ -119,7 +131,7 @@ class _Reductions:
         self._definitions = known
         self._whole = whole
         self._storages = tensors.StorageWriter(writer)
-        self._kinds: dict[type, tuple[registry.Ways | None, str]] = {}
+        self._kinds: dict[int, _Kind] = {}
         self._needs: set[str] = set()
 
     def archive(self, values: Mapping[str, Any]) -> Written:
@@ -153,14 +165,14 @@ class _Reductions:
             return blocks.reduce(value)
         if kind.__module__ == "torch.storage" and kind.__name__.endswith("Storage"):
             return self._storages.reduce(value)
-        ways, what = self._known(kind)
-        if ways is not None:
-            return registry.reduce(value, ways, self._writer)
+        known = self._known(kind)
+        if known.ways is not None:
+            return registry.reduce(value, known.ways, self._writer)
         if tensors.is_tensor(value):
             return tensors.reduce(value, PROTOCOL)
-        if what:
-            raise NotStorable(what)
-        return NotImplemented
+        if known.never:
+            raise NotStorable(known.never)
+        return NotImplemented if known.reduce is None else known.reduce(value)
 
     def _definition(self, value: Any) -> Any:
         """By its name, unless this file is to bring it or it has none."""
@@ -181,11 +193,11 @@ class _Reductions:
             return getattr, (holder, inner)
         return definitions.reduce(value, self._definitions)
 
-    def _known(self, kind: type) -> tuple[registry.Ways | None, str]:
-        """How a class's values are saved, if by functions of the registry; what is never saved."""
-        if kind not in self._kinds:
-            self._kinds[kind] = registry.ways_of(kind), never(kind)
-        return self._kinds[kind]
+    def _known(self, kind: type) -> _Kind:
+        if id(kind) not in self._kinds:
+            found = _Kind(kind, registry.ways_of(kind), never(kind), instances.way(kind))
+            self._kinds[id(kind)] = found
+        return self._kinds[id(kind)]
 
 
 class _FastPickler(_Reductions, pickle.Pickler):

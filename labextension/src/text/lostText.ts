@@ -104,6 +104,8 @@ export function differenceText(code: string, trans: TranslationBundle): string {
       return trans.__('without what it had cached');
     case 'without-graph':
       return trans.__('without the graph of its gradients');
+    case 'without-traceback':
+      return trans.__('without its traceback');
     default:
       return trans.__('not in all as it was');
   }

@@ -1,32 +1,10 @@
-"""What a sleep and a wake keep, kind by kind: each expression is as before, or its name is listed.
-
-Every case is a few cells and an expression. All run in one notebook, which sleeps and wakes once.
-"""
+"""What a sleep and a wake keep, kind by kind: each expression is as before, or is listed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
-from tests.unit.sleep.notebook import Notebook
-
-HEAD = """
-import abc, collections, copy, dataclasses, decimal, enum, functools, gc, random, re, sys, threading
-import types, typing, weakref
-import attrs, numpy as np
-"""
-
-
-class Case(NamedTuple):
-    cells: tuple[str, ...]
-    check: str
-    said: str = ""
-    """A name of which it may be said instead that it is lost, or in what it differs."""
-
-
-def case(*cells: str, check: str, said: str = "") -> Case:
-    return Case(cells, check, said)
-
+from tests.unit.sleep.cases import case, check_all
 
 SHARING = {
     "dict of arrays": case("w = np.zeros(3); params = {'w': w}", check="params['w'] is w"),
@@ -399,27 +377,4 @@ def test_each_expression_is_as_before_or_its_name_is_listed(tmp_path: Path) -> N
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    folder = tmp_path / "generation"
-    value = "try: print(repr({}))\nexcept BaseException as _e: print('raised', repr(_e))"
-    with Notebook(tmp_path) as first:
-        first.say(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
-        first.say(HEAD)
-        for each in ALL.values():
-            for cell in each.cells:
-                first.say(cell)
-        before = {name: first.say(value.format(each.check)) for name, each in ALL.items()}
-        saved = {each["name"]: each for each in first.save(folder)["entries"]}
-    with Notebook(tmp_path) as woken:
-        result = woken.restore(folder)
-        after = {name: woken.say(value.format(each.check)) for name, each in ALL.items()}
-    said = {n for n, entry in saved.items() if entry["differs"] or not entry["saved"]}
-    assert not {n: v for n, v in before.items() if v.startswith("raised")}
-    wrong = {
-        name: f"{before[name]} -> {after[name]}"
-        for name, each in ALL.items()
-        if after[name] != before[name] and each.said not in said
-    }
-    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
-    lost = {each["name"]: each for each in result["lost"]}
-    unexpected = lost.keys() - {each.said for each in ALL.values()}
-    assert not unexpected, [lost[name] for name in unexpected]
+    check_all(ALL, tmp_path)

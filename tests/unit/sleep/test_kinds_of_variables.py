@@ -164,6 +164,7 @@ def fill():
     while True: held.append(bytearray(10 ** 8))
 class Silent:
     def __getattribute__(self, name): time.sleep(1000)
+    def __getstate__(self): return {}
 class Liar:
     __class__ = property(lambda self: 1 / 0)
 class Refuses(type):
