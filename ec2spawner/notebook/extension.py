@@ -29,6 +29,7 @@ from .kernels.home_environment import HomeEnvironment, activate
 from .kernels.image_kernels import extend_image_kernels
 from .kernels.ipython_folder import ensure_ipython_folder
 from .service import NotebookService
+from .sleep.renames import follow_renames
 from .sleep.session_locks import session_locks
 from .terminal_shell import shell_command
 
@@ -69,6 +70,7 @@ class NotebookExtension(ExtensionApp):
         )
         self.service.outputs.install(self.settings)
         session_locks(self.serverapp.session_manager)  # before a page asks for a kernel
+        follow_renames(self.serverapp)
 
     def _use_ipython_folder(self) -> None:
         """Have kernels start in a full home, too."""

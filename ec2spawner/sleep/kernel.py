@@ -297,10 +297,22 @@ def current() -> Kernel:
 
 def kernel_folder(path: str = "") -> Path:
     """The folder of a notebook's kernel, of this one's by default, in the owner's home."""
+    key = folders.kernel_key(path or notebook(), kernel_name())
+    return folders.root() / folders.KERNELS / key
+
+
+def notebook() -> str:
+    """The path of this kernel's notebook, by its present name; empty where there is none."""
     import os
 
-    key = folders.kernel_key(path or os.environ.get("JPY_SESSION_NAME", ""), kernel_name())
-    return folders.root() / folders.KERNELS / key
+    with contextlib.suppress(Exception):
+        return folders.renamed_file(_connection_file()).read_text(encoding="utf-8")
+    return os.environ.get("JPY_SESSION_NAME", "")
+
+
+def _connection_file() -> str:
+    application = sys.modules["ipykernel.kernelapp"].IPKernelApp.instance()
+    return str(application.abs_connection_file)
 
 
 def kernel_name() -> str:
@@ -308,7 +320,6 @@ def kernel_name() -> str:
     import json
 
     with contextlib.suppress(Exception):
-        application = sys.modules["ipykernel.kernelapp"].IPKernelApp.instance()
-        with open(application.abs_connection_file, encoding="utf-8") as file:  # noqa: PTH123
-            return str(json.load(file).get("kernel_name", ""))
+        text = Path(_connection_file()).read_text(encoding="utf-8")
+        return str(json.loads(text).get("kernel_name", ""))
     return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
 from pathlib import Path
 from typing import Any, Final
@@ -58,7 +60,7 @@ class SleepMagics:
         from .storage import folder, manifest, owned
 
         current = kernel.current()
-        words = shlex.split(line)
+        words = _words(line)
         here = {*current.pending, *current.failed}
         if words and all(word in here or word in current.asleep for word in words):
             try:
@@ -69,13 +71,12 @@ class SleepMagics:
                 return
             report.say(f"Restored {', '.join(names) or 'nothing'}.")
             return
-        if len(words) > 1:
-            report.say("%wake takes one notebook, or names of variables that still wait.")
-            return
-        path = str(Path(words[0]).resolve()) if words else ""
-        generation = folder.latest(kernel.kernel_folder(path))
+        name = words[0] if len(words) == 1 else line.strip()  # blanks need no quotes
+        places = _places(name, kernel.notebook()) if name else [""]
+        found_in = map(folder.latest, map(kernel.kernel_folder, places))
+        generation = next(filter(None, found_in), None)
         if generation is None:
-            report.say(f"Nothing was saved for {words[0] if words else 'this notebook'}.")
+            report.say(f"Nothing was saved for {name or 'this notebook'}.")
             return
         try:
             progress = report.line(self._shell, "Restoring")
@@ -121,6 +122,22 @@ class SleepMagics:
                 "text/html": report.html_table(sentence, rows),
             }
         )
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # a quote in the name of a notebook
+        return [line.strip()]
+
+
+def _places(name: str, notebook: str) -> list[str]:
+    """Where another notebook of this name may be: here, or beside this one."""
+    path = os.path.expanduser(name)  # noqa: PTH111 - of a user who is not known, it stays
+    folders = [str(Path(notebook).parent)]
+    with contextlib.suppress(FileNotFoundError):  # it was removed
+        folders.insert(0, str(Path.cwd()))
+    return [os.path.join(folder, path) for folder in folders]  # noqa: PTH118
 
 
 def load(shell: Any) -> None:

@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import Final
 
 from .manifest import from_journal, write
-from .owned import MANIFEST, of_sleep
+from .owned import MANIFEST, of_sleep, replace_file
 
 KERNELS: Final = "kernels"
+HIDDEN: Final = "of-other-notebooks"
+"""A file with the names of generations."""
 GENERATION: Final = re.compile(r"[0-9]{17}-[0-9a-f]{8}")
 
 
@@ -36,15 +38,23 @@ def root() -> Path:
 def kernel_key(path: str, kernel_name: str) -> str:
     """The name of a kernel's folder.
 
-    `path`: of the notebook, absolute or relative to the home, which gives the same key; or the
-    name of a console. The first part is for people, the second distinguishes.
+    `path`: of the notebook, absolute or relative to the home, which gives the same key, also by way
+    of links; or the name of a console. The first part is for people, the second distinguishes.
     """
-    with contextlib.suppress(ValueError, RuntimeError):
-        path = str(Path(path).relative_to(Path.home()))
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        if path.startswith("/"):
+            path = os.path.realpath(path)
+        path = str(Path(path).relative_to(os.path.realpath(Path.home())))
     path = path.lstrip("/")
     readable = re.sub(r"[^A-Za-z0-9]+", "-", Path(path).stem).strip("-")[:40] or "kernel"
     digest = hashlib.sha256(f"{path}\0{kernel_name}".encode("utf-8", "surrogatepass"))
     return f"{readable}-{digest.hexdigest()[:16]}"
+
+
+def renamed_file(connection_file: str) -> Path:
+    """Where the notebook server writes the path of a notebook that was renamed while its kernel
+    ran."""
+    return Path(connection_file).with_suffix(".notebook")
 
 
 def new_generation(kernel: str | Path) -> Path:
@@ -84,6 +94,35 @@ def link_into(generation: Path, kernel: Path) -> None:
             os.link(file, made / file.name)
 
 
+def hand_over(kernel: Path, renamed: Path) -> None:
+    """Give what this folder's kernel has saved last to the folder of its notebook's new name.
+
+    Another notebook that gets the old name finds nothing here, and what another one of the new
+    name had saved is found there no more; records that name a generation still find it. Raises
+    OSError.
+    """
+    last = latest(kernel)
+    if last is None and latest(renamed) is None:
+        return
+    renamed.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _hide(renamed, but=last)
+    if last is not None:
+        link_into(last, renamed)
+        _hide(kernel)
+
+
+def _hide(kernel: Path, but: Path | None = None) -> None:
+    names = [each.name for each in generations(kernel) if but is None or each.name != but.name]
+    replace_file(kernel / HIDDEN, "\n".join(names).encode())
+
+
+def _hidden(kernel: Path) -> list[str]:
+    try:
+        return (kernel / HIDDEN).read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return []
+
+
 def generations(kernel: str | Path) -> list[Path]:
     """All generations of a kernel, the oldest first, incomplete ones too."""
     try:
@@ -94,8 +133,11 @@ def generations(kernel: str | Path) -> list[Path]:
 
 
 def latest(kernel: str | Path) -> Path | None:
-    """The last complete generation of a kernel's folder `kernels/<key>`, or None."""
-    return next(filter(is_complete, reversed(generations(kernel))), None)
+    """The last complete generation of a kernel's folder `kernels/<key>`, or None. Not one of
+    another notebook, which had the name before, see `hand_over`."""
+    hidden = _hidden(Path(kernel))
+    there = (each for each in generations(kernel) if each.name not in hidden)
+    return next(filter(is_complete, reversed([*there])), None)
 
 
 def is_complete(generation: Path) -> bool:
