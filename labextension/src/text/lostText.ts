@@ -47,6 +47,10 @@ export function lostText(code: string, trans: TranslationBundle): string {
 /** Of a kind that no sleep can save, as the kernel names it; empty where that is not one of those. */
 export function unsavableText(kind: string, trans: TranslationBundle): string {
   switch (kind) {
+    case 'IPython itself':
+      return trans.__('IPython itself cannot be saved');
+    case 'a client of AWS':
+      return trans.__('a client of AWS cannot be saved');
     case 'a coroutine':
       return trans.__('a coroutine cannot be saved');
     case 'a database connection':
@@ -61,22 +65,30 @@ export function unsavableText(kind: string, trans: TranslationBundle): string {
       return trans.__('a pool of processes cannot be saved');
     case 'a pool of threads':
       return trans.__('a pool of threads cannot be saved');
+    case 'a pool of workers':
+      return trans.__('a pool of workers cannot be saved');
     case 'a process':
       return trans.__('a process cannot be saved');
     case 'a running function':
       return trans.__('a running function cannot be saved');
     case 'a task':
       return trans.__('a task cannot be saved');
+    case 'a temporary folder':
+      return trans.__('a temporary folder cannot be saved');
     case 'a thread':
       return trans.__('a thread cannot be saved');
     case 'a traceback':
       return trans.__('a traceback cannot be saved');
+    case 'an event loop':
+      return trans.__('an event loop cannot be saved');
+    case 'an object of a cluster':
+      return trans.__('an object of a cluster cannot be saved');
+    case 'an object shared with other processes':
+      return trans.__('an object shared with other processes cannot be saved');
     case 'an open file':
       return trans.__('an open file cannot be saved');
     case 'an output stream':
       return trans.__('an output stream cannot be saved');
-    case 'IPython itself':
-      return trans.__('IPython itself cannot be saved');
     default:
       return '';
   }
