@@ -73,6 +73,7 @@ Code = Literal[
     "session-moves-soon",
     "server-moves-soon",
     "session-kept",
+    "cell-may-lose-variables",
     "workers-end",
     "server-continues",
     "server-continues-soon",

@@ -8,9 +8,10 @@ from pydantic import AwareDatetime, Field
 
 from .message import Message, Seconds, ShortText
 
-Trigger = Literal["interruption", "idle", "user", "hardware"]
-"""Why a session is put to sleep: AWS reclaims the instance; nobody uses the server; its user asked
-for it; its user continues on other hardware."""
+Trigger = Literal["interruption", "idle", "limit", "user", "hardware"]
+"""Why a session is put to sleep: AWS reclaims the instance; nobody uses the server; it has reached
+its maximum age or a limit of its cost; its user asked for it; its user continues on other
+hardware."""
 
 MAX_COUNT = 2**31
 MAX_SIZE = 2**60

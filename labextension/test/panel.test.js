@@ -373,6 +373,17 @@ test('an idle server shows its stop, its idle time and what is kept', () => {
   assert.match(stopText(view(shared), trans).kept, /^Its owner asked to keep it on until/);
 });
 
+test('a stop that waits for no cell says beforehand whose variables are lost', () => {
+  const sleeps = { idle_policy: policy({ then: 'sleep' }), files_kept: true };
+  const limited = { cost: cost({ limits: [limit({ stop_at: at(5) })] }) };
+  const old = { idleness: { idle_since: null, stop_at: at(5), warn_at: at(-1), busy: null } };
+  for (const ends of [limited, old]) {
+    const { kept } = stopText(view({ ...sleeps, ...ends }), trans);
+    assert.match(kept, /unless a running cell ignores its interrupt for 10 s/);
+  }
+  assert.match(stopText(view(sleeps), trans).kept, /^Files and variables are kept;/);
+});
+
 test('a time to keep the server until says why it changes nothing', () => {
   const note = (changes, of) => keepNote(view(of), { until: NOW + 60 * MINUTE, changes }, trans);
   assert.equal(note(true), '');

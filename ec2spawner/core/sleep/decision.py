@@ -8,9 +8,10 @@ from typing import Final, Literal
 from ...wire import SavedSession, Stop, Trigger
 from .rules import SleepRules
 
-OF_THE_HUB: Final = frozenset({"idle", "max-age", "budget"})
-"""Reasons of stops that the hub decides for a server that runs. A stop that JupyterHub requests
-says itself whether it saves, see `hub.api.jupyterhub_server_api`."""
+OF_THE_HUB: Final[dict[str, Trigger]] = {"idle": "idle", "max-age": "limit", "budget": "limit"}
+"""Reasons of stops that the hub decides for a server that runs. Only an idle one has no cell that
+runs. A stop that JupyterHub requests says itself whether it saves, see
+`hub.api.jupyterhub_server_api`."""
 
 
 def with_sleep(
@@ -22,8 +23,8 @@ def with_sleep(
     stays where nothing can be saved: it also means that the server continues.
     """
     trigger: Trigger | None = stop.sleep
-    if trigger is None and stop.reason in OF_THE_HUB and then == "sleep":
-        trigger = "idle"
+    if trigger is None and then == "sleep":
+        trigger = OF_THE_HUB.get(stop.reason)
     if not is_ready or (not rules.save_seconds and trigger != "hardware"):
         trigger = None
     seconds = rules.save_seconds if trigger else 0.0

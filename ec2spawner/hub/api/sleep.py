@@ -4,7 +4,7 @@ sleeps."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.scopes import needs_scope
@@ -13,7 +13,7 @@ from pydantic import AwareDatetime
 from tornado.web import HTTPError
 
 from ...provisioner.sleeping import CannotSleep
-from ...wire import SavedKernel
+from ...wire import SavedKernel, Trigger
 from ..app.user_account import lease_of
 from ..pages.spawn_page.session_asleep import SessionAsleep, session_asleep
 from .jupyterhub_server_api import SLEPT
@@ -25,7 +25,7 @@ class Session(Model):
 
     id: str
     slept_at: AwareDatetime
-    trigger: Literal["interruption", "idle", "user", "hardware"]
+    trigger: Trigger
     reason: str
     """Why its server stopped, in words; empty if that is no longer known."""
     profile: str

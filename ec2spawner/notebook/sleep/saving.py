@@ -41,6 +41,9 @@ POLL_SECONDS = 0.1
 INTERRUPT_SECONDS = 2.0
 """Between two interrupts of a kernel that catches them."""
 
+IGNORED_SECONDS = 10.0
+"""At a limit: how long a cell may ignore interrupts. Each second costs, and no other cell waits."""
+
 BUSY_SECONDS = 5.0
 """Without an interrupt, the longest wait for a cell to finish: a kernel that is still busy when its
 server is idle waits for input, and would cost minutes of an instance."""
@@ -126,12 +129,15 @@ class SessionSaving:
             save.why_not = "no-space" if is_full(error) else "failed"
 
     async def _is_free(self, save: KernelSave) -> bool:
-        """Wait for a running cell. At half of the time it is interrupted, if the order says so;
-        otherwise the wait ends after `BUSY_SECONDS`.
+        """Wait for a running cell. At half of the time it is interrupted, if the order says so, and
+        at once at a limit, which waits `IGNORED_SECONDS` for it; otherwise the wait ends after
+        `BUSY_SECONDS`.
 
         The other half is for saving: how long that takes is not known before it is done.
         """
         kernel_id = save.kernel.kernel_id
+        is_limit = self.order.trigger == "limit"
+        interrupt_at = self._began if is_limit else self._half()
         interrupted_at = -INTERRUPT_SECONDS
         is_interrupted = False
         while self.is_busy(kernel_id):
@@ -141,7 +147,9 @@ class SessionSaving:
             now = time.monotonic()
             if not self.order.interrupt_busy and now >= self._began + BUSY_SECONDS:
                 return False
-            is_due = now >= self._half() and now >= interrupted_at + INTERRUPT_SECONDS
+            if is_limit and now >= self._began + IGNORED_SECONDS:
+                return False
+            is_due = now >= interrupt_at and now >= interrupted_at + INTERRUPT_SECONDS
             if self.order.interrupt_busy and is_due:
                 log.warning("ec2spawner: interrupting kernel %s to save it", kernel_id)
                 interrupted_at, is_interrupted = now, True

@@ -253,7 +253,7 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
         kind="idle",
         level="warning",
         title=_ends_soon(status),
-        details=[*why, _files(status), *_workers(status)],
+        details=[*why, (_files_at_limit if by_age else _files)(status), *_workers(status)],
         until=found.stop_at,
         since=None if by_age else found.idle_since,
         actions=["keep", _end_action(status)] if may_keep else [_end_action(status)],
@@ -294,7 +294,7 @@ def _limit_stop(limit: Limit, at: datetime, status: NotebookStatus) -> Notice:
         title=_ends_soon(status),
         details=[
             sentence("limit-stops", scope=limit.scope, name=limit.name),
-            _files(status),
+            _files_at_limit(status),
             *_workers(status),
         ],
         until=at,
@@ -343,6 +343,16 @@ def _files(status: NotebookStatus) -> Sentence:
     if _sleeps(status):
         return sentence("session-kept")
     return sentence("files-kept" if status.files_kept else "files-lost")
+
+
+def _files_at_limit(status: NotebookStatus) -> Sentence:
+    """The same of a stop that waits for no cell: one that cannot be interrupted is lost.
+
+    In full in the panel; here in as few words as a toast of JupyterLab has room for.
+    """
+    if _sleeps(status) and _running_notebook(status):
+        return sentence("cell-may-lose-variables")
+    return _files(status)
 
 
 def _end_action(status: NotebookStatus) -> Literal["sleep", "stop"]:

@@ -184,6 +184,8 @@ function wording({ code, params }: ISentence, trans: TranslationBundle): string 
       return trans.__('Your server continues elsewhere.');
     case 'session-kept':
       return trans.__('Files and variables are kept.');
+    case 'cell-may-lose-variables':
+      return trans.__('A running cell may lose variables.');
     case 'workers-end':
       return trans._n('%1 worker ends, too.', '%1 workers end, too.', params.count, params.count);
     case 'server-continues':

@@ -9,7 +9,14 @@ import { activitySentence } from './activityText.js';
 import { unknownPrices } from './costText.js';
 import * as format from './format.js';
 import { sentenceText } from './sentenceText.js';
-import { continues, continuesSoon, keptSentence, savingText, sleeps } from './sleepText.js';
+import {
+  continues,
+  continuesSoon,
+  keptIfInterruptedSentence,
+  keptSentence,
+  savingText,
+  sleeps
+} from './sleepText.js';
 import { terminationSentence } from './terminationText.js';
 import { countText, workersRate, workersShare } from './workersText.js';
 
@@ -257,6 +264,14 @@ export function filesSentence(
     return trans.__('Files are kept; variables come back as last saved. This page reconnects.');
   }
   return isAsleep ? keptSentence(trans) : trans.__('Files are kept; kernel memory is lost.');
+}
+
+/** What is kept at a stop that does not wait for a running cell. */
+export function filesAtLimitSentence(
+  status: INotebookStatus | null,
+  trans: TranslationBundle
+): string {
+  return sleeps(status) ? keptIfInterruptedSentence(trans) : filesSentence(status, trans);
 }
 
 /** Why there are no buttons; empty where there are. */

@@ -229,6 +229,13 @@ export function keptSentence(trans: TranslationBundle): string {
   return trans.__('Files and variables are kept; wake your session when you need it.');
 }
 
+/** The same of a stop that does not wait for a running cell. */
+export function keptIfInterruptedSentence(trans: TranslationBundle): string {
+  return trans.__(
+    'Files are kept; so are variables, unless a running cell ignores its interrupt for 10 s.'
+  );
+}
+
 function sum(values: number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }

@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as format from './format.js';
 import { activitySentence, maxAgeSentence } from './activityText.js';
 import { limitName } from './limitText.js';
-import { filesSentence, interruptedSentence } from './serverText.js';
+import { filesAtLimitSentence, filesSentence, interruptedSentence } from './serverText.js';
 import { savingText } from './sleepText.js';
 import { terminationSentence } from './terminationText.js';
 import type { IView } from '../model/statusModel.js';
@@ -71,7 +71,7 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
   if (state.kind === 'limited') {
     const headline = trans.__('in %1', longCountdown(state.stopAt - view.now, trans));
     const sentence = trans.__('By then %1 is used up.', limitName(state.limit, trans));
-    return { ...text, headline, urgent: true, sentence, kept: filesSentence(status, trans) };
+    return { ...text, headline, urgent: true, sentence, kept: filesAtLimitSentence(status, trans) };
   }
   if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null) {
     return text;
@@ -83,7 +83,7 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
     headline: trans.__('in %1', longCountdown(left, trans)),
     urgent: state.kind === 'warned',
     passed: whole === null ? null : 100 * (1 - left / whole),
-    kept: text.kept || filesSentence(status, trans)
+    kept: text.kept || (since === null ? filesAtLimitSentence : filesSentence)(status, trans)
   };
 }
 

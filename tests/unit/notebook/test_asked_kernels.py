@@ -24,7 +24,7 @@ from ec2spawner.notebook.sleep.saving import BUSY_SECONDS, INTERRUPT_SECONDS, Se
 from ec2spawner.sleep.restart import BY_WAKE, Cell
 from ec2spawner.sleep.storage import manifest
 from ec2spawner.sleep.storage.manifest import Entry, Manifest
-from ec2spawner.wire import SavedKernel, SleepOrder
+from ec2spawner.wire import SavedKernel, SleepOrder, Trigger
 from tests.virtual_time import in_virtual_time, virtual_loop
 
 Request = dict[str, Any]
@@ -201,17 +201,25 @@ class Busy:
         is_interrupted = len(self.interrupted_at) >= self._interrupts
         return kernel_id == "k" and not is_interrupted and virtual_loop().time() < self._until
 
-    async def sleep(self, seconds: float, *, interrupt_busy: bool) -> SavedKernel:
-        [saved] = await self.sleep_of("k", seconds=seconds, interrupt_busy=interrupt_busy)
+    async def sleep(
+        self, seconds: float, *, interrupt_busy: bool = True, trigger: Trigger = "user"
+    ) -> SavedKernel:
+        [saved] = await self.sleep_of(
+            "k", seconds=seconds, interrupt_busy=interrupt_busy, trigger=trigger
+        )
         return saved
 
     async def sleep_of(
-        self, *kernel_ids: str, seconds: float, interrupt_busy: bool
+        self,
+        *kernel_ids: str,
+        seconds: float,
+        interrupt_busy: bool = True,
+        trigger: Trigger = "user",
     ) -> Sequence[SavedKernel]:
         """What is saved of these kernels, each of a notebook of its own."""
         order = SleepOrder(
             id="s",
-            trigger="idle",
+            trigger=trigger,
             until=datetime.now(UTC),
             interrupt_busy=interrupt_busy,
             max_bytes=1000,
@@ -275,6 +283,29 @@ async def test_a_cell_that_ignores_interrupts_is_reported_and_delays_no_other(
     assert found == {"k.ipynb": (0, "busy", "cell-of-k"), "idle.ipynb": (1, "", None)}
     assert len(server.interrupted_at) > 5
     assert virtual_loop().time() == pytest.approx(41 - saving.COMMIT_SECONDS, abs=0.5)
+
+
+@pytest.mark.parametrize("interrupts", [1, 3])
+@in_virtual_time
+async def test_at_a_limit_a_cell_is_interrupted_at_once_and_its_variables_are_saved(
+    tmp_path: Path, interrupts: int
+) -> None:
+    server = Busy(tmp_path, interrupts=interrupts)
+    saved = await server.sleep(120, trigger="limit")
+    assert (saved.variables, saved.code, saved.interrupted_cell) == (1, "", "cell-of-k")
+    expected = [number * INTERRUPT_SECONDS for number in range(interrupts)]
+    assert server.interrupted_at == pytest.approx(expected, abs=0.5)
+
+
+@in_virtual_time
+async def test_at_a_limit_only_a_cell_that_ignores_interrupts_for_ten_seconds_is_lost(
+    tmp_path: Path,
+) -> None:
+    server = Busy(tmp_path)
+    saved = await server.sleep_of("k", "idle", seconds=120, trigger="limit")
+    found = {each.path: (each.variables, each.code) for each in saved}
+    assert found == {"k.ipynb": (0, "busy"), "idle.ipynb": (1, "")}
+    assert virtual_loop().time() == pytest.approx(10, abs=0.5)
 
 
 @in_virtual_time

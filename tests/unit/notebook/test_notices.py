@@ -190,6 +190,20 @@ def test_a_warning_says_that_the_session_sleeps() -> None:
         assert codes(without)[-1] == "files-lost"
 
 
+def test_a_warning_of_a_limit_says_that_a_running_cell_may_lose_variables() -> None:
+    """Limits wait for no cell, and idle stops have none."""
+    limit = Limit(scope="user", kind="usd_per_month", percent=99, stop_at=NOW + 10 * MINUTE)
+    running = sentence("kernel-running", name="a.ipynb")
+    for idle_policy, cost in (
+        (IdlePolicy(then="sleep"), Cost(as_of=NOW, since=NOW, limits=[limit])),
+        (IdlePolicy(then="sleep", max_age_seconds=7200), None),
+    ):
+        busy = Idleness(stop_at=NOW + MINUTE, warn_at=NOW, busy=running)
+        found = [*notices(status(idle_policy=idle_policy, idleness=busy, cost=cost))]
+        assert codes(found[-1])[-1] == "cell-may-lose-variables"
+        assert codes(found[-1]).count("session-kept") == 0
+
+
 def test_no_notice_promises_files_of_a_home_on_the_instance() -> None:
     warned = only(notices(status(idleness=IDLE, files_kept=False)))
     stopped = only(notices(status(stop=Stop(reason="user"), files_kept=False)))

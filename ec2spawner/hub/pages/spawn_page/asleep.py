@@ -36,6 +36,7 @@ OTHERS_SHOWN: Final = 6
 
 TRIGGERS: Final[dict[Trigger, str]] = {
     "idle": "Nobody used it",
+    "limit": "It had reached a limit",
     "user": "You put it to sleep",
     "interruption": "AWS reclaimed its machine",
     "hardware": "It was to continue on other hardware",

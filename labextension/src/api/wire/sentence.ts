@@ -57,6 +57,7 @@ export interface ISentenceParameters {
   'session-moves-soon': object;
   'server-moves-soon': object;
   'session-kept': object;
+  'cell-may-lose-variables': object;
   'workers-end': { count: number };
   'server-continues': object;
   'server-continues-soon': object;

@@ -1,7 +1,7 @@
 /** Sessions that are saved, that wake, and that move to other hardware. */
 
 /** Why a session is put to sleep. */
-export type SleepTrigger = 'interruption' | 'idle' | 'user' | 'hardware';
+export type SleepTrigger = 'interruption' | 'idle' | 'limit' | 'user' | 'hardware';
 
 /** How far saving the session's variables has come. */
 export interface ISleepProgress {

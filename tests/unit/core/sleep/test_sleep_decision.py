@@ -20,7 +20,8 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_only_stops_of_the_hub_itself_put_a_session_to_sleep(reason: Any) -> None:
-    expected = ("idle", 300.0) if reason in {"idle", "max-age", "budget"} else (None, 0.0)
+    trigger = {"idle": "idle", "max-age": "limit", "budget": "limit"}.get(reason)
+    expected = (trigger, 300.0 if trigger else 0.0)
     stop = with_sleep(Stop(reason=reason), "sleep", RULES, is_ready=True)
     assert (stop.sleep, stop.save_seconds) == expected
     assert with_sleep(Stop(reason=reason), "stop", RULES, is_ready=True).sleep is None
