@@ -22,6 +22,7 @@ import pytest_asyncio
 
 from ec2spawner.data import instance_types
 from tests.harness import Embedded, Hub, until
+from tests.integration.hub.progress_events import notes_of
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow(seconds=65)]
 
@@ -67,8 +68,7 @@ class Start:
 
     @property
     def notes(self) -> list[str]:
-        """Without the one on what comes with the instance, which every start has."""
-        return [note for note in self.last["notes"] if not note.startswith("Prices here are of")]
+        return notes_of(self.last)
 
     @property
     def last(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import pytest_asyncio
 
 from tests.harness import PASSWORD, Embedded, Hub, demo_config, until
 from tests.integration.hub.agent_by_hand import browser, xsrf_of
+from tests.integration.hub.progress_events import notes_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -238,7 +239,7 @@ async def test_each_launch_call_is_shown_and_on_demand_has_reason_and_cost(
     assert spot["answer"].startswith("sold out in us-east-1")
     assert (on_demand["market"], on_demand["outcome"]) == ("on-demand", "found")
     assert on_demand["answer"].startswith("found m7i.xlarge in us-east-1")
-    (note,) = shown["notes"]
+    (note,) = notes_of(shown)
     assert note.startswith("Spot is sold out, so this is an on-demand machine at $0.20/h instead")
     await hub.stop_server("fay")
 
@@ -247,7 +248,7 @@ async def test_each_launch_call_is_shown_and_on_demand_has_reason_and_cost(
     assert attempt["market"] == "on-demand"
     skipped = r"Not requested: spot m7i.xlarge in us-east-1.* \(sold out, seen at \d\d:\d\d UTC\)"
     assert re.match(skipped, attempt["skipped"])
-    why, where = again["notes"]
+    why, where = notes_of(again)
     assert why.startswith("Spot is sold out, so this is an on-demand machine")
     (zone,) = attempt["zones"]
     assert where.startswith(f"Only {zone} was tried: your files are there")
