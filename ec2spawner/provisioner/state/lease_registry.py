@@ -356,10 +356,10 @@ class LeaseRegistry:
             self.announce(lease_id)
 
     async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:
-        """Wait until that is reported. Raises `TimeoutError` after `timeout` seconds."""
-        contact = self.contact(lease_id)
+        """Wait until that is reported, or the lease has ended without it. Raises `TimeoutError`
+        after `timeout` seconds."""
         async with asyncio.timeout(timeout):
-            while not contact.agent_stopped:
+            while not self.has_released(lease_id):
                 await self.wait_for_change(lease_id, timeout)
 
     def ended_before(self, before: datetime) -> list[Lease]:

@@ -179,6 +179,22 @@ async def test_a_home_that_is_flushed_after_a_cut_is_awaited_as_after_any_stop(
     await world.state(lease, LeaseState.ENDED)
 
 
+async def test_after_a_cut_nothing_waits_for_a_silent_agent_longer_than_its_lease_lasts(
+    world: World,
+) -> None:
+    """JupyterHub would complete the stop that waits so long, on the server that is started next."""
+    lease, agent = await serving(world)
+    await world.provisioner.sleeping.put_to_sleep(lease.lease_id, "You put it to sleep")
+    waits = world.provisioner.wait_agent_stopped(lease.lease_id, 7.0 + RULES.save_seconds)
+    waiting = asyncio.create_task(waits)
+    await pass_time(world, 20)
+    await cut_short(world, agent)
+    await world.state(lease, LeaseState.ENDED)
+    ended_at = virtual_loop().time()
+    await waiting
+    assert virtual_loop().time() - ended_at < 1.0
+
+
 async def pass_time(world: World, seconds: float) -> None:
     """On the loop's clock and the hub's, with passes."""
     now = virtual_loop().time()
