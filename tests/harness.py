@@ -450,8 +450,11 @@ class Hub:
         assert reply.status_code in {201, 202}, f"{reply.status_code} {reply.text}\n{self.tail()}"
         return await self.wait_ready(user, server)
 
-    async def stop_server(self, user: str, server: str = "") -> None:
-        reply = await self.api.delete(self.server_path(user, server))
+    async def stop_server(self, user: str, server: str = "", *, sleep: bool | None = None) -> None:
+        """Stop a server; without `sleep`, its session is saved where idle stops do that. An agent
+        that reports nothing is awaited for as long as saving may take, unless `sleep` is false."""
+        body = None if sleep is None else {"sleep": sleep}
+        reply = await self.api.request("DELETE", self.server_path(user, server), json=body)
         assert reply.status_code in {202, 204}, reply.text
         await self.wait_gone(user, server)
 

@@ -442,6 +442,8 @@ async def test_an_admins_stop_of_the_server_ends_the_workers(hub: Hub) -> None:
         await until_running(hub, 3)
         reply = await hub.api.delete(hub.server_path("ann"))
         assert reply.status_code in {202, 204}
+        await until_running(hub, 1)  # its session is being saved, which needs no worker
+        await hub.stop_server("ann", sleep=False)
         await until_running(hub, 0)
 
 

@@ -247,7 +247,7 @@ async def test_a_silent_server_does_not_block_others_after_a_restart(
     assert gus is not None
     assert gus["pending"] == "check"
 
-    await hub.stop_server("gus")
+    await hub.stop_server("gus", sleep=False)  # its agent would be awaited for the save
     assert not await hub.server_tokens("gus")
     assert {i["instance_id"] for i in await embedded.instances()} == others
     assert await both_answer()
