@@ -24,12 +24,15 @@ STARTS: Final = 4
 """For each user: a start, some files, and an end."""
 
 STOP_TIMEOUT: Final = 4.0
+SAVE: Final = 2.0
+"""Seconds for saving the session. By default each frozen agent is awaited for five minutes."""
 
 CONFIG = (
     """c.EC2Spawner.profile_list = [
     {"display_name": "Small", "slug": "small", "vcpus": 2, "memory_gib": 4},
 ]""",
     f"c.EC2Spawner.stop_timeout = {STOP_TIMEOUT}",
+    f"c.EC2Spawner.sleep = {{'save': {SAVE}}}",
 )
 
 
@@ -77,7 +80,7 @@ class Person:
         elif harm == "interrupt":
             await self.embedded.control(f"interrupt/{instance_id}", {"notice_seconds": 3})
         if harm == "pause":
-            seconds = self.draw.uniform(0.5, 2 * STOP_TIMEOUT)
+            seconds = self.draw.uniform(0.5, 2 * (STOP_TIMEOUT + SAVE))
             asyncio.get_running_loop().call_later(seconds, thaw, pid)
 
     async def stop(self) -> None:

@@ -37,6 +37,7 @@ CONFIG = (
     {"display_name": "Small", "slug": "small", "vcpus": 2, "memory_gib": 4},
 ]""",
     "c.EC2Spawner.stop_timeout = 4",
+    "c.EC2Spawner.sleep = {'save': 2}",  # of a frozen agent
     "c.EC2Spawner.boot_timeout = c.EC2Spawner.ready_timeout = 60",  # of a frozen agent
     f"c.EC2Spawner.agent_silent_after = {SILENT_AFTER}",
 )
