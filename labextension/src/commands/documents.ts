@@ -5,6 +5,9 @@ import type { Widget } from '@lumino/widgets';
 /** A document that cannot be saved must not keep the server on. */
 const SAVE_TIMEOUT_MS = 10_000;
 
+/** Of one document that changes while it is saved. */
+const MAX_SAVES = 2;
+
 const DOWNLOAD_MS = 60_000;
 
 /** Of the paths that are reported, with this many characters each. */
@@ -81,11 +84,22 @@ export function openDocument(
   return null;
 }
 
-/** Save it if it has changes; answers whether the file is now what is shown. */
+/**
+ * Save it if it has changes; answers whether the file now has what was shown when this began.
+ *
+ * What changes meanwhile is saved, too, such as the kernel that JupyterLab writes into a notebook
+ * once it is connected; but the outputs of a running cell never end.
+ */
 export async function save(context: DocumentRegistry.Context): Promise<boolean> {
-  if (context.model.dirty && context.contentsModel?.writable) {
-    // JupyterLab shows why it fails.
-    await context.save().catch(() => undefined);
+  for (let saves = 0; saves < MAX_SAVES && context.model.dirty; saves++) {
+    if (!context.contentsModel?.writable) {
+      return false;
+    }
+    try {
+      await context.save();
+    } catch {
+      return false; // JupyterLab shows why.
+    }
   }
-  return !context.model.dirty;
+  return true;
 }
