@@ -71,7 +71,9 @@ test('a stop names its requester, or the failure that the hub reported', () => {
 
 const MAX_TOAST = 140;
 const sentence = (code, params = {}) => ({ code, params });
-const FILES = ['files-kept', 'session-kept', 'cell-may-lose-variables', 'files-lost'].map(code => [sentence(code)]);
+const FILES = ['files-kept', 'session-kept', 'cell-may-lose-variables', 'files-lost'].map(code => [
+  sentence(code)
+]);
 const PROGRAM_XIDS = [13, 31, 43, 45, 63, 68, 94, 109];
 const MACHINE_XIDS = [48, 61, 62, 64, 74, 79, 95, 119, 120, 999];
 const NOTICES = [
