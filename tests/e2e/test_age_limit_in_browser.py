@@ -65,7 +65,7 @@ async def test_a_busy_cell_is_interrupted_at_the_maximum_age_and_its_variables_c
     await asyncio.gather(hub.wait_gone("ann"), hub.wait_gone("deaf"))
     await asyncio.gather(*map(sees_that_the_server_has_ended, (ann, deaf)))
     card = await sees_the_session(hub, visit, "deaf")
-    await expect(card).to_contain_text("A cell was running")
+    await expect(card).to_contain_text("a cell was running")
     card = await sees_the_session(hub, visit, "ann")
     await expect(card).to_contain_text("1 variable")
 

@@ -76,7 +76,7 @@ async def test_a_server_that_is_too_old_saves_its_session_first(world: World) ->
     await agent.heartbeat_often(600)
     stop = (await world.state(lease, LeaseState.ENDING)).stop
     assert stop is not None
-    assert (stop.reason, stop.sleep) == ("max-age", "idle")
+    assert (stop.reason, stop.sleep) == ("max-age", "limit")
 
 
 def replace_age(policy: IdlePolicy, seconds: float) -> IdlePolicy:
