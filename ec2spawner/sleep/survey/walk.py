@@ -303,31 +303,33 @@ class Survey:
         start, end = arrays.memory(value)
         owner = arrays.owner(value)
         source = arrays.buffer(owner) if arrays.is_supported(type(value)) else None
-        block = 0
+        block, below = 0, list[Any]()
         if source is not None:
             block = id(source)
             self._restored.add(block)
         elif arrays.has_views(owner) and arrays.is_supported(type(value)):
             block = id(owner)
-            self._note_view(value, owner, end - start, found)
+            below += self._note_view(value, owner, end - start, found)
         if type(owner).__name__ == "memmap" and not arrays.mapped_file(owner):
             found.differs.add(COPIED)
         elif type(owner).__name__ != "memmap":
             found.size_bytes += end - start
         can_write = bool(value.flags.writeable)
         self._uses.append(memory.Use(found.name, start, end, block, can_write))
-        return [*self._of_objects(value, found), *([] if source is None else [source])]
+        below += self._of_objects(value, found)
+        return below if source is None else [*below, source]
 
-    def _note_view(self, value: Any, owner: Any, used: int, found: Found) -> None:
+    def _note_view(self, value: Any, owner: Any, used: int, found: Found) -> Iterable[Any]:
+        """What is below the owner of a view, which is known from now on."""
         before = self._views.get(id(owner), memory.Views(id(owner), int(owner.nbytes), 0, False))
         is_owner = owner is value
-        if not is_owner:
-            self._claim(id(owner), found)
+        is_new = not is_owner and self._claim(id(owner), found)
         self._views[id(owner)] = before._replace(
             used_bytes=before.used_bytes + (0 if is_owner else used),
             # A map of a file takes no space.
             is_reachable=before.is_reachable or is_owner or bool(arrays.mapped_file(owner)),
         )
+        return self._of_objects(owner, found) if is_new else ()
 
     def _of_objects(self, value: Any, found: Found) -> Iterable[Any]:
         """What an array refers to."""

@@ -44,6 +44,11 @@ SHARING = {
         "shared_array = np.ones(2); longs = [(shared_array, n) for n in range(2000)]",
         check="all(each[0] is shared_array for each in longs)",
     ),
+    "view of an array of objects": case(
+        "boxed = ['a']; objects = np.empty(2, object); objects[0] = boxed; part_of = objects[1:]\n"
+        "all_of, boxed_too = {'a': objects}, [boxed]; del objects",
+        check="all_of['a'][0] is boxed_too[0]",
+    ),
     "long text": case("text = 'x' * 5_000_000; texts = [text]", check="texts[0] is text"),
     "long bytes": case("raw = bytes(5_000_000); raws = {'a': raw}", check="raws['a'] is raw"),
 }
